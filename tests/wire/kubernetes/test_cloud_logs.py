@@ -19,8 +19,8 @@ from tui.backends.kubernetes.discovery import discover
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.backends.kubernetes.logs.cloud import CloudLog, CloudPlace
+from tui.backends.kubernetes.logs.deleted_pod_logs import DeletedPodLogs
 from tui.backends.kubernetes.logs.newest import NewestReader
-from tui.backends.kubernetes.logs.remains import Remains
 from tui.backends.kubernetes.logs.service import KubernetesLogs
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.core.log_entry import LogEntry, LogGap
@@ -43,8 +43,8 @@ async def logs(server: PodServer, cloud: Place, folder: Path) -> AsyncIterator[K
         connection = Connection(KubeconfigCluster(str(folder / "kubeconfig")))
         await connection.open()
         pods = JobPods(connection, await discover(connection), backend.jobs)
-        remains = Remains(CloudLog(CloudPlace("p", "c"), Here(cloud.state)), late=0.1)
-        found = KubernetesLogs(connection, pods, NewestReader(connection), remains)
+        deleted_pods = DeletedPodLogs(CloudLog(CloudPlace("p", "c"), Here(cloud.state)), late=0.1)
+        found = KubernetesLogs(connection, pods, NewestReader(connection), deleted_pods)
         try:
             yield found
         finally:

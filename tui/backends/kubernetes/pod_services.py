@@ -9,8 +9,8 @@ from typing import Any
 from tui.backends.interface import JobService, Services
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.job_pods import JobPods
+from tui.backends.kubernetes.logs.deleted_pod_logs import DeletedPodLogs
 from tui.backends.kubernetes.logs.newest import NewestReader
-from tui.backends.kubernetes.logs.remains import Remains
 from tui.backends.kubernetes.logs.service import KubernetesLogs
 from tui.backends.kubernetes.metrics.node_accelerators import NodeAccelerators
 from tui.backends.kubernetes.metrics.pod_usage import PodUsage
@@ -30,7 +30,7 @@ def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> d
     telemetry = KubernetesTelemetry(pods, newest, local=local)
     cloud_log, cloud_metrics = _cloud(cluster)
     return {
-        "logs": KubernetesLogs(connection, pods, newest, Remains(cloud_log)),
+        "logs": KubernetesLogs(connection, pods, newest, DeletedPodLogs(cloud_log)),
         "metrics": KubernetesMetrics(
             pods, PodUsage(connection), telemetry, cloud_metrics, NodeAccelerators(connection)
         ),

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
+from tui.backends.concurrent_checks import Probe, run_probes
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, PermissionDenied, QuotaExceeded
 from tui.backends.interface import PreflightService
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import NAMESPACES, ApiType, type_of
 from tui.backends.kubernetes.errors import AlreadyExists
 from tui.backends.kubernetes.jobs.creation import APPLY, MANAGER
-from tui.backends.looks import Look, look_of, run_looks
 from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.manifest import BODY, MANIFEST, OBJECTS
 from tui.domain.kubernetes.objects import job_in, objects_of
@@ -48,31 +49,31 @@ class Preflight(PreflightService):
         self, region: str, job: Mapping[str, Any], running: RunningJobs
     ) -> AsyncGenerator[Check, None]:
         launch = _Launch(region or self._cluster.info.regions[0], job)
-        async with aclosing(run_looks(self._looks(launch))) as found:
+        async with aclosing(run_probes(self._probes(launch))) as found:
             async for check in found:
                 yield check
 
-    def _looks(self, launch: _Launch) -> list[tuple[str, Look]]:
+    def _probes(self, launch: _Launch) -> list[tuple[str, Probe]]:
         if not launch.job:
             return []
-        found: list[tuple[str, Look]] = [
-            ("served permissions dry-run", look_of(self._created, launch)),
-            ("namespace", look_of(self._namespace, launch.namespace)),
-            ("name", look_of(self._name, launch)),
-            ("nodes", look_of(self._nodes, launch)),
+        found: list[tuple[str, Probe]] = [
+            ("served permissions dry-run", partial(self._created, launch)),
+            ("namespace", partial(self._namespace, launch.namespace)),
+            ("name", partial(self._name, launch)),
+            ("nodes", partial(self._nodes, launch)),
         ]
         queue = fields(launch.job, "metadata", "labels").get(QUEUE)
         if queue:
-            found.append(("queue", look_of(self._queue, launch, str(queue))))
+            found.append(("queue", partial(self._queue, launch, str(queue))))
         for each in references(launch.objects):
             key = f"{_NAMED[each.kind]}:{each.name}"
-            found.append((key, look_of(self._reference, launch.namespace, each, key)))
+            found.append((key, partial(self._reference, launch.namespace, each, key)))
         runtime = runtime_of(launch.objects)
         if runtime is not None:
-            found.append((f"runtime:{runtime[1]}", look_of(self._runtime, launch.namespace, *runtime)))
+            found.append((f"runtime:{runtime[1]}", partial(self._runtime, launch.namespace, *runtime)))
         for each in launch.others:
             name = str(at(each, "metadata", "name"))
-            found.append((f"beside:{name}", look_of(self._other, launch.namespace, each, name)))
+            found.append((f"beside:{name}", partial(self._other, launch.namespace, each, name)))
         return found
 
     # What is created

@@ -13,12 +13,17 @@ from tui.backends.interface import LogBatch, LogQuery, LogService
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs import gaps
+from tui.backends.kubernetes.logs.deleted_pod_logs import (
+    DeletedPodLogs,
+    joined,
+    replaced_gap,
+    selected_generations,
+)
 from tui.backends.kubernetes.logs.job_watch import JobWatch, identity
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.backends.kubernetes.logs.pods import LoggedPod
-from tui.backends.kubernetes.logs.remains import Remains, generations_asked_for, joined, replaced_gap
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail import Tail
 from tui.domain.core.log_entry import LogEntry, LogGap
@@ -31,17 +36,19 @@ QUIET = timedelta(seconds=60)
 class KubernetesLogs(LogService):
     """Logs of pods."""
 
-    def __init__(self, connection: Connection, pods: JobPods, newest: NewestReader, remains: Remains) -> None:
+    def __init__(
+        self, connection: Connection, pods: JobPods, newest: NewestReader, deleted_pods: DeletedPodLogs
+    ) -> None:
         self._connection = connection
         self._pods = pods
         self._newest = newest
-        self._remains = remains
+        self._deleted_pods = deleted_pods
         self._slots = Slots()
         """Shared by all logs that are followed."""
 
     async def aclose(self) -> None:
         """Close the channels to Google."""
-        await self._remains.aclose()
+        await self._deleted_pods.aclose()
 
     async def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
@@ -55,7 +62,7 @@ class KubernetesLogs(LogService):
         return self._tail(query).follow()
 
     def _tail(self, query: LogQuery, *, once: bool = False) -> Tail:
-        return Tail(self._connection, self._pods, self._remains, self._slots, query, once)
+        return Tail(self._connection, self._pods, self._deleted_pods, self._slots, query, once)
 
     async def _read_oldest(self, query: LogQuery, limit: int | None) -> AsyncGenerator[LogBatch, None]:
         left = limit
@@ -114,7 +121,7 @@ class KubernetesLogs(LogService):
             events = await watch.list_events()
         now = [pod for pod, _ in pods]
         gone = watch.replaced(events, [group.name for group in job.groups], now)
-        asked = generations_asked_for(job, gone, {pod.replica for pod in now}, selection)
+        asked = selected_generations(job, gone, {pod.replica for pod in now}, selection)
         holes = [replaced_gap(each, selection) for each in joined(asked)]
         if not selection.service:
             return [], holes

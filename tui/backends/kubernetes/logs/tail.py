@@ -13,12 +13,12 @@ from tui.backends.errors import BackendError, NotFound, QuotaExceeded, Unavailab
 from tui.backends.interface import LogBatch, LogQuery
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.logs.container import ContainerReader
+from tui.backends.kubernetes.logs.deleted_pod_logs import DeletedPodLogs
 from tui.backends.kubernetes.logs.job_watch import ContainerNews, JobAccess, JobWatch, PodView, identity
 from tui.backends.kubernetes.logs.lines.entries import ContainerName
 from tui.backends.kubernetes.logs.lines.merge import Merge, Source
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
-from tui.backends.kubernetes.logs.remains import Remains
 from tui.backends.kubernetes.logs.runs import SETTLED
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.domain.core.job import Job
@@ -65,7 +65,7 @@ class Tail:
         self,
         connection: Connection,
         access: JobAccess,
-        remains: Remains,
+        deleted_pods: DeletedPodLogs,
         slots: Slots,
         query: LogQuery,
         once: bool = False,
@@ -73,7 +73,7 @@ class Tail:
         """`once`: only what is there now."""
         self._connection = connection
         self._access = access
-        self._remains = remains
+        self._deleted_pods = deleted_pods
         self._query = query
         self._once = once
         self._selection = Selection(query)
@@ -285,7 +285,7 @@ class Tail:
     async def _read(self, reader: ContainerReader) -> None:
         await reader.run()
         if reader.rest_since is not None:
-            await self._remains.of_reader(reader, self)
+            await self._deleted_pods.of_reader(reader, self)
             reader.complete = True
         self._wake.set()
 
@@ -319,7 +319,7 @@ class Tail:
         await watch.wait()
         pods = [view.pod for view in watch.views.values()]
         found = watch.replaced(events, [group.name for group in job.groups], pods)
-        await self._remains.of_replaced(job, watch.job, found, pods, self._selection, self)
+        await self._deleted_pods.of_replaced(job, watch.job, found, pods, self._selection, self)
 
     # The end
 
@@ -367,7 +367,7 @@ class Tail:
         if self._remaining is None:
             assert self._job is not None
             replicas = [view.pod.replica for view in watch.views.values()]
-            work = self._remains.of_missing(self._job, watch.job, replicas, self._selection, self)
+            work = self._deleted_pods.of_missing(self._job, watch.job, replicas, self._selection, self)
             self._remaining = self._start(work)
         return self._remaining.done()
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
+from tui.backends.concurrent_checks import CHECK_SECONDS, Probe, run_probes
 from tui.backends.interface import ContextInfo
-from tui.backends.looks import CHECK_SECONDS, Look, look_of, run_looks
 from tui.backends.vertex.preflight.access import Access
 from tui.backends.vertex.preflight.buckets import Buckets
 from tui.backends.vertex.preflight.clients import CheckClients
@@ -47,33 +48,33 @@ class Checks:
         seconds: float = CHECK_SECONDS,
     ) -> AsyncGenerator[Check, None]:
         """Each check as soon as it is known; leaving early cancels the others."""
-        async with aclosing(run_looks(self._looks(region, job, running), seconds)) as found:
+        async with aclosing(run_probes(self._probes(region, job, running), seconds)) as found:
             async for check in found:
                 yield check
 
-    def _looks(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> list[tuple[str, Look]]:
+    def _probes(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> list[tuple[str, Probe]]:
         _, spec = settings_of(job)
-        found: list[tuple[str, Look]] = [
-            ("credentials permissions", look_of(self._access.caller, collection_of(job))),
+        found: list[tuple[str, Probe]] = [
+            ("credentials permissions", partial(self._access.caller, collection_of(job))),
             ("quota", lambda: self._quota.look(job, region, running)),
         ]
         for uri, paths in images_of(job).items():
-            found.append((f"image:{uri}", self._image_look(job, uri, paths)))
+            found.append((f"image:{uri}", self._image_probe(job, uri, paths)))
         if template := spec.get("templateUri"):
-            found.append(("template", look_of(self._templates.look, str(template))))
+            found.append(("template", partial(self._templates.look, str(template))))
         for name, paths in buckets_of(job).items():
-            found.append((f"bucket:{name}", look_of(self._buckets.look, job, region, name, paths)))
+            found.append((f"bucket:{name}", partial(self._buckets.look, job, region, name, paths)))
         if account := spec.get("serviceAccount"):
-            found.append(("account", look_of(self._access.account, str(account))))
+            found.append(("account", partial(self._access.account, str(account))))
         if spec.get("network") or within(spec, "pscInterfaceConfig", "networkAttachment"):
-            found.append(("network", look_of(self._parts.network, spec)))
+            found.append(("network", partial(self._parts.network, spec)))
         if spec.get("persistentResourceId"):
-            found.append(("resource", look_of(self._parts.resource, job, region)))
+            found.append(("resource", partial(self._parts.resource, job, region)))
         if board := spec.get("tensorboard"):
-            found.append(("board", look_of(self._parts.board, str(board), region)))
+            found.append(("board", partial(self._parts.board, str(board), region)))
         return found
 
-    def _image_look(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Look:
+    def _image_probe(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Probe:
         if self._programs is not None:
-            return look_of(self._programs.look, job, uri, paths)
-        return look_of(self._images.look, uri, paths)
+            return partial(self._programs.look, job, uri, paths)
+        return partial(self._images.look, uri, paths)

@@ -1,4 +1,4 @@
-"""The rest of the log of pods that are gone: from Cloud Logging where there is a project, else a gap."""
+"""The rest of the log of deleted pods: from Cloud Logging if the context names a project, else a gap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AFTER_END = timedelta(minutes=5)
 
 
 class Taker(Protocol):
-    """Takes what is found."""
+    """Takes the entries and gaps."""
 
     def now(self) -> float:
         """Seconds of the event loop."""
@@ -44,17 +44,17 @@ class Taker(Protocol):
         """A new stream of the merged log."""
 
     def wanted(self, entry: LogEntry, stamp: int) -> bool:
-        """Whether the entry is asked for."""
+        """Whether the query asks for the entry."""
 
     def gap(self, gap: LogGap) -> None:
         """Report a hole."""
 
     async def room(self, source: Source) -> None:
-        """Wait until the source may bring more."""
+        """Wait until the source may add more."""
 
 
-class Remains:
-    """See the module; `cloud` is `None` where the context names no project."""
+class DeletedPodLogs:
+    """Reads the rest of the log of deleted pods; `cloud` is `None` if the context names no project."""
 
     def __init__(self, cloud: CloudLog | None = None, late: float = LATE) -> None:
         self._cloud = cloud
@@ -66,7 +66,7 @@ class Remains:
             await self._cloud.aclose()
 
     async def of_reader(self, reader: ContainerReader, taker: Taker) -> None:
-        """What a container wrote after what was read of it."""
+        """Deliver what a container wrote after the last entry that its node gave."""
         since = reader.rest_since
         assert since is not None
         name = reader.name
@@ -74,11 +74,11 @@ class Remains:
         if self._cloud is not None:
             source, seen = taker.open_source(), _Seen(reader)
             try:
-                found = 0
+                count = 0
                 for wait in (0.0, self._late):
                     await asyncio.sleep(wait)
-                    found += await self._copy(name, since, seen, source, taker)
-                if found:
+                    count += await self._copy(name, since, seen, source, taker)
+                if count:
                     return
                 why = "it has no later entry of this pod"
             except BackendError as error:
@@ -91,15 +91,15 @@ class Remains:
             taker.gap(gaps.pod_gone(name, since, cloud=why))
 
     async def _copy(self, name: ContainerName, since: int, seen: _Seen, source: Source, taker: Taker) -> int:
-        """Deliver what is new in Cloud Logging; returns how many entries that is."""
+        """Deliver the new entries of Cloud Logging; returns their number."""
         assert self._cloud is not None
         names, count = CloudNames(), 0
         pattern = f"^{re.escape(name.pod)}$"
         async for page in self._cloud.read(name.namespace, pattern, moment_of(since)):
-            for found in page:
-                if found.container != name.container:
+            for cloud_entry in page:
+                if cloud_entry.container != name.container:
                     continue
-                entry = names.named(name, found.entry)
+                entry = names.named(name, cloud_entry.entry)
                 at = stamp_at(entry.timestamp) + entry.nanos
                 if seen.has(entry):
                     continue
@@ -112,12 +112,12 @@ class Remains:
     async def of_missing(
         self, job: Job, identity: JobIdentity, seen: Iterable[str], selection: Selection, taker: Taker
     ) -> None:
-        """What replicas of an ended job wrote whose pods were gone before the log was opened."""
+        """Deliver the log of replicas of an ended job whose pods were deleted before the log was opened."""
         present = set(seen)
         missing = [
-            each.id
-            for each in known_replicas(job)
-            if each.id not in present and selection.has_replica(each.id)
+            replica.id
+            for replica in known_replicas(job)
+            if replica.id not in present and selection.has_replica(replica.id)
         ]
         begin = job.start_time or job.create_time
         if not missing or job.start_time is None or begin is None or not job.state.terminal:
@@ -125,7 +125,7 @@ class Remains:
         received = selection.begin
         end = job.end_time
         if received is not None and end is not None and stamp_at(end) <= received:
-            # It was read while they were there.
+            # The log was read while the pods existed.
             return
         why = ""
         if self._cloud is not None:
@@ -142,26 +142,26 @@ class Remains:
         self,
         job: Job,
         identity: JobIdentity,
-        found: Iterable[Generation],
+        generations: Iterable[Generation],
         pods: Iterable[LoggedPod],
         selection: Selection,
         taker: Taker,
     ) -> None:
-        """What pods wrote that others have replaced since; `pods` are those that exist."""
+        """Deliver what replaced pods wrote; `pods` are those that exist."""
         now = list(pods)
         present = {pod.replica for pod in now}
-        asked = list(generations_asked_for(job, found, present, selection))
-        # In Cloud Logging each has its own pods.
-        for each in asked if self._cloud is not None else joined(asked):
+        selected = list(selected_generations(job, generations, present, selection))
+        # In Cloud Logging each generation has its own pods.
+        for generation in selected if self._cloud is not None else joined(selected):
             why = ""
             if self._cloud is not None:
                 try:
-                    if await self._copy_replaced(job, identity, each, now, taker):
+                    if await self._copy_replaced(job, identity, generation, now, taker):
                         continue
                     why = "no entry"
                 except BackendError as error:
                     why = error.message
-            taker.gap(replaced_gap(each, selection, cloud=why))
+            taker.gap(replaced_gap(generation, selection, cloud=why))
 
     async def _copy_replaced(
         self, job: Job, identity: JobIdentity, gone: Generation, now: Iterable[LoggedPod], taker: Taker
@@ -169,11 +169,11 @@ class Remains:
         assert self._cloud is not None
         pattern = f"^({'|'.join(sorted({re.escape(pod.name) for pod in gone.pods}))})$"
         until = None if gone.until is None else moment_of(gone.until)
-        # The new pod may have the name of the old one: what it writes is read from its node.
+        # The new pod may have the name of the old one; its own entries are read from its node.
         created = {pod.name: pod.created for pod in now}
         pages = self._cloud.read(identity.namespace, pattern, moment_of(gone.began), until)
         return await _copy(
-            job, identity, pages, taker, lambda each: not _is_of_new(each, created), lambda _: True
+            job, identity, pages, taker, lambda entry: not _is_of_new_pod(entry, created), lambda _: True
         )
 
     async def _copy_missing(self, job: Job, identity: JobIdentity, missing: list[str], taker: Taker) -> int:
@@ -189,7 +189,7 @@ class Remains:
         )
 
 
-async def _copy(  # noqa: PLR0917 - what is read, for whom, and which of it
+async def _copy(  # noqa: PLR0917 - source, taker and two filters
     job: Job,
     identity: JobIdentity,
     pages: AsyncIterator[Sequence[CloudEntry]],
@@ -197,7 +197,7 @@ async def _copy(  # noqa: PLR0917 - what is read, for whom, and which of it
     is_read: Callable[[CloudEntry], bool],
     counts: Callable[[LogEntry], bool],
 ) -> int:
-    """Give the taker what it wants of these entries; how many there are, wanted or not."""
+    """Give the taker the entries that it wants; returns how many count, wanted or not."""
     names, count, source = CloudNames(), 0, taker.open_source()
     groups = [group.name for group in job.groups]
     try:
@@ -216,17 +216,17 @@ async def _copy(  # noqa: PLR0917 - what is read, for whom, and which of it
 
 
 class _Seen:
-    """What was read of a container shortly before its pod was gone."""
+    """The entries of a container that were read shortly before its pod was deleted."""
 
     def __init__(self, reader: ContainerReader) -> None:
         self._left = Counter((entry.timestamp, entry.nanos, entry.message) for entry in reader.recent)
-        self._taken: set[str] = set()
+        self._insert_ids: set[str] = set()
 
     def has(self, entry: LogEntry) -> bool:
-        """Whether the entry was delivered; each is found once."""
-        if entry.insert_id in self._taken:
+        """Whether the entry was delivered; a delivered one matches once."""
+        if entry.insert_id in self._insert_ids:
             return True
-        self._taken.add(entry.insert_id)
+        self._insert_ids.add(entry.insert_id)
         key = (entry.timestamp, entry.nanos, entry.message)
         if self._left[key] > 0:
             self._left[key] -= 1
@@ -237,44 +237,47 @@ class _Seen:
 def _named(
     page: Iterable[CloudEntry], identity: JobIdentity, groups: list[str], names: CloudNames
 ) -> Iterator[LogEntry]:
-    for found in page:
-        replica = replica_in(found.pod, identity.object_name, groups)
+    for cloud_entry in page:
+        pod = cloud_entry.pod
+        replica = replica_in(pod, identity.object_name, groups)
         if replica:
-            name = ContainerName(identity.namespace, found.pod, found.pod, found.container, replica)
-            yield names.named(name, found.entry)
+            name = ContainerName(identity.namespace, pod, pod, cloud_entry.container, replica)
+            yield names.named(name, cloud_entry.entry)
 
 
-def generations_asked_for(
-    job: Job, found: Iterable[Generation], present: Collection[str], selection: Selection
+def selected_generations(
+    job: Job, generations: Iterable[Generation], present: Collection[str], selection: Selection
 ) -> Iterator[Generation]:
-    """Those of replicas that a query asks for, and that ran after what it has received."""
+    """The generations of replicas that the query asks for, and that ran after what it has received."""
     begin = selection.begin
-    # Of an ended job the replicas without any pod are told together; see `of_missing`.
-    told = {each.id for each in known_replicas(job)} - set(present) if job.state.terminal else set()
-    for each in found:
-        if begin is not None and each.over is not None and each.over <= begin:
+    # `of_missing` reports the replicas of an ended job that have no pod at all.
+    missing = {replica.id for replica in known_replicas(job)} - set(present) if job.state.terminal else set()
+    for generation in generations:
+        if begin is not None and generation.over is not None and generation.over <= begin:
             continue
         pods = tuple(
-            pod for pod in each.pods if selection.has_replica(pod.replica) and pod.replica not in told
+            pod
+            for pod in generation.pods
+            if selection.has_replica(pod.replica) and pod.replica not in missing
         )
         if pods:
-            yield replace(each, pods=pods)
+            yield replace(generation, pods=pods)
 
 
-def joined(found: Iterable[Generation]) -> list[Generation]:
-    """These, those that follow one another as one where the same was done to the same replicas on purpose.
+def joined(generations: Iterable[Generation]) -> list[Generation]:
+    """Join successive generations if the same was done to the same replicas on purpose.
 
-    A job that is suspended again has lost both, and what lies between them.
+    A job that is suspended twice has lost both generations, and what lies between them.
     """
-    made: list[Generation] = []
-    for each in found:
-        before = made[-1] if made else None
-        same = before is not None and before.meant and each.meant and before.why == each.why
-        if before is None or not same or _replicas(before) != _replicas(each):
-            made.append(each)
+    result: list[Generation] = []
+    for generation in generations:
+        last = result[-1] if result else None
+        same = last is not None and last.meant and generation.meant and last.why == generation.why
+        if last is None or not same or _replicas(last) != _replicas(generation):
+            result.append(generation)
             continue
-        made[-1] = replace(before, until=each.until)
-    return made
+        result[-1] = replace(last, until=generation.until)
+    return result
 
 
 def _replicas(gone: Generation) -> set[str]:
@@ -282,13 +285,13 @@ def _replicas(gone: Generation) -> set[str]:
 
 
 def replaced_gap(gone: Generation, selection: Selection, *, cloud: str = "") -> LogGap:
-    """The hole that pods leave which were replaced."""
+    """The gap that replaced pods leave."""
     at = max(gone.began, selection.begin or 0)
     replicas = _list([pod.replica for pod in gone.pods])
     return gaps.replaced(replicas, at, gone.until, gone.why, meant=gone.meant, cloud=cloud)
 
 
-def _is_of_new(entry: CloudEntry, created: Mapping[str, int | None]) -> bool:
+def _is_of_new_pod(entry: CloudEntry, created: Mapping[str, int | None]) -> bool:
     since = created.get(entry.pod)
     return since is not None and stamp_at(entry.entry.timestamp) >= since
 

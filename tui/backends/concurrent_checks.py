@@ -1,0 +1,61 @@
+"""Pre-launch checks that run concurrently, each with a time limit; none raises."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from tui.backends.errors import BackendError, PermissionDenied, Unauthenticated
+from tui.domain.vertex.preflight import Check, unknown
+
+LOG = logging.getLogger("vxtui")
+CHECK_SECONDS = 8.0
+"""Time limit of one check."""
+
+Probe = Callable[[], Awaitable[Sequence[Check]]]
+"""Asks the service and returns the results of one or more checks."""
+
+
+async def run_probes(
+    probes: Sequence[tuple[str, Probe]], seconds: float = CHECK_SECONDS
+) -> AsyncGenerator[Check, None]:
+    """Yield the checks of each probe as soon as it ends; leaving early cancels the others.
+
+    The name beside a probe has the ids of its checks, separated by blanks: they are unknown if it fails.
+    """
+    tasks = [asyncio.create_task(_run_probe(name, probe, seconds)) for name, probe in probes]
+    try:
+        for done in asyncio.as_completed(tasks):
+            for check in await done:
+                yield check
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _run_probe(name: str, probe: Probe, seconds: float) -> list[Check]:
+    """The checks of the probe, or `unknown` for each id in `name`."""
+    began = time.monotonic()
+    ids = name.split()
+    try:
+        async with asyncio.timeout(seconds):
+            checks = list(await probe())
+    except TimeoutError:
+        fix = "Try again; see `vxtui doctor`."
+        checks = [unknown(id, f"there was no answer within {seconds:.0f} s", fix) for id in ids]
+    except Unauthenticated:
+        checks = [unknown(id, "can't be looked up without valid credentials") for id in ids]
+    except PermissionDenied as error:
+        checks = [unknown(id, f"you may not look it up: {error.message}", error.fix) for id in ids]
+    except BackendError as error:
+        checks = [unknown(id, error.message, error.fix) for id in ids]
+    except Exception as error:
+        # A defect here must not prevent a launch.
+        LOG.exception("the check %s failed", name)
+        checks = [unknown(id, f"the check failed: {type(error).__name__}") for id in ids]
+    took = round(time.monotonic() - began, 3)
+    return [replace(check, seconds=took) for check in checks]
