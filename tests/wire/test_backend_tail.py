@@ -21,6 +21,8 @@ from tests.wire.fake_vertex import START, Abort, Fake, State, connected, line
 from tui.backends.interface import NotFound, PermissionDenied, Unavailable
 from tui.backends.vertex.logs import tail as tail_module
 from tui.backends.vertex.logs import tail_state
+from tui.backends.vertex.logs.stream import StreamEvent
+from tui.backends.vertex.logs.tail_state import TailPhase
 
 Suppressed = logging_types.TailLogEntriesResponse.SuppressionInfo.pb()
 
@@ -174,6 +176,28 @@ async def test_a_stream_is_taken_as_soon_as_one_is_free(monkeypatch: pytest.Monk
         await reader.reach(1)
         fake.end(NAME)
         await reader.end()
+
+
+async def test_a_late_cut_of_a_closed_stream_changes_nothing() -> None:
+    fake = Fake()
+    fake.add_job()
+    fake.fail("TailLogEntries", *[Abort(StatusCode.RESOURCE_EXHAUSTED, "10 sessions")] * 99)
+    async with connected(fake, PACE) as found:
+        tail = found.logs._tail(QUERY)  # type: ignore[attr-defined]
+        entries: list[str] = []
+
+        async def follow() -> None:
+            async for batch in tail.follow():
+                entries.extend(entry.message for entry in batch.entries)
+
+        task = asyncio.create_task(follow())
+        await until(lambda: tail.phase is TailPhase.POLLING and fake.calls["TailLogEntries"], "the polling")
+        await tail._events.put(StreamEvent(cut=Unavailable("The service ended the log stream.")))
+        fake.write("after", at=1)
+        await until(lambda: entries or task.done(), "the entry")
+        fake.end(NAME)
+        await asyncio.wait_for(task, LIMIT)
+    assert entries == ["after"]
 
 
 async def test_entries_left_out_are_a_gap_unless_a_list_has_them() -> None:

@@ -28,12 +28,14 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """Of a stream: entries, suppressed entries, or its end and why; of a read beside it: what it found."""
+    """Entries of a stream, suppressed entries, or why it ended; or the result of a read beside the stream."""
 
     entries: tuple[LogEntry, ...] = ()
     receipt: Receipt = NO_RECEIPT
     suppressed: tuple[tuple[str, int], ...] = ()
     cut: BackendError | None = None
+    stream: Stream | None = None
+    """The stream that was cut."""
     stop: Exception | None = None
     """Ends the reading with this."""
     listed: int | Exception | None = None
@@ -100,7 +102,7 @@ class Stream:
             cut: BackendError = Unavailable("The service ended the log stream.")
         except BackendError as error:
             cut = error
-        await self._events.put(StreamEvent(cut=cut))
+        await self._events.put(StreamEvent(cut=cut, stream=self))
 
     async def _listen(self) -> None:
         window = self._clients.endpoint.pace.buffer_window

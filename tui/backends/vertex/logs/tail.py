@@ -208,7 +208,9 @@ class LogTail:
         if event.stop is not None:
             raise event.stop
         if event.cut is not None:
-            await self._cut(event.cut, now)
+            # The cut of a stream that has been replaced says nothing about the present one.
+            if self._open_stream is not None and event.stream is self._open_stream.stream:
+                await self._cut(event.cut, now)
         elif event.listed is not None:
             self._take_list(event.listed, now)
         elif event.ended is not None:
