@@ -68,13 +68,13 @@ class JobPage:
     error: BackendError | None = None
     read_at: datetime | None = None
     context: str = ""
-    """Of which context, where several are read as one; the same region may be in each of them."""
+    """The context of the page; the same region may exist in several contexts of a group."""
     kind: str = ""
-    """Of which kind; `Backend.list_jobs` fills it in. `EVERY_KIND` where none can be read."""
+    """The kind of the jobs; `Backend.list_jobs` fills it in. `EVERY_KIND` if no kind can be read."""
     whole: bool = True
     """Part of a listing of all jobs: one that no page of the region names is gone."""
     gone: tuple[str, ...] = ()
-    """Names of jobs that exist no more."""
+    """Names of deleted jobs."""
 
 
 @dataclass(frozen=True, slots=True)

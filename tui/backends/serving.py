@@ -51,7 +51,7 @@ class ServingService(ABC):
 
     @abstractmethod
     async def endpoints(self) -> Found[ServingEndpoint]:
-        """The endpoints of every region with what is deployed to them, newest first."""
+        """List the endpoints of every region with their deployed models, newest first."""
 
     @abstractmethod
     async def endpoint(self, name: str) -> ServingEndpoint:

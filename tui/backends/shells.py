@@ -50,7 +50,7 @@ class ShellSession(ABC):
 
     @abstractmethod
     async def end_input(self) -> None:
-        """There is no more input; the program goes on."""
+        """Close the input; the program continues."""
 
     @abstractmethod
     async def resize(self, columns: int, rows: int) -> None:

@@ -27,7 +27,8 @@ class EmulatorConfig(BaseModel):
     """Between SIGTERM and SIGKILL for a Spot preemption or a timeout."""
 
     cancel_grace_seconds: float = Field(3.0, ge=0)
-    """The same for a cancellation, and for the workers after the primary's end. Not documented for Vertex."""
+    """Time between SIGTERM and SIGKILL for a cancellation, and for the workers after the primary's end. Not
+    documented for Vertex."""
 
     sample_period: float = Field(2.0, gt=0)
     """Between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""

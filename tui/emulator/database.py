@@ -92,7 +92,7 @@ _UNREAD = ("unable to open", "locked", "I/O error", "readonly")
 
 
 def unusable(path: Path, error: Exception) -> DatabaseError:
-    """The sentence for a file that can't be opened, with what helps."""
+    """The message for a file that can't be opened, with what to do."""
     unread = isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _UNREAD)
     if isinstance(error, sqlite3.Error) and _disk_full(path, error):
         helps = "the disk is full: free some space"

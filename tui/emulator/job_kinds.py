@@ -61,7 +61,7 @@ class EmulatedKind:
 
     table: type[ResourceTable[Any]]
     handlers: Callable[[EmulatorParts, Any], JobHandlers[Any]]
-    """Makes the handlers of its RPCs, with what runs its jobs, from the parts and the open table."""
+    """Makes the RPC handlers and the runner of the jobs from the parts and the open table."""
 
     async def open(self, parts: EmulatorParts) -> list[Method]:
         """Resume its jobs, and return its RPCs."""

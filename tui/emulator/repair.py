@@ -108,7 +108,7 @@ def _check_state(path: Path) -> None:
 
 
 def _check_logs(path: Path) -> None:
-    """The same for the log. Raises DatabaseError."""
+    """Check the log. Raises DatabaseError."""
     try:
         EntryStore(path).close()
         with _opened(path) as db:
@@ -120,7 +120,7 @@ def _check_logs(path: Path) -> None:
 
 
 def _check_buckets(root: Path, path: Path) -> None:
-    """The same for the buckets, whose objects are files below `root`. Raises DatabaseError."""
+    """Check the buckets, whose objects are files below `root`. Raises DatabaseError."""
     try:
         BucketStore(root, path).close()
         with _opened(path) as db:

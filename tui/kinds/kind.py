@@ -31,9 +31,9 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class KindColumn:
-    """A column of the jobs table that the kind adds; it is there while a job of the kind is listed.
+    """A column that the kind adds to the jobs table while a job of the kind is listed.
 
-    Columns with the greatest `rank` are left out first where the width does not do for all of them.
+    If the width does not suffice for all columns, those with the greatest `rank` are left out first.
     """
 
     key: str

@@ -83,7 +83,7 @@ async def run_checks(backend: Backend, request: Request, seconds: float | None =
 
 
 async def connect_and_check(backend: Backend, request: Request) -> list[Check]:
-    """The same with a backend that is not connected yet: a failure to connect is a check."""
+    """Connect the backend and run every check; a failure to connect is a check."""
     try:
         await backend.connect()
     except Unauthenticated as error:

@@ -203,7 +203,7 @@ def _must_be_launchable_as(request: Request) -> Request:
 
 
 async def named_offline(run: Run, reference: str, request: Request) -> Request:
-    """The same for what is shown or exported: no service is asked, and `{n}` is 1."""
+    """The request with its name, for display and export: no service is asked, and `{n}` is 1."""
     profile = find(reference, profile_folder(run.settings))
     if "{n}" in str(request.custom_job.get("displayName")):
         note("note: the number in the name is counted at the launch.")

@@ -84,7 +84,8 @@ class Run:
 
     @property
     def one_context(self) -> Context:
-        """The same, for what needs one context. Raises SettingsError, and Failure for a group."""
+        """The open context, for a verb that needs a single one. Raises SettingsError, and Failure for a
+        group."""
         context = self.context
         if context.kind == "group":
             fix = " or ".join(f"--context {member}" for member in context.members)

@@ -22,13 +22,13 @@ class SentLaunch:
 
     name: str
     label: str
-    """By which its job is found."""
+    """The label by which the job is found."""
     look_first: str
     """What to do while nobody knows whether the job exists."""
 
 
 def sent_launch(request: LaunchRequest) -> SentLaunch:
-    """What is said of a request that was sent."""
+    """The message after a request was sent."""
     name = plain(request.title or str(request.resource.get("displayName", "the job")))
     return SentLaunch(name, request.label, request.look_first)
 

@@ -66,7 +66,7 @@ def from_reply(status: int, headers: Mapping[str, str], body: bytes, what: str) 
 
 
 def from_status(said: Mapping[str, Any], what: str) -> BackendError:
-    """The same for a `Status` object, as a watch or a stream of exec ends with."""
+    """Return the error for a `Status` object, which ends a watch or a stream of exec."""
     code = int(said.get("code") or 500)
     details = said.get("details") or {}
     reason = str(said.get("reason") or "")

@@ -78,7 +78,7 @@ class JobPods:
         return [pod for pod, _ in await self.pod_objects(name, job)]
 
     async def pod_objects(self, name: str, job: Job | None = None) -> list[tuple[LoggedPod, Obj]]:
-        """The same with their objects."""
+        """The pods of a job with their objects, the oldest first. Raises BackendError."""
         obj = await self._service(name).spec(name)
         replica_of = self.naming(job or await self.job(name), obj)
         place, who = self.place(name), identity(name, obj, self.selector(name))
@@ -93,7 +93,8 @@ class JobPods:
         return [(read_pod(each, replica_of), each) for each in own]
 
     async def recent_pods(self, job: Job) -> list[tuple[LoggedPod, Obj]]:
-        """The same as they were a few seconds ago: for figures, which are read again and again."""
+        """The pods with their objects as read up to a few seconds ago, for figures that are read
+        repeatedly."""
         at, created, known = self._recent.get(job.name, (0.0, None, []))
         if known and created == job.create_time and monotonic() - at < RECENT:
             return known
@@ -136,7 +137,7 @@ class ReplicaNames:
         """Unnumbered pods that may run, by their replica."""
 
     def __call__(self, pod: Obj) -> str:
-        """The replica's id; "" for a pod that is none."""
+        """The replica's id, or "" if the pod is not a replica."""
         name = str(mapping(pod.get("metadata")).get("name") or "")
         found = self._known.get(name)
         if found is not None:

@@ -87,7 +87,7 @@ class Serving(ServingService):
 
         what = f"split the traffic of {endpoint}"
         try:
-            # The same split twice is the same split: a lost reply does no harm.
+            # The split is idempotent: a second request after a lost reply does no harm.
             made = await self._clients.caller.read(what, send, within=deadlines.CHANGE)
         except _Overtaken as error:
             # It may be our own change, whose reply was lost.

@@ -60,10 +60,10 @@ def families() -> tuple[str, str]:
 
 
 def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
-    """The same job as a profile for the side `to`; `kind` is that of the object on a cluster.
+    """Convert the job into a profile for the side `to`; `kind` is the kind of the object on a cluster.
 
     Raises:
-        CannotConvert: where the job as a whole has no counterpart.
+        CannotConvert: if the job as a whole has no counterpart.
     """
     if profile.format.family == to:
         raise CannotConvert(f"the profile {profile.name} is for {to} already.")

@@ -161,7 +161,7 @@ def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
 
 
 def is_place(variable: Mapping[str, Any]) -> bool:
-    """Whether a variable is one of those that `place_variables` makes."""
+    """Whether `place_variables` makes this variable."""
     name, value = variable.get("name"), variable.get("value")
     return name == NODES or (name, value) in (("MASTER_ADDR", MASTER), ("MASTER_PORT", PORT))
 

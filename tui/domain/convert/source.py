@@ -62,7 +62,8 @@ class Source:
         return at(self.value, *path)
 
     def fixed(self, *path: str | int) -> Any:
-        """The same with the parameter's default in the place of a reference; None where there is none."""
+        """The value at a path, with the parameter's default in place of a reference; None without a
+        default."""
         found = self.take(*path)
         if not isinstance(found, str) or not REFERENCE.search(found):
             return found

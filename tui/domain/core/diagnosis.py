@@ -33,7 +33,7 @@ class Diagnosis:
 
     @property
     def on_screen(self) -> str:
-        """What to do next, for one who is at the screen of the job."""
+        """What to do next, for a user on the job's screen."""
         return self.keys or self.fix
 
 

@@ -26,7 +26,7 @@ def figure(value: object) -> float | None:
 
 
 def finite(value: object) -> float | None:
-    """The same, without NaN and infinity."""
+    """Return `figure`, or `None` for NaN and infinity."""
     number = figure(value)
     return number if number is not None and math.isfinite(number) else None
 

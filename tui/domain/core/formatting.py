@@ -78,7 +78,7 @@ def accelerators(job: Job) -> str:
 
 
 def accelerators_text(found: Mapping[str, int]) -> str:
-    """The same of a number of accelerators by type."""
+    """Numbers of accelerators by type as text: `32 A100`, several types joined by a comma, `–` for none."""
     return ", ".join(f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in found.items()) or "–"
 
 
@@ -152,7 +152,7 @@ def short_error(job: Job) -> str:
 def why(job: Job) -> str:
     """Why a job is in its state, in one line; "" for one of which its service says nothing."""
     if job.error is not None and job.state is not JobState.CANCELLED:
-        # An operator's own words begin with what the state says already.
+        # An operator's message begins with words that repeat the state.
         short, message = short_error(job), job.error.message
         return message if short == message else f"{short}: {message}"
     if job.waiting and job.state.active:

@@ -283,7 +283,7 @@ def logged_replicas(job: Job) -> list[str]:
 
 
 def with_parents(jobs: Iterable[Job]) -> list[Job]:
-    """The same jobs, each job of a task with the name of the job that the task belongs to."""
+    """Return the jobs; each job of a task names the job that the task belongs to."""
     found = list(jobs)
     parents = {part: job.name for job in found for task in job.tasks for part in task.jobs}
     return [replace(job, parent=parents[job.name]) if job.name in parents else job for job in found]

@@ -90,7 +90,7 @@ class LogGap:
 
     @property
     def words(self) -> str:
-        """The same in a sentence without its times; `reason` may be from outside."""
+        """The gap as a sentence without its times; `reason` may come from outside."""
         missing = self.missing
         if not self.filled:
             return f"{missing}: {self.reason}"

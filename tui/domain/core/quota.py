@@ -29,7 +29,7 @@ class Quota:
     estimated: bool = False
     """`used` is what the jobs known to run take: more than the service reported, which comes minutes late."""
     named: bool = False
-    """`display_name` says what it is, and the metric is no more than a key: so with those of a cluster."""
+    """`display_name` describes the quota, and the metric is only a key, as for a cluster's quotas."""
     hardware: str = ""
     """The hardware it counts, as a metric of Vertex AI names it, e.g. `nvidia_a100_gpus`; "" if unknown."""
 

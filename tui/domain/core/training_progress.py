@@ -143,7 +143,7 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
         step = count(fields.get("step"))
         return replace(progress, last_checkpoint_step=step, last_checkpoint_at=timestamp)
     if kind == "phase" and isinstance(fields.get("phase"), str):
-        # The next attempt has nothing to do with what was wrong with this one.
+        # A problem of this attempt says nothing about the next one.
         problem = None if fields["phase"] == "rendezvous" else progress.problem
         return replace(progress, phase=fields["phase"], problem=problem, updated_at=timestamp)
     if kind in ("hang", "replicas", "save_failed") and fields.get("state") != "asked":

@@ -114,7 +114,7 @@ def parse(text: str) -> Node | None:
 
 
 def parse_all(text: str) -> tuple[Document, ...]:
-    """The same of every document in `text`."""
+    """Parse every document in `text`."""
     return _kept(text) if len(text) <= KEPT else _parsed(text)
 
 

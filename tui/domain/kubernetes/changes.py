@@ -69,7 +69,8 @@ def scale_problem(obj: Obj, replicas: int) -> str:
 
 
 def job_scale_problem(job: Job, replicas: int | None = None) -> str:
-    """The same of a job that was read; without a number why its workers can't be scaled at all."""
+    """Why the workers of a job that was read can't be scaled to `replicas`, or not at all without a
+    number."""
     if worker_group(job) is None:
         return "It has no workers that can be scaled."
     return _scale_problem(job.kind == "pytorch_job", job_bounds(job), replicas)

@@ -203,7 +203,7 @@ def _as_trainer(group: ReplicaGroup, nodes: int, count: int, image: str) -> Repl
 
 def _part(group: Group, obj: Obj) -> Part:
     count = gpus(group) or 0
-    # The same accelerators have the same name as on Vertex AI.
+    # An accelerator has the same name as on Vertex AI.
     kind = accelerator(group).upper().replace("-", "_")
     per_job = 1
     if obj.get("kind") == "JobSet":
@@ -336,7 +336,7 @@ def _owner(obj: Obj, parts: Sequence[Part], found: Found, restarts: int) -> Owne
 
 
 def _failures(parts: Sequence[Part], owner: Owner, found: Found, replaced: Replaced) -> list[Failure]:
-    """The failures of its replicas: of pods that exist, and of those that exist no more."""
+    """The failures of the replicas, of existing and of deleted pods."""
     present = [
         failure_of(pod, f"{group}-{index}")
         for (group, index), tries in _places(parts, found.pods).items()

@@ -27,7 +27,7 @@ def masked(spec: Any, known: Iterable[str] = ()) -> tuple[Any, int]:
 
 
 def concealed(spec: Any, known: Iterable[str] = (), cover: Cover = no_name) -> tuple[Any, int]:
-    """The same with `cover` in place of each secret."""
+    """Return the value with `cover` in place of each secret."""
     work = _Work(tuple(known), cover)
     return work.value(spec, ""), work.count
 

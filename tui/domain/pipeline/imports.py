@@ -48,7 +48,7 @@ def _asked_for(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _literal(value: Any) -> Any:
-    """The same JSON, its texts such that a profile with parameters sends them as they are."""
+    """Return the JSON with its texts escaped, so that a profile with parameters sends them unchanged."""
     if isinstance(value, Mapping):
         return {key: _literal(inner) for key, inner in value.items()}
     if isinstance(value, list):

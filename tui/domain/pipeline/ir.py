@@ -288,7 +288,7 @@ class Reader:
             if not ready:
                 self._wrong(where, f"{', '.join(left)} depend on each other")
                 break
-            # A Struct has no order of its own: a plan must not change from one reading to the next.
+            # A Struct has no order: a plan must not change from one reading to the next.
             ordered += sorted(ready, key=lambda task: task.name)
             for task in ready:
                 del left[task.name]

@@ -29,7 +29,7 @@ def rerun_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cached(value: Any) -> Any:
-    """The same JSON with caching for every task, which is what has a `componentRef`."""
+    """Return the JSON with caching on for every task, i.e. for every object with a `componentRef`."""
     if isinstance(value, Mapping):
         found = {name: _cached(inner) for name, inner in value.items()}
         if isinstance(found.get("componentRef"), Mapping):

@@ -92,7 +92,7 @@ def _launched(step: _Step, title: str) -> KnownJob:
 
 
 def _camel(value: Any) -> Any:
-    """The same JSON with the names of fields as REST has them."""
+    """Return the JSON with field names as in REST."""
     if isinstance(value, Mapping):
         return {camel(str(name)): _camel(inner) for name, inner in value.items()}
     return [_camel(inner) for inner in value] if isinstance(value, list) else value

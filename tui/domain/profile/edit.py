@@ -148,7 +148,7 @@ def _steps_of(document: Document, edit: Edit) -> list[Edit]:
         path = ("jobSpec", *path)
     spelled = document.spelled(path)
     if spelled in document.other_types and isinstance(edit.value, str):
-        # The same text may need the quotes that it has not.
+        # The text may need quotes that the file lacks.
         return [Edit(spelled, edit.value)]
     try:
         return list(_steps(document.value, replace(edit, path=path)))
@@ -368,7 +368,7 @@ def _needs_header(value: Mapping[str, Any], first: str | int) -> bool:
 
 
 def _under_job_spec(text: str, value: Any) -> str:
-    """The same spec under `jobSpec`, with the comments at the head of the file where they are."""
+    """Return the spec under `jobSpec`; the comments at the head of the file stay there."""
     wanted = {"jobSpec": value}
     if is_json(text):
         return _as_json(text, wanted)

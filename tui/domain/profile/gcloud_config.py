@@ -90,7 +90,7 @@ class GcloudChecker(Checker):
                 self.warn(("workerPoolSpecs", i), message, fix, "gcloud.skipped-pool")
 
     def _unquoted(self, value: Any, path: Path, expected: str, right: Any = None) -> Any:
-        """Refuse a value without quotes, and go on with what it means."""
+        """Report a value without quotes, and continue with its meaning."""
         written = self._document.texts.get(path, text(value))
         right = written if right is None else right
         kind = self._document.other_types.get(path) or _kind(value)

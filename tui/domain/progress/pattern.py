@@ -75,7 +75,7 @@ def _with_speed(reading: LineReading, numbers: Mapping[str, float]) -> LineReadi
 
 @lru_cache(maxsize=256)
 def progress_pattern(text: str) -> ProgressPattern | None:
-    """The pattern, or `None` for one with problems, as a job of somebody else may have."""
+    """The pattern, or `None` if it has problems, which a job launched by another tool may have."""
     if not text or problems(text):
         return None
     return ProgressPattern(text, compiled_with_groups(text).search)

@@ -156,7 +156,7 @@ class Tracker:
             self._first_epoch = 0
         return max(0, number - (1 if self._first_epoch is None else self._first_epoch))
 
-    # What has no step of its own
+    # Lines without a step
 
     def _without_step(self, at: datetime, reading: LineReading) -> TrainingStep | None:
         if reading.loss is None and not reading.numbers:
@@ -221,7 +221,7 @@ def _sample(at: datetime, step: int, total: int | None, reading: LineReading) ->
 
 
 def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | None) -> TrainingStep:
-    """The same step with what one more line says of it."""
+    """Return the step with the figures of one more line."""
     rate = reading.learning_rate
     return TrainingStep(
         at,

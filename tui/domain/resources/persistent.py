@@ -41,7 +41,7 @@ class ResourcePool:
         return max(self.replicas, self.most or 0)
 
     def unused(self) -> ResourcePool:
-        """The same pool with the replicas that a job can get now."""
+        """Return the pool with the replicas that a job can get now."""
         return replace(self, replicas=max(0, self.limit - self.used), most=None, used=0)
 
     @property

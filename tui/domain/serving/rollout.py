@@ -38,7 +38,7 @@ def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[
 
 
 def split_with_new(deployed: Sequence[Deployed], percent: int) -> dict[str, int]:
-    """The same for a model that is not deployed yet; its id is `NEW`. Raises SplitError."""
+    """Return the split for a model that is not deployed yet; its id is `NEW`. Raises SplitError."""
     return split_with([*deployed, Deployed(NEW, "", "", "", 0)], NEW, percent)
 
 

@@ -71,7 +71,7 @@ class ServingEndpoint:
     create_time: datetime | None = None
     deployed: tuple[Deployed, ...] = ()
     etag: str = ""
-    """Of what was read; a change that carries it is refused where somebody else's came first."""
+    """The etag as read; the service refuses a change with an outdated etag."""
 
     @property
     def id(self) -> str:

@@ -93,7 +93,7 @@ class Interpreter(ControlFlow):
         self.note_line(self.source.line(node), message)
 
     def note_line(self, line: int, message: str) -> None:
-        """The same, for a line."""
+        """Note once that a line could not be followed."""
         file = "" if self.source.file == self.file else f"{self.source.file}, "
         words = f"{file}line {line}: {message}"
         if words not in self.script.notes:

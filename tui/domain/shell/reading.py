@@ -36,7 +36,7 @@ class ScriptReading(ABC):
 
     @abstractmethod
     def note_line(self, line: int, message: str) -> None:
-        """The same, for a line."""
+        """Note that a line could not be followed."""
 
     @abstractmethod
     def arithmetic(self, text: str, node: Any) -> bool | None:

@@ -53,7 +53,7 @@ def trials_of(job: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def whole_numbers(value: Any) -> Any:
-    """The same JSON with every whole float as an int: a google.protobuf.Value has only doubles."""
+    """Return the JSON with every whole float as an int: a google.protobuf.Value has only doubles."""
     if isinstance(value, Mapping):
         return {name: whole_numbers(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -62,7 +62,7 @@ def whole_numbers(value: Any) -> Any:
 
 
 def text_arguments(value: Any, field: str = "") -> Any:
-    """The same JSON with every number of an `args` list as text: Google's SDK sends numbers there."""
+    """Return the JSON with every number of an `args` list as text: Google's SDK sends numbers there."""
     if isinstance(value, Mapping):
         return {name: text_arguments(inner, name) for name, inner in value.items()}
     if isinstance(value, list):

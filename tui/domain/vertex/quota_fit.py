@@ -182,10 +182,10 @@ def taken_by(job: Job) -> dict[str, int]:
 
 
 def with_running(quotas: Iterable[Quota], jobs: Iterable[Job], at: datetime | None) -> list[Quota]:
-    """The quotas with what `jobs`, read `at`, take where that is more than the reported use.
+    """Return the quotas with the use by `jobs`, read `at`, where it exceeds the reported use.
 
-    The service reports use minutes late. Everything that is said of a quota's use starts from here. A queued
-    job uses nothing yet.
+    The service reports use minutes late. Every statement about a quota's use starts from this result. A
+    queued job uses nothing yet.
     """
     total: Counter[tuple[str, str]] = Counter()
     for job in jobs:

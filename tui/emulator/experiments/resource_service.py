@@ -185,7 +185,7 @@ class ResourceServer:
 
 
 def touched(pb: Pb) -> Pb:
-    """The same resource with the present as its update time, and the etag of that."""
+    """Set the update time to now, and the etag to match; returns the resource."""
     pb.update_time.CopyFrom(timestamp(clock.time()))
     if "etag" in pb.DESCRIPTOR.fields_by_name:
         pb.etag = str(pb.update_time.ToNanoseconds())

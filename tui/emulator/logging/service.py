@@ -40,7 +40,7 @@ _LABELS = {
 
 
 class LoggingService:
-    """The handlers."""
+    """The RPC handlers of the logging service."""
 
     def __init__(self, store: EntryStore) -> None:
         self._store = store

@@ -55,7 +55,7 @@ _DESCRIPTOR = re.compile(r"projects/([^/\s]+)/metricDescriptors/(\S+)")
 
 
 class MonitoringService:
-    """The handlers."""
+    """The RPC handlers of the monitoring service."""
 
     def __init__(
         self, state: StateDir, catalog: JobCatalog, sample_period: float, predictions: Predictions

@@ -33,7 +33,7 @@ _DeleteMetadata = operation_types.DeleteOperationMetadata.pb()
 
 
 class PipelineBatches:
-    """The handlers."""
+    """The RPC handlers of batch cancel and batch delete."""
 
     def __init__(
         self,

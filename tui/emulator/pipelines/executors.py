@@ -47,7 +47,7 @@ class TaskPlace:
 
 
 def executor_input(node: PlanNode, place: TaskPlace) -> dict[str, Any]:
-    """What a component is told of its inputs and outputs (`ExecutorInput`)."""
+    """The `ExecutorInput` of a component: its inputs and outputs."""
     leaf = node.leaf
     assert leaf is not None
     inputs = {

@@ -174,7 +174,7 @@ def ended_outputs(node: PlanNode, name: str, reply: Any) -> Values:
 
 
 def without_empty(value: Any) -> Any:
-    """The same JSON without its empty fields, as the launchers send it: 0 and false are empty too."""
+    """Return the JSON without empty fields, as the launchers send it: 0 and false are empty too."""
     if isinstance(value, Mapping):
         found = {name: without_empty(inner) for name, inner in value.items()}
         return {name: inner for name, inner in found.items() if inner}

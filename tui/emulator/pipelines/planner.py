@@ -419,7 +419,7 @@ def _is_number(text: str) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """The same JSON with whole floats as integers."""
+    """Return the JSON with whole floats as integers."""
     if isinstance(value, Mapping):
         return {name: _whole(inner) for name, inner in value.items()}
     if isinstance(value, list):

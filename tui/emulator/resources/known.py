@@ -106,7 +106,7 @@ class PersistentResources:
 
 
 def with_ids(resource: Pb) -> Pb:
-    """The same resource; pools without an id have one."""
+    """Give an id to each pool without one; returns the resource."""
     given = {pool.id for pool in resource.resource_pools}
     for index, pool in enumerate(resource.resource_pools):
         if not pool.id:

@@ -62,7 +62,7 @@ class JobCanceller(Protocol):
 
 
 class PersistentResourceService(ResourceServer):
-    """The handlers."""
+    """The RPC handlers of persistent resources."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class PersistentResourceService(ResourceServer):
         return [Method(PERSISTENT.service, name, req.pb(), res, fn) for name, req, res, fn in table]
 
     async def adopt(self) -> None:
-        """Count the quota of what exists, and go on with what the last emulator had begun."""
+        """Count the quota of existing resources, and continue the operations of the last emulator."""
         for resource in self._known.all():
             self._quotas.set_aside(resource.name, location_of(resource.name), quota_needs(resource))
             metadata = _METADATA.get(resource.state)

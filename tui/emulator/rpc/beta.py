@@ -45,5 +45,5 @@ def as_beta(operation: operations_pb2.Operation) -> operations_pb2.Operation:
 
 
 def json_as_beta(body: bytes) -> bytes:
-    """The same of an operation in JSON."""
+    """Rewrite an operation in JSON for v1beta1."""
     return body.replace(f'"{_URL}{V1}'.encode(), f'"{_URL}{BETA}'.encode())

@@ -24,7 +24,7 @@ class Accelerator:
     """One accelerator with a utilization and a memory share, both from 0 to 1, at a time in seconds."""
 
     def __init__(self, replica: str, index: int, began: float) -> None:
-        # The same accelerator has the same characteristics in every attempt.
+        # An accelerator has the same characteristics in every attempt.
         self._random = random.Random(zlib.crc32(f"{replica}/{index}".encode()))
         slow = self._random.random() < SLOW_SHARE
         self._busy = self._random.uniform(0.35, 0.55) if slow else self._random.uniform(0.86, 0.97)

@@ -41,7 +41,7 @@ _ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
 
 
 class ScheduleServer(ResourceServer):
-    """The handlers."""
+    """The RPC handlers of schedules."""
 
     def __init__(
         self, store: ResourceStore, operations: Operations, pipelines: Pipelines, runs: ScheduleRuns

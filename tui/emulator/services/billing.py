@@ -43,7 +43,7 @@ _CITIES = {"us-central1": "Iowa", "europe-west1": "Belgium"}
 
 
 class CatalogService:
-    """The handlers."""
+    """The RPC handlers of the billing catalogue."""
 
     async def list_services(self, request: Pb) -> Pb:
         found = [

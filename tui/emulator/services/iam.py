@@ -27,7 +27,7 @@ _TEST = iam_policy_pb2.TestIamPermissionsRequest, iam_policy_pb2.TestIamPermissi
 
 
 class PermissionTests:
-    """The handlers."""
+    """The RPC handlers of permission tests."""
 
     def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
         self._config = config

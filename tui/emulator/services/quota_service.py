@@ -52,7 +52,7 @@ _METRIC_OF: Mapping[str, str] = {quota_id(metric): metric for metric in all_quot
 
 
 class QuotaServer:
-    """The handlers."""
+    """The RPC handlers of Cloud Quotas."""
 
     def __init__(self, catalog: JobCatalog) -> None:
         self._catalog = catalog

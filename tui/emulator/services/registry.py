@@ -31,7 +31,7 @@ _IMAGE = re.compile(_PARENT + r"/dockerImages/(?P<package>[^/@]+)@(?P<digest>sha
 
 
 class ArtifactRegistry:
-    """The handlers."""
+    """The RPC handlers of Artifact Registry."""
 
     def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
         self._config = config

@@ -56,7 +56,7 @@ _Mutated = types.MutateDeployedModelResponse.pb()
 
 
 class EndpointService(ResourceServer):
-    """The handlers."""
+    """The RPC handlers of endpoints."""
 
     def __init__(
         self, store: ResourceStore, operations: Operations, registry: ModelRegistry, deployments: Deployments

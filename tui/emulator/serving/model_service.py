@@ -48,7 +48,7 @@ _Versions = types.ListModelVersionsResponse.pb()
 
 
 class ModelService(ResourceServer):
-    """The handlers."""
+    """The RPC handlers of models."""
 
     def __init__(self, store: ResourceStore, operations: Operations, registry: ModelRegistry) -> None:
         super().__init__(MODEL, store, operations)

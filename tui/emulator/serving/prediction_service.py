@@ -63,7 +63,7 @@ class _Target:
 
 
 class PredictionService:
-    """The handlers."""
+    """The RPC handlers of predictions."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
 
 
 def deployed_model_problems(deployed: Pb) -> list[Problem]:
-    """Every reason to refuse a DeployedModel but for its model; empty for a good one."""
+    """Every reason to refuse a DeployedModel, except for its model; empty for a valid one."""
     found: list[Problem] = []
     if not deployed.model:
         found.append(("model", "is required: projects/P/locations/L/models/MODEL, with @VERSION or @ALIAS"))

@@ -23,7 +23,7 @@ _MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING"
 _STATES: dict[int, int] = {
     getattr(JobState, f"JOB_STATE_{name}"): getattr(State, f"PIPELINE_STATE_{name}") for name in _MIRRORED
 }
-# A pipeline has no state of its own for a job whose machines were never found.
+# PipelineState has no counterpart for a job whose machines were never found.
 _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 
 

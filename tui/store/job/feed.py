@@ -153,7 +153,7 @@ class JobFeed:
         return self.session.clock()
 
     def silent_for(self) -> timedelta | None:
-        """Time since the last word of a silent log; `None` of one that is not."""
+        """Time since the last line of a silent log; `None` if the log is not silent."""
         return self.sources["logs"].silent_for(self.session.monotonic())
 
     def as_of(self, name: str = "job") -> datetime:

@@ -81,7 +81,7 @@ class Costs:
         return one.times(job.running_tasks) if one is not None and job.composite else one
 
     def unit_rate(self, job: Job) -> Range | None:
-        """The same, of a composite job for one of its tasks."""
+        """USD an hour of a job, or of one task of a composite job; None if not known, or not loaded yet."""
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
@@ -145,7 +145,7 @@ class Costs:
         return found
 
     def serving_rate(self, each: Deployed, region: str) -> Range | None:
-        """The same for the least machines of a deployed model, which are billed in any case."""
+        """USD an hour for the fewest machines of a deployed model, which are billed in any case."""
         least = (each.replicas or (0, 0))[0]
         accelerator = (each.accelerator, each.accelerator_count)
         return self.machine_rate(each.machine, region, replicas=least, accelerator=accelerator)
@@ -189,7 +189,7 @@ class Costs:
         return self.rates_text(self.rate(job) for job in jobs)
 
     def rates_text(self, rates: Iterable[Range | None]) -> str:
-        """The same of rates."""
+        """The sum of rates, `~$412/h`, and how many have no known price; "" if none is known."""
         if self.prices is None:
             return ""
         known, unknown = self._cost.total(rates)

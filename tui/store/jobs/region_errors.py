@@ -11,7 +11,7 @@ from tui.backends.errors import BackendError
 from tui.store.jobs.table import RegionStatus
 
 NAMED = 2
-"""So many regions of one error are named; the others are counted."""
+"""Regions named per error; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class JobStore:
         self._parents: dict[str, str] = {}
         """The job that a task belongs to, by the name of the task's own job."""
         self._children: dict[str, dict[str, None]] = {}
-        """The same the other way round, in the order in which they became known."""
+        """The jobs of the tasks of a job, by its name, in the order in which they became known."""
         self._seen: set[str] = set()
         self._listed: set[tuple[str, str, str]] = set()
         """Context, region and kind of the whole listings of this reading."""

@@ -13,7 +13,7 @@ from pathlib import Path
 MAX_BYTES = 2 * 1024**3
 """Bytes of all jobs' logs together."""
 DAYS = 30
-"""As long as Cloud Logging keeps entries (docs/facts/vertex.md 5.3)."""
+"""Retention of entries in Cloud Logging (docs/facts/vertex.md 5.3)."""
 
 
 def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
@@ -22,9 +22,9 @@ def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
 
 
 def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
-    """Delete the log of a job that exists no more, of every context (blocking). Returns the folders.
+    """Delete the log of a deleted job in every context (blocking). Returns the folders.
 
-    A log that is open stays.
+    An open log stays.
     """
     folders = [*(state_dir / "job-logs").glob(f"{_folder_prefix(job_name)}*")]
     gone = [folder for folder in folders if _is_unlocked(folder)]

@@ -240,7 +240,7 @@ def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _task_shape(job: Mapping[str, Any], known: Sequence[KnownJob]) -> tuple[tuple[str, str], ...]:
-    """The same of a launch that leads to several jobs."""
+    """The shape of a launch that leads to several jobs."""
     counted = sum(each.runs or 0 for each in known)
     open_ended = sum(each.runs is None for each in known)
     tasks = size_of(job).partition(",")[0]

@@ -28,7 +28,7 @@ class QueuePositions:
         """By path, with the time of reading; of an API that may not be read, nothing."""
 
     async def told(self, name: JobName, job: Job, workload: Obj | None) -> Job:
-        """The job with what is before it in its queue among what it waits for."""
+        """Add to the reasons for which the job waits how many jobs are before it in its queue."""
         of, queue = self._cluster.served.positions, str(at(workload or {}, "spec", "queueName") or "")
         if of is None or workload is None or not queue or not job.waiting or not is_pending(workload):
             return job

@@ -234,7 +234,7 @@ class KubernetesJobs(JobService):
         await self._patch(of, found, patch, f"scale the {of.what} {found.name}")
 
     async def delete(self, name: str) -> None:
-        """Delete it with its pods (propagation Foreground), and wait until it is gone."""
+        """Delete the job with its pods (propagation Foreground), and wait until the deletion is complete."""
         found = self._parsed(name)
         of, obj = await self._object_to("delete", found)
         uid = at(obj, "metadata", "uid")

@@ -54,7 +54,7 @@ class _Chosen:
     user: _Part
 
     def kubeconfig(self, answer: Obj) -> dict[str, Any]:
-        """A kubeconfig of this context alone, with what the plugin has answered."""
+        """Return a kubeconfig of this context alone, with the credentials that the plugin returned."""
         user = {key: value for key, value in _with_paths(self.user).items() if key != "exec"}
         user |= {field: answer[key] for key, field in _ANSWERED.items() if answer.get(key)}
         return {
@@ -66,14 +66,15 @@ class _Chosen:
 
 
 async def with_credentials(kubeconfig: str | dict[str, Any], context: str) -> str | dict[str, Any]:
-    """The kubeconfig with what its exec plugin answers in the plugin's place; unchanged where it has none.
+    """Return the kubeconfig with the credentials of its exec plugin in place of the plugin; unchanged if it
+    has none.
 
-    Files (joined by `:`) or content. What is wrong with it otherwise is left for kr8s to say.
+    Files (joined by `:`) or content. kr8s reports any other error in it.
 
     Raises:
-        OSError: for a certificate or a plugin that is not there.
-        yaml.YAMLError, ValueError: for a file that is no YAML, or no text.
-        RuntimeError: for a plugin that fails, or answers with no credentials.
+        OSError: for a certificate or a plugin that does not exist.
+        yaml.YAMLError, ValueError: for a file that is not YAML, or not text.
+        RuntimeError: for a plugin that fails, or returns no credentials.
     """
     chosen = await in_thread(lambda: _chosen(kubeconfig, context))
     if chosen is None:

@@ -1,1 +1,1 @@
-"""The logs of pods: read, followed, and merged with what the cluster says of a job."""
+"""The logs of pods: read, followed, and merged with the cluster's events about a job."""

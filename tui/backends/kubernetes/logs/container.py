@@ -35,7 +35,7 @@ from tui.domain.core.log_entry import LogEntry, LogGap
 
 RECENT = 2000
 REFUSALS = 4
-"""So often the log of an ended container is asked for that its node does not give."""
+"""Attempts to read the log of an ended container that its node does not give."""
 MOST_WAIT = 5.0
 """Longest time between two tries to read a log that can't be read (s)."""
 EXPLAIN = 5.0

@@ -166,7 +166,8 @@ class ContainerNews:
 
 @dataclass(slots=True)
 class JobWatch:
-    """See the module. `on_pod` is called for each new pod, `on_service` for entries of the service."""
+    """Watches the pods and events of a job. `on_pod` is called for each new pod, `on_service` for the
+    service's entries."""
 
     connection: Connection
     job: JobIdentity

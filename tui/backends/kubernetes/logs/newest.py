@@ -20,7 +20,7 @@ AT_ONCE = 16
 FEWEST = 200
 """Lines that are read of a container at least."""
 MORE = 4
-"""So many times as many lines are read where the first were too few."""
+"""Factor by which the number of lines grows if the first were too few."""
 MOST = 2_000_000
 """Lines of one container above which it is not read further back."""
 READ_SECONDS = 60.0

@@ -22,9 +22,9 @@ _CAUSES = frozenset(
 )
 """Reasons of events about a pod that say why it went."""
 STOPS_WITHIN = 15 * SECOND
-"""So long after a pod was deleted its kubelet may begin to stop it."""
+"""Longest delay before the kubelet stops a deleted pod."""
 _JOB_CAUSE = re.compile(r"\w*(?:Restarting|Suspended|Evicted|Preempted|Stopped)")
-"""The same as `_CAUSES` of events about a job."""
+"""Reasons of events about a job that say why its pods were deleted."""
 
 
 @dataclass(frozen=True, slots=True)

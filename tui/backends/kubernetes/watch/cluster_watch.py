@@ -287,7 +287,7 @@ class ClusterWatch:
         return all(each.reflector.synced.is_set() for each in self._of_pods(place))
 
     def _all_known(self, place: Place) -> bool:
-        """The same, and that its Events have been listed, or can't be."""
+        """Whether `_pods_known`, and the Events of the job have been listed or can't be."""
         return self._pods_known(place) and self.events.settled(place[0])
 
     def _of_pods(self, place: Place) -> list[Watched]:

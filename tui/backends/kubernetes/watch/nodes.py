@@ -19,7 +19,7 @@ NODES = "/api/v1/nodes"
 METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 """Without status, in which a node lists its images."""
 ONE_BY_ONE = 8
-"""So many new nodes are read by name; of more the list of all is read."""
+"""Most new nodes that are read by name; for more, all nodes are listed."""
 PAGE = 500
 AGAIN, AGAIN_DENIED = 30.0, 300.0
 """Seconds until a node that could not be read is asked for again."""

@@ -33,7 +33,7 @@ SHORT = 1.0
 """A watch that ends sooner than this many seconds, for whatever reason, is not reopened at once."""
 MOST_WAIT, MOST_WAIT_DENIED = 8.0, 60.0
 RESTARTS = 3
-"""So often a list whose pages expire is begun again before it is asked for as one page."""
+"""Attempts to list by pages while pages expire; then the list is read as one page."""
 
 
 class Source(Protocol):
@@ -166,7 +166,7 @@ class Reflector(Generic[T]):
             for obj in page.get("items") or ():
                 key, version = _identity(obj)
                 versions[key] = version
-                # The same object is not made anew: most of a later list is known.
+                # An unchanged object is not converted again: most objects of a later list are known.
                 if version and self._versions.get(key) == version and key not in self._deleted:
                     continue
                 self._keep(key, obj)

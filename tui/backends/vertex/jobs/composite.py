@@ -84,7 +84,7 @@ class CompositeJobs(VertexJobs):
         return known.job if known is not None and not job.tasks else job
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job whose part this custom job is: one of those that went on when it was created."""
+        """The composite job that started this custom job: one of those that were active at its creation."""
         created = job.create_time
         if job.kind != convert.KIND or created is None:
             return None

@@ -24,7 +24,7 @@ LARGE_PAGE, SAFE_PAGE = 1_000, 100
 """Jobs a page: larger ones than 100 are customary but not documented for this API (docs/facts/vertex.md 2.2),
 so that a service which refuses them is asked for the smaller ones from then on."""
 FEW = 20
-"""So many jobs that left the active states are read one by one; where there are more, all are listed."""
+"""Most jobs that are read one by one after they left the active states; for more, all are listed."""
 LATE = 60.0
 """Seconds that a job may appear later than one with a newer `create_time`, in another region say."""
 CONVERTED_AT_ONCE = 250
@@ -35,7 +35,8 @@ Get = Callable[[str], Awaitable[Job]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Jobs of one reply. `whole`: it is part of a listing of all jobs. `gone`: names that are no more."""
+    """Jobs of one reply. `whole`: the reply is part of a listing of all jobs. `gone`: names of deleted
+    jobs."""
 
     jobs: tuple[Job, ...]
     whole: bool
@@ -153,7 +154,7 @@ class Listing:
         return " OR ".join([*(f'state="{state}"' for state in self._resource.active_states), created])
 
     async def _read_again(self, name: str) -> Job | None:
-        """A job that has left the active states; `None` where it is gone."""
+        """Read a job that has left the active states; `None` if it was deleted."""
         try:
             # As a list has it.
             return replace(await self._get(name), replicas=(), web_access_uris={})

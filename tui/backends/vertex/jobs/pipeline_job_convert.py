@@ -46,7 +46,7 @@ _TASK_STATES = {
 }
 
 _CREATED = frozenset({"CustomJob", "HyperparameterTuningJob"})
-"""Of what Google's components create: the jobs."""
+"""The types of jobs that Google's components create."""
 
 
 def job(pb: Any, context: str) -> Job:
@@ -148,7 +148,7 @@ def _created(said: Mapping[str, Any]) -> str:
 
 
 def _artifacts(found: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
-    """The artifacts by name, each with what its metadata says."""
+    """The artifacts by name, each with its metadata."""
     return {
         name: tuple(
             Artifact(

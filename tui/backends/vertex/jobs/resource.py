@@ -42,7 +42,7 @@ class Resource:
     convert: Callable[[Any, str], Job]
     """A plain message as a job of that context."""
     convert_listed: Callable[[Any, str], Job]
-    """The same for a message of a list, without what only the whole resource has."""
+    """A message of a list as a job of that context, without the fields that only the whole resource has."""
     body: str
     """The key of a profile that has its REST form."""
     form_advice: str = ""

@@ -27,9 +27,9 @@ PAGE = 1000
 
 
 class WholeUntil:
-    """Until which time of receipt a list that begins now is complete.
+    """Receive time up to which a new list is complete.
 
-    Its pages go by the entries' own times: what is received after its page was read is in none of them.
+    Pages are ordered by the entries' own times: no page holds what is received after it was read.
     """
 
     def __init__(self) -> None:

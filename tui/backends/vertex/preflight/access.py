@@ -17,7 +17,7 @@ USEFUL = (
     "logging.logEntries.list",
     "monitoring.timeSeries.list",
 )
-"""The same of all kinds of jobs."""
+"""Permissions without which the logs and metrics of a job can't be read."""
 ACT_AS = "iam.serviceAccounts.actAs"
 _ROLES = {
     "aiplatform": "roles/aiplatform.user",

@@ -64,7 +64,7 @@ def translate(error: BaseException, what: str) -> BackendError:
 
 
 def from_status(status: Any, what: str) -> BackendError:
-    """The same for a google.rpc.Status, as an operation ends with."""
+    """Return the error for the google.rpc.Status that ends an operation."""
     return _from_api_error(api.from_grpc_status(status.code, status.message), what)
 
 

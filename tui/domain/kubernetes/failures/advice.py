@@ -1,4 +1,4 @@
-"""What helps after a replica of a cluster's job failed: the field to change, with what it says now."""
+"""What helps after a replica of a cluster's job failed: the field to change, with its present value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The failures of pods that exist no more: as they were seen, and as Events of pods, job and nodes tell.
+"""The failures of deleted pods, as they were seen and as Events of pods, job and nodes describe them.
 
 An operator that restarts a replica deletes its failed pod at once, and says of the job only that a replica
 failed. Events still name the pod, its node and its exit code; a cluster keeps them for an hour.
@@ -38,9 +38,9 @@ NEAR = timedelta(seconds=30)
 _SECOND = timedelta(seconds=1)
 """Events are in whole seconds."""
 _STOPS_WITHIN = timedelta(seconds=15)
-"""So long after a pod was deleted its kubelet may begin to stop it."""
+"""Longest delay before the kubelet stops a deleted pod."""
 _LEAVES_WITHIN = timedelta(minutes=2)
-"""So long after another worker was removed its peers may leave after a checkpoint, to start again."""
+"""Time within which peers may exit after a checkpoint, to start again without a removed worker."""
 LEFT_WITH_CHECKPOINT = 203
 """What the trainer ends with after a signal, or when the workers change: it goes on from a checkpoint."""
 _EXITED = re.compile(r"Pod: [^. ]+\.(?P<pod>\S+) exited with code (?P<code>-?\d+)")
@@ -157,7 +157,7 @@ class _Told:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What became of the pods of a job that exist no more."""
+    """What happened to the deleted pods of a job."""
 
     failures: Sequence[Failure]
     """With the number of those pods for each replica."""

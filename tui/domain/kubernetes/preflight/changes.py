@@ -31,7 +31,7 @@ def changes(there: Any, wanted: Any, path: Path = ()) -> Iterator[tuple[Path, An
 
 
 def change_lines(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The same as lines: `spec.replicas: 2 → 3`; names and the server's own fields are left out."""
+    """The changes as lines, `spec.replicas: 2 → 3`, without names and the server's own fields."""
     found = []
     for path, old, new in changes(there, wanted):
         if path[:1] in (("apiVersion",), ("kind",)) or path[:2] in (

@@ -56,7 +56,7 @@ class ManifestCase:
 
     @staticmethod
     def of(case: Case) -> ManifestCase:
-        """The same of a profile's case."""
+        """Return the case of a profile's manifest."""
         found = fields(case.job, HEAD[0]).get("objects")
         objects = tuple(found) if isinstance(found, list) else ()
         index = job_index(objects)

@@ -60,7 +60,7 @@ def _part_problem(text: str) -> str:
 
 
 def _cleaned(value: str) -> str:
-    """The value with what is allowed in place of what is not."""
+    """The value, with an allowed character in place of each character that is not allowed."""
     plain = unicodedata.normalize("NFKD", value).encode("ascii", "ignore").decode()
     return _OTHERS.sub("-", plain).strip("-_.")[:LONGEST].strip("-_.")
 

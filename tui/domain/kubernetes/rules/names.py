@@ -1,4 +1,4 @@
-"""Rules about names: of the job, with what the operator appends, and of images."""
+"""Rules about names: of the job, including the operator's suffix, and of images."""
 
 from __future__ import annotations
 

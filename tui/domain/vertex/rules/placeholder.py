@@ -39,7 +39,7 @@ def _bucket(text: str) -> str:
 
 
 def _network(text: str) -> str:
-    """A network whose project has a number; that it has none is said by a rule of its own."""
+    """A network whose project has a number; another rule reports a project without one."""
     return text if re.match(r"projects/\d+/", text) else ""
 
 

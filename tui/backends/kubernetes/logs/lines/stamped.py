@@ -47,7 +47,7 @@ class LineSplitter:
         return self._parse(whole)
 
     def rest(self) -> list[StampedLine]:
-        """The last line of a log that ended, where it has no end of its own."""
+        """The last line of a log that ended without a line feed."""
         left = b"".join(self._rest)
         return self._take([left]) if left else []
 
