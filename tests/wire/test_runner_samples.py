@@ -159,7 +159,7 @@ def test_figures_that_the_kernel_refuses_are_left_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr(network_usage, "sockets", refuse)
     me = process_tree.read(os.getpid())
     assert me is not None
-    meter = sampler.Sampler({"r": ReplicaPlan("r", ("x",), {}, "/")})
+    meter = sampler.ReplicaSampler({"r": ReplicaPlan("r", ("x",), {}, "/")})
     names = [name for _, _, name, _, _ in meter.sample({"r": [me]}) + meter.sample({"r": [me]})]
     assert metric.MEMORY in names and metric.CPU in names
     assert metric.NET_IN not in names and metric.NET_OUT not in names

@@ -275,7 +275,7 @@ async def test_a_killed_emulator_leaves_no_server_and_the_next_one_starts_it_aga
             assert (await serving.models.get_model(name=f"{model}@golden")).version_id == "2"
             operations = serving.endpoints.transport.operations_client
             ended = await operations.get_operation(waiting.operation.name)
-            assert ended.done and "The emulator ended while it worked" in ended.error.message
+            assert ended.done and "The emulator ended during this operation" in ended.error.message
             assert servers(state) == 1
         assert servers(state) == 0
 

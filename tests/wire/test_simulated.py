@@ -61,6 +61,7 @@ async def test_nothing_is_simulated_unasked_or_beside_a_device(monkeypatch: pyte
     assert me is not None
     real = ReplicaPlan("real", ("x",), {}, "/", accelerators=(0,), simulated=4)
     unasked = ReplicaPlan("unasked", ("x",), {}, "/")
-    samples = sampler.Sampler({"real": real, "unasked": unasked}).sample({"real": [me], "unasked": [me]})
+    meter = sampler.ReplicaSampler({"real": real, "unasked": unasked})
+    samples = meter.sample({"real": [me], "unasked": [me]})
     found = [(who, which, value) for _, who, name, which, value in samples if name.startswith("accelerator/")]
     assert found == [("real", "0", 0.25), ("real", "0", 0.5)]
