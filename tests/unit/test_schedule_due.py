@@ -10,6 +10,7 @@ from google.cloud.aiplatform_v1.types import schedule as schedule_types
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tui.emulator.messages import timestamp
 from tui.emulator.schedules.due import (
     LATE_SECONDS,
     Complete,
@@ -22,7 +23,6 @@ from tui.emulator.schedules.due import (
     set_next,
     spent,
 )
-from tui.emulator.vertex.resource_table import timestamp
 
 BEGIN = datetime(2027, 3, 1, tzinfo=UTC).timestamp()
 Pb = Any

@@ -17,16 +17,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 from google.rpc import code_pb2
 
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import WireError
 
 T = TypeVar("T")
-Pb = Any  # a plain protobuf message, whose classes are made at run time
-
 FULL_BYTES = 256 * 1024
 """Free space below which a failed write counts as a full disk."""
 _SCHEMA_1 = """

@@ -31,9 +31,8 @@ from tui.emulator.filters import (
     WildcardText,
     rfc3339_value,
 )
+from tui.emulator.messages import Pb
 from tui.emulator.vertex.filter_fields import MAX_NESTING
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 _TEXT = WildcardText()
 _TIME = Ordered(rfc3339_value, ORDER)

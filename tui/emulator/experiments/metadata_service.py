@@ -12,14 +12,12 @@ from collections.abc import Iterable, Sequence
 from google.cloud.aiplatform_v1.types import event as event_types
 from google.cloud.aiplatform_v1.types import lineage_subgraph, metadata_service
 
-from tui.emulator.database import Pb
 from tui.emulator.experiments.kinds import ARTIFACT, CONTEXT, EXECUTION, METADATA, SCHEMA, STORE
 from tui.emulator.experiments.resource_service import ResourceServer
 from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, EVENT, Link, ResourceStore
-from tui.emulator.faults import clock
+from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.rpc.methods import Method, invalid
 from tui.emulator.vertex.operations import Operations
-from tui.emulator.vertex.resource_table import timestamp
 
 EventPb = event_types.Event.pb()
 SubgraphPb = lineage_subgraph.LineageSubgraph.pb()
@@ -83,7 +81,7 @@ class MetadataServer:
             if child.name in above:
                 raise invalid(("child_contexts", f"{name} is the context itself or one above it"))
             if context.name not in child.parent_contexts:
-                found = _copy(child)
+                found = copied(child)
                 found.parent_contexts.append(context.name)
                 changed.append(found)
         links = [Link(CHILD, context.name, each.name) for each in changed]
@@ -94,7 +92,7 @@ class MetadataServer:
         context = self._find(CONTEXT, request.context)
         changed = []
         for name in request.child_contexts:
-            found = _copy(self._find(CONTEXT, name))
+            found = copied(self._find(CONTEXT, name))
             if context.name in found.parent_contexts:
                 found.parent_contexts.remove(context.name)
                 changed.append(found)
@@ -109,7 +107,7 @@ class MetadataServer:
             event = EventPb(artifact=self._find(ARTIFACT, given.artifact).name, execution=execution.name)
             event.type_ = given.type_
             event.labels.update(given.labels)
-            event.event_time.CopyFrom(timestamp(clock.time()))
+            event.event_time.CopyFrom(current_time())
             links.append(Link(EVENT, execution.name, event.artifact, event.SerializeToString()))
         await self._store.put(links=links)
         return _t.AddExecutionEventsResponse.pb()()
@@ -177,9 +175,3 @@ class MetadataServer:
 
     def _find(self, kind: object, name: str) -> Pb:
         return next(server for each, server in self._servers.items() if each is kind).find(name)
-
-
-def _copy(pb: Pb) -> Pb:
-    found = type(pb)()
-    found.CopyFrom(pb)
-    return found

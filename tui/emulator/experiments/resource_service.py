@@ -15,17 +15,16 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 from google.rpc import code_pb2
 
-from tui.emulator.database import Pb, created_us
+from tui.emulator.database import created_us
 from tui.emulator.experiments.filter_fields import fields_of
 from tui.emulator.experiments.kinds import BOARD, STORE, ResourceKind, location_of
 from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.faults import clock
 from tui.emulator.filters import Condition, FilterError, compile_filter
+from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
 from tui.emulator.vertex.operations import Operations
-from tui.emulator.vertex.resource_table import timestamp
 
 _FIXED = frozenset({"name", "create_time", "update_time", "etag", "parent_contexts"})
 _ORDERS = {"create_time": created_us, "update_time": lambda pb: pb.update_time.ToNanoseconds()}
@@ -82,12 +81,11 @@ class ResourceServer:
         if wanted and not re.fullmatch(kind.id_pattern, wanted):
             raise invalid((f"{kind.field}_id", f"{wanted!r} does not match {kind.id_pattern}"))
         chosen = wanted or str(secrets.randbelow(9 * 10**18) + 10**18)
-        found = kind.message()
-        found.CopyFrom(requested)
+        found = copied(requested)
         found.name = f"{parent}/{kind.collection}/{chosen}"
         if self._store.get(found.name) is not None:
             raise WireError(code_pb2.ALREADY_EXISTS, f"The {kind.noun} {found.name} exists already.")
-        found.create_time.CopyFrom(timestamp(clock.time()))
+        found.create_time.CopyFrom(current_time())
         return touched(found)
 
     async def create(self, request: Pb) -> Pb:
@@ -138,8 +136,7 @@ class ResourceServer:
             parent, _, wanted = requested.name.rsplit("/", 2)
             found = self.new(parent, requested, wanted)
         else:
-            found = kind.message()
-            found.CopyFrom(self.find(requested.name))
+            found = copied(self.find(requested.name))
             if requested.etag and requested.etag != found.etag:
                 raise WireError(code_pb2.ABORTED, f"{found.name} has changed: read it again, then update it.")
             for field in named_fields(request.update_mask.paths, requested):
@@ -186,7 +183,7 @@ class ResourceServer:
 
 def touched(pb: Pb) -> Pb:
     """Set the update time to now, and the etag to match; returns the resource."""
-    pb.update_time.CopyFrom(timestamp(clock.time()))
+    pb.update_time.CopyFrom(current_time())
     if "etag" in pb.DESCRIPTOR.fields_by_name:
         pb.etag = str(pb.update_time.ToNanoseconds())
     return pb
@@ -208,8 +205,7 @@ def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
 def copy_field(source: Pb, target: Pb, field: str) -> None:
     """Replace one field of `target` by that of `source`."""
     target.ClearField(field)
-    one = type(target)()
-    one.CopyFrom(source)
+    one = copied(source)
     for other in one.DESCRIPTOR.fields:
         if other.name != field:
             one.ClearField(other.name)

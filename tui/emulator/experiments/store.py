@@ -16,10 +16,9 @@ from typing import Any, TypeVar
 
 from tui.emulator.database import Change, Database, created_us
 from tui.emulator.experiments.kinds import ResourceKind, kind_of
+from tui.emulator.messages import Pb
 
 T = TypeVar("T")
-Pb = Any  # a plain protobuf message, whose classes are made at run time
-
 ATTRIBUTION, ASSOCIATION, CHILD, EVENT = 1, 2, 3, 4
 """Context to artifact, context to execution, context to its child, execution to artifact."""
 

@@ -14,11 +14,11 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import tensorboard_data, tensorboard_service
 
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.database import Pb
 from tui.emulator.experiments.kinds import BOARD, EXPERIMENT, RUN, SERIES, TENSORBOARD
 from tui.emulator.experiments.resource_service import ResourceServer, touched
 from tui.emulator.experiments.store import Point, ResourceStore
 from tui.emulator.filters import Field, FieldTable, FilterError, Ordered, compile_filter, rfc3339_value
+from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import Method, invalid
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import query_digest
@@ -176,8 +176,7 @@ class TensorboardServer:
                 name = f"{run}/{SERIES.collection}/{data.tensorboard_time_series_id}"
                 series = changed.get(name)
                 if series is None:
-                    series = SERIES.message()
-                    series.CopyFrom(self._series.find(name))
+                    series = copied(self._series.find(name))
                     changed[name] = touched(series)
                 points += [(name, _point(series, data, value)) for value in data.values]
         if len(points) > MAX_POINTS:

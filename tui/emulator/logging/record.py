@@ -21,10 +21,9 @@ from google.protobuf import json_format, struct_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tui.domain.log.json_line import parse_json_line
+from tui.emulator.messages import Pb
 
 LogEntryPb = log_entry_types.LogEntry.pb()
-Pb = Any  # a plain protobuf message, whose classes are made at run time
-
 TEXT, JSON, MESSAGE = 0, 1, 2
 """Kinds of payload: a line, a line that is a JSON object, a serialized LogEntry."""
 

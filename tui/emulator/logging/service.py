@@ -16,10 +16,10 @@ from google.protobuf import empty_pb2
 from tui.emulator.database import StorageFull
 from tui.emulator.interfaces import JobCatalog
 from tui.emulator.logging.query.entries import EntryQuery, owners
-from tui.emulator.logging.record import Pb
 from tui.emulator.logging.store import EntryStore
 from tui.emulator.logging.tail import TailSessions
 from tui.emulator.logging.write import log_owner, write_entries
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import query_digest

@@ -21,8 +21,9 @@ from google.rpc import code_pb2
 from tui.emulator.logging.faults import LogFaults
 from tui.emulator.logging.query.entries import filter_plan, owners
 from tui.emulator.logging.query.plan import QueryPlan
-from tui.emulator.logging.record import Pb, StoredEntry
+from tui.emulator.logging.record import StoredEntry
 from tui.emulator.logging.store import EntryStore
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import WireError, invalid
 
 MAX_SESSIONS = 10

@@ -11,8 +11,9 @@ from google.rpc import code_pb2
 
 from tui.domain.log.json_line import DAY, MAX_ENTRY
 from tui.emulator.logging.query.entries import owner
-from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow, Pb
+from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow
 from tui.emulator.logging.store import EntryStore
+from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import WireError, invalid
 
 RETENTION = 30 * DAY
@@ -64,8 +65,7 @@ def write_entries(store: EntryStore, request: Pb) -> None:
 
 
 def _row(store: EntryStore, request: Pb, log_entry: Pb, where: str, now: int) -> EntryRow:
-    entry = type(log_entry)()
-    entry.CopyFrom(log_entry)
+    entry = copied(log_entry)
     name = entry.log_name or request.log_name
     project = log_owner(f"{where}.log_name" if entry.log_name or not name else "log_name", name)
     resource = entry.resource if entry.HasField("resource") else request.resource

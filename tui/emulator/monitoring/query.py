@@ -26,7 +26,7 @@ from tui.emulator.filters import (
     compiled,
     parse,
 )
-from tui.emulator.logging.record import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.monitoring.alignment import NotAligned, align, look_back
 from tui.emulator.monitoring.descriptors import METRICS, EmulatedMetric
 from tui.emulator.monitoring.reduction import NotReduced, check_reducer, group_field, reduce

@@ -22,7 +22,7 @@ from tui.domain.vertex.catalog import all_quota_metrics
 from tui.emulator.config import load_config
 from tui.emulator.filters import FilterError, compile_filter
 from tui.emulator.interfaces import JobCatalog, JobRecord
-from tui.emulator.logging.record import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.monitoring.descriptors import (
     ENDPOINT_RESOURCE,
     METRICS,

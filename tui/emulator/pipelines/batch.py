@@ -16,7 +16,8 @@ from google.cloud.aiplatform_v1.types import pipeline_job as pipeline_job_types
 from google.cloud.aiplatform_v1.types import pipeline_service as types
 from google.longrunning import operations_pb2
 
-from tui.emulator.database import NOTHING, Pb, StorageFull
+from tui.emulator.database import NOTHING, StorageFull
+from tui.emulator.messages import Pb
 from tui.emulator.pipelines.service import SERVICE, PipelineServer
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid

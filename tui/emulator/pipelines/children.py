@@ -16,8 +16,9 @@ from typing import Any
 from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 
-from tui.emulator.database import NOTHING, Change, Pb
+from tui.emulator.database import NOTHING, Change
 from tui.emulator.interfaces import JobRecord
+from tui.emulator.messages import Pb
 from tui.emulator.pipelines.planner import Values
 from tui.emulator.rpc.methods import Unary, WireError
 from tui.emulator.tuning.table import TuningJobRecord

@@ -8,10 +8,9 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import pipeline_job
 from google.rpc import code_pb2, status_pb2
 
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb, timestamp
 from tui.emulator.pipelines.google_components import is_custom_job, is_googles
 from tui.emulator.pipelines.planner import PipelinePlan, PlanNode, TaskRecord, Values
-from tui.emulator.vertex.resource_table import timestamp
 
 _States = pipeline_job.PipelineTaskDetail.State
 ROOT = ""

@@ -17,8 +17,8 @@ from typing import Any
 from google.protobuf import json_format
 
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec
-from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb
+from tui.emulator.messages import Pb
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all, fill_within
 from tui.emulator.pipelines.planner import BadInput, PlanNode, Values, typed_output

@@ -19,8 +19,8 @@ from google.cloud.aiplatform_v1.types import operation as operation_types
 from google.protobuf import json_format
 from google.rpc import code_pb2
 
-from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb
+from tui.emulator.messages import Pb
 from tui.emulator.pipelines.children import ApiCall, Children, NewChild
 from tui.emulator.pipelines.planner import Leaf, PlanNode, Values
 from tui.emulator.rpc.methods import WireError

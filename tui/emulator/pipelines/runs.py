@@ -16,8 +16,8 @@ from typing import Any
 from google.rpc import code_pb2, status_pb2
 
 from tui.domain.pipeline.ir import BadPipeline, Pipeline
-from tui.emulator.database import Pb
 from tui.emulator.faults import clock
+from tui.emulator.messages import Pb, current_time, timestamp
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.children import Child, ChildOutcome, Children, NewChild
 from tui.emulator.pipelines.details import number_tasks, write_details
@@ -57,7 +57,6 @@ from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State, cach
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.job_runs import JobRuns, request_end
-from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +205,7 @@ class RunningPipeline:
         def change(pb: Pb) -> None:
             if pb.state == State.PIPELINE_STATE_PENDING:
                 pb.state = State.PIPELINE_STATE_RUNNING
-                pb.start_time.CopyFrom(timestamp(clock.time()))
+                pb.start_time.CopyFrom(current_time())
             self._write(pb, found)
 
         async def store() -> None:
@@ -407,7 +406,7 @@ class RunningPipeline:
         number_tasks(found, self.job.ids, self.job.number)
 
         def change(pb: Pb) -> None:
-            now = timestamp(clock.time())
+            now = current_time()
             pb.state = state
             if not pb.HasField("start_time"):
                 pb.start_time.CopyFrom(now)

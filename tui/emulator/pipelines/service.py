@@ -19,8 +19,8 @@ from google.rpc import code_pb2
 
 from tui.domain.document.source import dotted
 from tui.domain.pipeline.ir import BadPipeline, Pipeline, read_pipeline
-from tui.emulator.database import Pb
 from tui.emulator.faults import clock
+from tui.emulator.messages import Pb, copied
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.planner import BadInput, PlanContext, plan
 from tui.emulator.pipelines.table import (
@@ -103,8 +103,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
             WireError: INVALID_ARGUMENT naming each problem.
         """
         _, location = creation_parent(request.parent)
-        requested = PipelineJobPb()
-        requested.CopyFrom(request.pipeline_job)
+        requested = copied(request.pipeline_job)
         if requested.template_uri and not requested.pipeline_spec.fields:
             self._load_template(requested, where)
         # A pipeline job needs no display name.

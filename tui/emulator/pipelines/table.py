@@ -11,12 +11,13 @@ from typing import Any
 
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
 
-from tui.emulator.database import NOTHING, Change, Pb, created_us
+from tui.emulator.database import NOTHING, Change, created_us
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
+from tui.emulator.messages import Pb, copied, current_time, set_created
 from tui.emulator.pipelines.children import Child, NewChild
 from tui.emulator.pipelines.planner import TaskRecord, TaskStatus, Values
-from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable, timestamp
+from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable
 
 State = pipeline_state.PipelineState
 PipelineJobPb = pipeline_job.PipelineJob.pb()
@@ -138,15 +139,12 @@ class PipelineTable(ResourceTable[PipelineJob]):
 
     async def _create(self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None) -> PipelineJob:
         number = await self._database.next_id()
-        pb = PipelineJobPb()
-        pb.CopyFrom(requested)
+        pb = copied(requested)
         for descriptor, _ in requested.ListFields():
             if descriptor.name not in _INPUT_FIELDS:
                 pb.ClearField(descriptor.name)
         pb.name, pb.state = record.name, State.PIPELINE_STATE_PENDING
-        now = timestamp(clock.time())
-        pb.create_time.CopyFrom(now)
-        pb.update_time.CopyFrom(now)
+        set_created(pb)
         job, change = PipelineJob(record, pb, number), NOTHING
         if run is not None:
             pb.schedule_name, job.scheduled, change = run.schedule, run.time, run.change
@@ -172,10 +170,9 @@ class PipelineTable(ResourceTable[PipelineJob]):
                 names = (*(before.jobs if before else ()), child.name)
                 start = before.start if before and before.start else clock.time()
                 known[path] = TaskRecord(TaskStatus.RUNNING, names, child.outputs, start=start)
-            pb = PipelineJobPb()
-            pb.CopyFrom(job.pb)
+            pb = copied(job.pb)
             change(pb)
-            pb.update_time.CopyFrom(timestamp(clock.time()))
+            pb.update_time.CopyFrom(current_time())
             await self._write(job, pb, known, job.ids, made)
             for child in made:
                 child.change.show()

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.resources.known import PersistentResources, State
 from tui.emulator.resources.pools import alike, assign, size
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable

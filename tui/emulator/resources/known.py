@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from google.cloud.aiplatform_v1.types import persistent_resource
 from google.protobuf import json_format
 from google.rpc import code_pb2, error_details_pb2
@@ -11,10 +9,9 @@ from google.rpc import code_pb2, error_details_pb2
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.experiments.kinds import PERSISTENT
 from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.messages import Pb, copied
 from tui.emulator.resources.pools import unfit
 from tui.emulator.rpc.methods import WireError, failed_precondition, invalid
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 TYPE = "aiplatform.googleapis.com/PersistentResource"
 State = persistent_resource.PersistentResource.State
@@ -99,8 +96,7 @@ class PersistentResources:
         fixed = self._fixed.get(name.rpartition("/")[2]) if match else None
         if fixed is None:
             return None
-        found = PERSISTENT.message()
-        found.CopyFrom(fixed)
+        found = copied(fixed)
         found.name = name
         return found
 

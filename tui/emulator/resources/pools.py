@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import accelerator_type
 
 from tui.domain.vertex.catalog import quota_metrics
+from tui.emulator.messages import Pb
 from tui.emulator.vertex.validate_pools import accelerator_name
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 DISK_TYPE, DISK_GB = "pd-ssd", 100
 """What an empty DiskSpec means (docs/facts/vertex.md 1.3)."""

@@ -22,7 +22,7 @@ from tui.emulator.config import EmulatorConfig
 from tui.emulator.experiments.kinds import PERSISTENT, location_of
 from tui.emulator.experiments.resource_service import ResourceServer, touched
 from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.faults import clock
+from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.resources.capacity import Capacity
 from tui.emulator.resources.known import TYPE, PersistentResources, State, with_ids
 from tui.emulator.resources.pools import quota_needs, size
@@ -34,9 +34,6 @@ from tui.emulator.vertex.job_table import CustomJob
 from tui.emulator.vertex.operations import Operations, RunningOperation, Work
 from tui.emulator.vertex.quota import TrainingQuotas, describe_lack
 from tui.emulator.vertex.resource_requests import creation_parent
-from tui.emulator.vertex.resource_table import timestamp
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 POLL_SECONDS = 0.05
 """Between two looks whether the jobs of a resource that is being deleted have ended."""
@@ -186,9 +183,7 @@ class PersistentResourceService(ResourceServer):
             raise failed_precondition(
                 name, f"The persistent resource {name} is {State(found.state).name}; wait until it is not."
             )
-        copy = PERSISTENT.message()
-        copy.CopyFrom(found)
-        return copy
+        return copied(found)
 
     async def _enter(self, resource: Pb, state: int) -> None:
         """Store the resource in a state that it leaves when its operation ends. Raises WireError."""
@@ -219,11 +214,10 @@ class PersistentResourceService(ResourceServer):
                 found = self._store.get(name)
                 if found is None or found.state != state or found.create_time != resource.create_time:
                     raise WireError(code_pb2.CANCELLED, f"{name} was deleted meanwhile.")
-                done = PERSISTENT.message()
-                done.CopyFrom(found)
+                done = copied(found)
                 done.state = State.RUNNING
                 if not done.HasField("start_time"):
-                    done.start_time.CopyFrom(timestamp(clock.time()))
+                    done.start_time.CopyFrom(current_time())
                 await running.end(done, self._store.change([touched(done)]))
             self._capacity.grant()
 
@@ -243,8 +237,7 @@ class PersistentResourceService(ResourceServer):
 
     def _shown(self, stored: Pb) -> Pb:
         """The resource with the replicas in use."""
-        found = PERSISTENT.message()
-        found.CopyFrom(stored)
+        found = copied(stored)
         used = self._capacity.used(stored.name)
         for pool in found.resource_pools:
             pool.used_replica_count = used[pool.id]

@@ -7,14 +7,11 @@ The mask names `display_name`, `labels`, `resource_pools`, or a part of the pool
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from tui.emulator.experiments.kinds import PERSISTENT
 from tui.emulator.experiments.resource_service import copy_field
+from tui.emulator.messages import Pb, copied
 from tui.emulator.resources.pools import alike, most
 from tui.emulator.rpc.methods import failed_precondition, invalid
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 _WHOLE = ("display_name", "labels")
 _OF_POOLS = ("replica_count", "autoscaling_spec")
@@ -32,8 +29,7 @@ def updated(present: Pb, requested: Pb, paths: Sequence[str], used: Mapping[str,
     if wrong or not paths:
         says = f"{', '.join(wrong)} can't be changed" if wrong else "is required"
         raise invalid(("update_mask", f"{says}; {', '.join(_CHANGEABLE)} can"))
-    changed = PERSISTENT.message()
-    changed.CopyFrom(present)
+    changed = copied(present)
     for field in _WHOLE:
         if field in paths:
             copy_field(requested, changed, field)

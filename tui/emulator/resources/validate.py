@@ -7,12 +7,10 @@ machine and disk follow the rules of a worker pool.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from tui.emulator.messages import Pb
 from tui.emulator.vertex.validate import MAX_DISPLAY_NAME, below, resource_problems
 from tui.emulator.vertex.validate_pools import Problem, machine_problems
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 
 def persistent_resource_problems(resource: Pb, location: str) -> list[Problem]:

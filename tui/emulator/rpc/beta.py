@@ -10,6 +10,8 @@ from typing import Any
 
 from google.longrunning import operations_pb2
 
+from tui.emulator.messages import copied
+
 V1, BETA = "google.cloud.aiplatform.v1.", "google.cloud.aiplatform.v1beta1."
 _URL = "type.googleapis.com/"
 
@@ -35,8 +37,7 @@ class BetaOperations:
 
 def as_beta(operation: operations_pb2.Operation) -> operations_pb2.Operation:
     """The operation with messages of v1beta1, which have the fields of v1 with the same numbers."""
-    found = operations_pb2.Operation()
-    found.CopyFrom(operation)
+    found = copied(operation)
     # To read a field's part would set the field.
     boxes = [getattr(found, field) for field in ("metadata", "response") if found.HasField(field)]
     for box in boxes:

@@ -8,9 +8,8 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 Mask = Mapping[str, Any]
 """Fields by name: each `None` for the whole field, or the parts of it that are wanted."""

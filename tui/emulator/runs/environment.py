@@ -13,10 +13,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.messages import Pb
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner import host
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
@@ -50,8 +50,6 @@ METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 _METRICS = "hypertune/output.metrics"
 _WORKER_RESTARTS = 5
 """Restarts of one worker in place (docs/facts/vertex.md 3.8)."""
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 
 def ports_needed(job: CustomJobPb) -> int:

@@ -18,9 +18,10 @@ from google.protobuf import duration_pb2
 from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.database import Pb, StorageFull
+from tui.emulator.database import StorageFull
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, LogSink, Runner
+from tui.emulator.messages import Pb, current_time
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.resources.capacity import Capacity
 from tui.emulator.rpc.methods import WireError
@@ -31,7 +32,6 @@ from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, EndOfAtt
 from tui.emulator.shells.access_uris import access_uris
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable, State
 from tui.emulator.vertex.quota import TrainingQuotas, describe_lack, strategy
-from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -317,7 +317,7 @@ class JobRun:
             return
         pb.state = State.JOB_STATE_RUNNING
         if not pb.HasField("start_time"):
-            pb.start_time.CopyFrom(timestamp(clock.time()))
+            pb.start_time.CopyFrom(current_time())
         control = self.job.control
         pb.web_access_uris.update(access_uris(pb, range(control.port, control.port + control.ports)))
 
@@ -364,7 +364,7 @@ class JobRun:
 
         def change(pb: Pb) -> None:
             pb.state = end.state
-            pb.end_time.CopyFrom(timestamp(clock.time()))
+            pb.end_time.CopyFrom(current_time())
             if end.code:
                 pb.error.CopyFrom(status_pb2.Status(code=end.code, message=end.message))
 

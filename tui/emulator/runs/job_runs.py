@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic
 
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import failed_precondition
 from tui.emulator.vertex.resource_table import CancellableResource, R, ResourceTable
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import schedule as schedule_types
 
 from tui.domain.schedules.cron import read_cron
-from tui.emulator.vertex.resource_table import timestamp
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
+from tui.emulator.messages import Pb, timestamp
 
 State = schedule_types.Schedule.State
 LATE_SECONDS = 60.0

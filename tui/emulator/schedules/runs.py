@@ -19,6 +19,7 @@ from tui.emulator.database import Change, StorageFull
 from tui.emulator.experiments.kinds import SCHEDULE
 from tui.emulator.experiments.resource_service import touched
 from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.messages import Pb, copied, timestamp
 from tui.emulator.pipelines.table import ScheduledRun
 from tui.emulator.rpc.methods import WireError, internal
 from tui.emulator.schedules.due import (
@@ -32,9 +33,6 @@ from tui.emulator.schedules.due import (
     set_next,
     spent,
 )
-from tui.emulator.vertex.resource_table import timestamp
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 log = logging.getLogger(__name__)
 
@@ -127,8 +125,7 @@ class ScheduleRuns:
             return True
 
     async def _make(self, found: Pb, step: Start | Skip | Complete) -> None:
-        pb = SCHEDULE.message()
-        pb.CopyFrom(found)
+        pb = copied(found)
         if isinstance(step, Complete):
             pb.state = State.COMPLETED
         elif isinstance(step, Skip):
@@ -159,8 +156,7 @@ class ScheduleRuns:
 
     def _after(self, found: Pb, due: float, response: str) -> Change:
         """What a run makes of its schedule."""
-        pb = SCHEDULE.message()
-        pb.CopyFrom(found)
+        pb = copied(found)
         pb.started_run_count += response == STARTED
         _respond(pb, due, response)
         set_next(pb, due)

@@ -8,7 +8,6 @@ not at it; deleting a schedule leaves its runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
@@ -16,6 +15,7 @@ from google.protobuf import empty_pb2
 from tui.emulator.experiments.kinds import SCHEDULE
 from tui.emulator.experiments.resource_service import ResourceServer, copy_field, touched
 from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.messages import Pb, copied, timestamp
 from tui.emulator.pipelines.service import JOB_ID, bad_id
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.schedules.due import State, set_next, spent
@@ -24,9 +24,6 @@ from tui.emulator.schedules.validate import schedule_problems
 from tui.emulator.vertex.filter_fields import SCHEDULE_FIELDS
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
-from tui.emulator.vertex.resource_table import timestamp
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 _REQUEST = "create_pipeline_job_request"
 _CHANGEABLE = (
@@ -65,8 +62,7 @@ class ScheduleServer(ResourceServer):
 
     async def create(self, request: Pb) -> Pb:
         creation_parent(request.parent)
-        requested = SCHEDULE.message()
-        requested.CopyFrom(request.schedule)
+        requested = copied(request.schedule)
         for field in _OUTPUTS:
             requested.ClearField(field)
         found = self.new(request.parent, requested, "")
@@ -150,9 +146,7 @@ class ScheduleServer(ResourceServer):
                 name,
                 f"The schedule {name} is {State(found.state).name}; only one that is {wanted} is {what}.",
             )
-        copy = SCHEDULE.message()
-        copy.CopyFrom(found)
-        return copy
+        return copied(found)
 
 
 def _changed_fields(paths: Sequence[str]) -> list[str]:

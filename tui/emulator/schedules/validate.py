@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tui.domain.schedules.cron import CronError, read_cron
+from tui.emulator.messages import Pb
 from tui.emulator.schedules.due import seconds
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 LONGEST_NAME = 128
 _COUNTS = ("max_run_count", "max_concurrent_active_run_count")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from google.cloud.billing_v1.types import cloud_catalog
 
 from tui.domain.vertex.prices import CE_SHARE, built_in
-from tui.emulator.logging.record import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, invalid
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import query_digest

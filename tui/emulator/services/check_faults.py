@@ -10,7 +10,7 @@ from typing import Any
 
 from google.rpc import code_pb2
 
-from tui.emulator.logging.record import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, Unary, WireError
 
 HANG_SECONDS = 600.0

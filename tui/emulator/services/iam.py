@@ -14,7 +14,7 @@ from google.cloud.resourcemanager_v3.types import projects as project_types
 from google.iam.v1 import iam_policy_pb2
 
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.logging.record import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, invalid, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 

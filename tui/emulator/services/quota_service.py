@@ -14,7 +14,7 @@ from google.cloud.cloudquotas_v1.types import cloudquotas, resources
 from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
 from tui.domain.vertex.catalog import all_quota_metrics
 from tui.emulator.interfaces import JobCatalog
-from tui.emulator.logging.record import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import query_digest

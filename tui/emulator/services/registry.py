@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from google.cloud.artifactregistry_v1.types import artifact, tag
 
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.logging.record import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, invalid, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 

@@ -11,7 +11,6 @@ import itertools
 import logging
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 from tui.domain.core.log_entry import Severity
 from tui.domain.log.json_line import DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, parse_json_line, pieces
@@ -19,8 +18,6 @@ from tui.emulator.logging.record import MESSAGE, EntryRow, LogEntryPb, fill_stru
 from tui.emulator.logging.store import EntryStore
 
 log = logging.getLogger(__name__)
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 RESOURCE = "aiplatform.googleapis.com/Endpoint"
 LOG_ID = "aiplatform.googleapis.com%2Fprediction_container"

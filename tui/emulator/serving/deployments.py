@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from google.rpc import code_pb2
 
@@ -12,6 +11,7 @@ from tui.emulator.config import EmulatorConfig
 from tui.emulator.experiments.kinds import ENDPOINT
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.logging.store import EntryStore
+from tui.emulator.messages import Pb
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.ports import Ports
@@ -20,8 +20,6 @@ from tui.emulator.serving.environment import routes, server_plan, workdir
 from tui.emulator.serving.guard import ServerPlan
 from tui.emulator.serving.model_server import ModelServer, ServerFailed, end_processes
 from tui.emulator.serving.registry import ModelRegistry
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 DEFAULT_TIMEOUT = 1800.0
 """Seconds until a server has to be healthy; the service's own limit is not documented."""

@@ -20,7 +20,7 @@ from google.rpc import code_pb2
 from tui.emulator.experiments.kinds import ENDPOINT
 from tui.emulator.experiments.resource_service import ResourceServer, copy_field, named_fields, touched
 from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.faults import clock
+from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
 from tui.emulator.serving.deployments import Deployments
 from tui.emulator.serving.registry import ModelRegistry
@@ -33,10 +33,7 @@ from tui.emulator.serving.validate import (
 )
 from tui.emulator.vertex.operations import NOTHING, Operations, RunningOperation
 from tui.emulator.vertex.resource_requests import creation_parent
-from tui.emulator.vertex.resource_table import timestamp
 from tui.emulator.vertex.validate import below, resource_problems
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 DEPLOYED_TYPE = "aiplatform.googleapis.com/DeployedModel"
 _CHANGEABLE = frozenset({"display_name", "description", "labels", "traffic_split"})
@@ -90,8 +87,7 @@ class EndpointService(ResourceServer):
         problems = endpoint_problems(request.endpoint, location)
         if problems:
             raise invalid(*problems)
-        requested = ENDPOINT.message()
-        requested.CopyFrom(request.endpoint)
+        requested = copied(request.endpoint)
         requested.ClearField("deployed_models")
         async with self._lock:
             endpoint = self.new(request.parent, requested, request.endpoint_id)
@@ -171,8 +167,7 @@ class EndpointService(ResourceServer):
         if model.name.split("/")[:4] != endpoint.name.split("/")[:4]:
             where = "/".join(endpoint.name.split("/")[:4])
             raise invalid(("deployed_model.model", f"{model.name} is not in {where}, as the endpoint is"))
-        deployed = type(requested)()
-        deployed.CopyFrom(requested)
+        deployed = copied(requested)
         deployed.id = requested.id or str(secrets.randbelow(9 * 10**18) + 10**18)
         if deployed.id in _ids(endpoint) or (endpoint.name, deployed.id) in self._registry.deploying:
             raise WireError(
@@ -188,7 +183,7 @@ class EndpointService(ResourceServer):
         async with self._lock:
             endpoint = self._changed(name)
             traffic = after_deployment(endpoint.traffic_split, split, _ids(endpoint), deployed.id)
-            deployed.create_time.CopyFrom(timestamp(clock.time()))
+            deployed.create_time.CopyFrom(current_time())
             endpoint.deployed_models.append(deployed)
             _set_split(endpoint, traffic)
             change = self._store.change([touched(endpoint)])
@@ -236,9 +231,7 @@ class EndpointService(ResourceServer):
 
     def _changed(self, name: str) -> Pb:
         """A copy of an endpoint, to be changed."""
-        found = ENDPOINT.message()
-        found.CopyFrom(self.find(name))
-        return found
+        return copied(self.find(name))
 
     def _deployed(self, endpoint: Pb, deployed_id: str) -> Pb:
         for deployed in endpoint.deployed_models:

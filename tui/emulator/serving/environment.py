@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from tui.emulator.config import EmulatorConfig
+from tui.emulator.messages import Pb
 from tui.emulator.paths import StateDir
 from tui.emulator.runs import gpus
 from tui.emulator.runs.images import ProgramTable
 from tui.emulator.runs.local_paths import CHECKOUT, STORAGE_HOST, SYSTEM_PATH, expand, to_local_paths
 from tui.emulator.serving.guard import ServerPlan
 from tui.emulator.vertex.validate_pools import accelerator_name
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 MARK = "VXTUI_MODEL_SERVER"
 """Set on every process of a model server: its working directory, which is unique among all emulators."""

@@ -9,8 +9,8 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from tui.emulator.messages import Pb
 from tui.emulator.monitoring.descriptors import (
     ENDPOINT_RESOURCE,
     ERRORS,
@@ -23,7 +23,6 @@ from tui.emulator.monitoring.distribution import NOTHING, Distribution
 from tui.emulator.monitoring.series import SeriesPoint, TimeSeries
 from tui.emulator.serving.container_log import resource_labels
 
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 KEPT = 3600.0
 """Seconds."""
 _Key = tuple[str, str]

@@ -20,17 +20,14 @@ from google.protobuf import empty_pb2
 from tui.emulator.experiments.kinds import MODEL, MODELS, VERSION
 from tui.emulator.experiments.resource_service import ResourceServer, copy_field, named_fields, touched
 from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.faults import clock
+from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.serving.registry import DEFAULT, SHARED, ModelRegistry
 from tui.emulator.serving.validate import alias_problems, model_problems
 from tui.emulator.training_pipelines.inputs import read_custom_task
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
-from tui.emulator.vertex.resource_table import timestamp
 from tui.emulator.vertex.validate_pools import Problem
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 _OUTPUTS = (
     "version_id", "version_create_time", "version_update_time", "supported_deployment_resources_types",
@@ -85,7 +82,7 @@ class ModelService(ResourceServer):
         """The model, the version, and versions that lose an alias, to be stored. Raises WireError."""
         model = self._parent(request) if request.parent_model else self._new_model(request)
         version, others = self._new_version(model, request.model)
-        stored = touched(_copied(model))
+        stored = touched(copied(model))
         stored.version_id = version.version_id
         return stored, version, others
 
@@ -140,8 +137,7 @@ class ModelService(ResourceServer):
     def _new_version(self, model: Pb, requested: Pb) -> tuple[Pb, list[Pb]]:
         """A version to be stored, and the other versions that lose an alias by it."""
         versions = self.registry.versions(model)
-        version = MODEL.message()
-        version.CopyFrom(requested)
+        version = copied(requested)
         for field in (*SHARED, *_OUTPUTS):
             version.ClearField(field)
         if not versions:
@@ -150,7 +146,7 @@ class ModelService(ResourceServer):
         # The stored model has the last version's id, which may be deleted.
         version.version_id = str(int(model.version_id or 0) + 1)
         version.name = f"{model.name}/{VERSION.collection}/{version.version_id}"
-        now = timestamp(clock.time())
+        now = current_time()
         for field in ("create_time", "version_create_time", "version_update_time"):
             getattr(version, field).CopyFrom(now)
         version.ClearField("version_aliases")
@@ -187,12 +183,12 @@ class ModelService(ResourceServer):
         async with self._lock:
             model = self.registry.model(name)
             target = self.registry.version(request.model.name) if versioned else model
-            changed = _copied(target)
+            changed = copied(target)
             for field in fields:
                 copy_field(request.model, changed, field)
             if versioned:
-                changed.version_update_time.CopyFrom(timestamp(clock.time()))
-                await self._store.put(changed, touched(_copied(model)))
+                changed.version_update_time.CopyFrom(current_time())
+                await self._store.put(changed, touched(copied(model)))
             else:
                 await self._store.put(touched(changed))
         shown = request.model.name if versioned else name
@@ -234,10 +230,10 @@ class ModelService(ResourceServer):
             raise invalid(*problems)
         async with self._lock:
             model = self.registry.model(request.name)
-            version = _copied(self.registry.version(request.name))
+            version = copied(self.registry.version(request.name))
             others = [each for each in self.registry.versions(model) if each.name != version.name]
             changed = _move_aliases(version, wanted, others)
-            version.version_update_time.CopyFrom(timestamp(clock.time()))
+            version.version_update_time.CopyFrom(current_time())
             await self._store.put(version, *changed)
         return self.registry.shown(version)
 
@@ -274,12 +270,6 @@ def _upload_of(parent: str, pipeline: Pb) -> Pb:
     return request
 
 
-def _copied(pb: Pb) -> Pb:
-    found = type(pb)()
-    found.CopyFrom(pb)
-    return found
-
-
 def _move_aliases(version: Pb, wanted: Sequence[str], others: Sequence[Pb]) -> list[Pb]:
     """Give `version` the aliases; return copies of the others that lose one.
 
@@ -294,7 +284,7 @@ def _move_aliases(version: Pb, wanted: Sequence[str], others: Sequence[Pb]) -> l
     for other in others:
         left = [alias for alias in other.version_aliases if alias not in added]
         if len(left) < len(other.version_aliases):
-            loser = _copied(other)
+            loser = copied(other)
             loser.ClearField("version_aliases")
             loser.version_aliases.extend(left)
             changed.append(loser)

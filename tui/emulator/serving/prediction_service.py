@@ -21,6 +21,7 @@ from google.rpc import code_pb2
 from tui.emulator.experiments.kinds import ENDPOINT
 from tui.emulator.experiments.resource_service import ResourceServer
 from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import HttpReply, Method, WireError, failed_precondition, invalid
 from tui.emulator.rpc.rest_json import http_status
 from tui.emulator.serving.deployments import Deployments
@@ -30,8 +31,6 @@ from tui.emulator.serving.load import Loads
 from tui.emulator.serving.registry import ModelRegistry
 from tui.emulator.serving.traffic import Chooser
 from tui.emulator.vertex.operations import Operations
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 SERVICE = "google.cloud.aiplatform.v1.PredictionService"
 MAX_REQUEST = 1_500_000

@@ -7,15 +7,13 @@ Model: that of a version, with the shared fields.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import model as model_types
 
-from tui.emulator.experiments.kinds import ENDPOINT, MODEL, VERSION
+from tui.emulator.experiments.kinds import ENDPOINT, VERSION
 from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import invalid, not_found
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 MODEL_TYPE = "aiplatform.googleapis.com/Model"
 DEFAULT = "default"
@@ -71,13 +69,11 @@ class ModelRegistry:
         """The Model that the API shows for a stored version."""
         model = self._store.get(version.name.rsplit("/", 2)[0])
         assert model is not None
-        found = MODEL.message()
-        found.CopyFrom(version)
+        found = copied(version)
         found.name = model.name
         for field in SHARED:
             found.ClearField(field)
-        shared = MODEL.message()
-        shared.CopyFrom(model)
+        shared = copied(model)
         shared.ClearField("labels")
         shared.ClearField("version_id")
         found.MergeFrom(shared)

@@ -9,13 +9,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from tui.domain.vertex.catalog import machines
+from tui.emulator.messages import Pb
 from tui.emulator.vertex.validate import MAX_DISPLAY_NAME, below, resource_problems
 from tui.emulator.vertex.validate_pools import Problem, accelerator_name
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 NEW = "0"
 """The key of a traffic split for the model that is being deployed."""

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from tui.domain.profile.vertex_formats import CUSTOM_TASK
 from tui.domain.spec.custom_job_spec import text_arguments
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.vertex.validate_pools import Problem
 

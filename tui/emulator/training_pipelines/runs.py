@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from google.rpc import code_pb2
 
-from tui.emulator.database import Pb, StorageFull
-from tui.emulator.faults import clock
+from tui.emulator.database import StorageFull
+from tui.emulator.messages import Pb, current_time
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.job_runs import JobRuns
@@ -16,7 +16,6 @@ from tui.emulator.runs.scheduler import CustomJobRuns
 from tui.emulator.training_pipelines.table import State, TrainingPipeline, TrainingPipelineTable
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.job_table import State as JobState
-from tui.emulator.vertex.resource_table import timestamp
 
 Upload = Callable[[Pb], Awaitable[tuple[str, str]]]
 _MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")
@@ -126,6 +125,6 @@ def _note_model(pb: Pb, uploaded: tuple[str, str] | WireError | None) -> None:
 def _lose_job(pb: Pb) -> None:
     """The custom job ended and was deleted, and the server ended before it stored the job's end here."""
     pb.state = State.PIPELINE_STATE_FAILED
-    pb.end_time.CopyFrom(timestamp(clock.time()))
+    pb.end_time.CopyFrom(current_time())
     pb.error.code = code_pb2.INTERNAL
     pb.error.message = "Internal error: the custom job was deleted before this pipeline recorded its end."

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from google.cloud.aiplatform_v1.types import pipeline_service
 
-from tui.emulator.database import Pb
 from tui.emulator.interfaces import JobRecord
+from tui.emulator.messages import Pb
 from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.training_pipelines.inputs import read_custom_task

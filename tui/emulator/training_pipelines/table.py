@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from google.cloud.aiplatform_v1.types import pipeline_state
 from google.cloud.aiplatform_v1.types import training_pipeline as training_pipeline_types
 
-from tui.emulator.database import Pb
-from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb, JobRecord, ResourceRecord
+from tui.emulator.messages import Pb, copied, current_time, set_created
 from tui.emulator.vertex.job_table import CustomJob
-from tui.emulator.vertex.resource_table import ResourceTable, TableResource, timestamp
+from tui.emulator.vertex.resource_table import ResourceTable, TableResource
 
 State = pipeline_state.PipelineState
 TrainingPipelinePb = training_pipeline_types.TrainingPipeline.pb()
@@ -96,10 +95,9 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
 
     async def _update(self, pipeline: TrainingPipeline, change: Callable[[Pb], None]) -> None:
         async with pipeline.lock:
-            pb = TrainingPipelinePb()
-            pb.CopyFrom(pipeline.pb)
+            pb = copied(pipeline.pb)
             change(pb)
-            pb.update_time.CopyFrom(timestamp(clock.time()))
+            pb.update_time.CopyFrom(current_time())
             await self._database.write(lambda db: _put(db, pipeline, pb))
             pipeline.pb = pb
 
@@ -115,9 +113,7 @@ def _new_pb(record: TrainingPipelineRecord, requested: Pb, job: JobRecord) -> Pb
     for name in ("encryption_spec", "model_to_upload"):
         if requested.HasField(name):
             getattr(pb, name).CopyFrom(getattr(requested, name))
-    now = timestamp(clock.time())
-    pb.create_time.CopyFrom(now)
-    pb.update_time.CopyFrom(now)
+    set_created(pb)
     return pb
 
 

@@ -12,13 +12,11 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import study as study_types
 
+from tui.emulator.messages import Pb
 from tui.emulator.tuning.search import MAXIMIZE
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 FILE_LIMIT = 4 * 1024**2
 """Bytes of a metric file that are read; 100 reports have some 20 kB."""

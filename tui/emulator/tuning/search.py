@@ -12,16 +12,15 @@ import random
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from google.cloud.aiplatform_v1.types import study as study_types
 
+from tui.emulator.messages import Pb
 from tui.emulator.tuning.space import SearchParameter, Value, choose
 
 if TYPE_CHECKING:
     import optuna
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 _Spec = study_types.StudySpec
 GRID, RANDOM = int(_Spec.Algorithm.GRID_SEARCH), int(_Spec.Algorithm.RANDOM_SEARCH)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from google.cloud.aiplatform_v1.types import job_service
 
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.tuning.table import TuningJob, TuningJobPb, TuningJobRecord, TuningJobTable

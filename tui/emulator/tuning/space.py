@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import study as study_types
 
-Pb = Any  # a plain protobuf message, whose classes are made at run time
+from tui.emulator.messages import Pb
+
 Value = float | str
 """What a trial gets: a number, or a category."""
 

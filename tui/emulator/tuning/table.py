@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from google.cloud.aiplatform_v1.types import hyperparameter_tuning_job as tuning_job_types
 
-from tui.emulator.database import Change, Pb
-from tui.emulator.faults import clock
+from tui.emulator.database import Change
 from tui.emulator.interfaces import ResourceRecord
+from tui.emulator.messages import Pb, copied, current_time, set_created
 from tui.emulator.vertex.job_table import TERMINAL, CustomJob, State
-from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable, timestamp
+from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable
 
 TuningJobPb = tuning_job_types.HyperparameterTuningJob.pb()
 """The plain protobuf class of a HyperparameterTuningJob."""
@@ -94,9 +94,7 @@ class TuningJobTable(ResourceTable[TuningJob]):
         )
         if requested.HasField("encryption_spec"):
             pb.encryption_spec.CopyFrom(requested.encryption_spec)
-        now = timestamp(clock.time())
-        pb.create_time.CopyFrom(now)
-        pb.update_time.CopyFrom(now)
+        set_created(pb)
         job = TuningJob(record, pb)
         return job, Change(lambda db: _put(db, record, pb), lambda: self.add(job))
 
@@ -125,10 +123,9 @@ class TuningJobTable(ResourceTable[TuningJob]):
 
 
 def _changed(pb: Pb, change: Callable[[Pb], None]) -> Pb:
-    found = TuningJobPb()
-    found.CopyFrom(pb)
+    found = copied(pb)
     change(found)
-    found.update_time.CopyFrom(timestamp(clock.time()))
+    found.update_time.CopyFrom(current_time())
     return found
 
 

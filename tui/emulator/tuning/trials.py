@@ -8,20 +8,16 @@ finite value of the study's metric, is INFEASIBLE.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import study as study_types
 from google.protobuf import struct_pb2
 
-from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb
+from tui.emulator.messages import Pb, current_time
 from tui.emulator.runs.cluster import TRIAL_VARIABLE
 from tui.emulator.tuning.measurements import final_measurement, objective
 from tui.emulator.tuning.search import PastTrial
 from tui.emulator.tuning.space import Value, text_of
-from tui.emulator.vertex.resource_table import timestamp
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 Trial = study_types.Trial.State
 RUNNING = frozenset({Trial.REQUESTED, Trial.ACTIVE, Trial.STOPPING})
@@ -56,7 +52,7 @@ def add_trial(tuning: Pb, trial_id: str, parameters: Mapping[str, Value], job_na
     trial = tuning.trials.add(
         name=f"{tuning.name}/trials/{trial_id}", id=trial_id, state=Trial.ACTIVE, custom_job=job_name
     )
-    trial.start_time.CopyFrom(timestamp(clock.time()))
+    trial.start_time.CopyFrom(current_time())
     for name, value in parameters.items():
         kind = "string_value" if isinstance(value, str) else "number_value"
         trial.parameters.add(parameter_id=name, value=struct_pb2.Value(**{kind: value}))
@@ -71,7 +67,7 @@ def end_trial(trial: Pb, study: Pb, reason: str) -> None:
         reason = NO_METRIC.format(study.metrics[0].metric_id)
     trial.state = Trial.INFEASIBLE if reason else Trial.SUCCEEDED
     trial.infeasible_reason = reason
-    trial.end_time.CopyFrom(timestamp(clock.time()))
+    trial.end_time.CopyFrom(current_time())
 
 
 def update_access(trial: Pb, job: Pb | None) -> bool:

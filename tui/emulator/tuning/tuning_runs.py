@@ -17,9 +17,8 @@ from pathlib import Path
 
 from google.rpc import code_pb2, status_pb2
 
-from tui.emulator.database import Pb
-from tui.emulator.faults import clock
 from tui.emulator.interfaces import LogSink
+from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan
@@ -34,7 +33,6 @@ from tui.emulator.tuning.table import TuningJob, TuningJobTable
 from tui.emulator.tuning.trials import Trial
 from tui.emulator.vertex.job_table import TERMINAL, CustomJob, CustomJobTable, State
 from tui.emulator.vertex.operations import log_record
-from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +167,7 @@ class TuningRun:
             trials.add_trial(pb, trial_id, values, job_name)
             if pb.state == State.JOB_STATE_PENDING:
                 pb.state = State.JOB_STATE_RUNNING
-                pb.start_time.CopyFrom(timestamp(clock.time()))
+                pb.start_time.CopyFrom(current_time())
 
         made: list[CustomJob] = []
 
@@ -191,8 +189,7 @@ class TuningRun:
         error = job.pb.error.message if job is not None else "Its custom job was deleted."
         reports = await asyncio.to_thread(self._reports, job) if job is not None else []
         study, known = self.job.pb.study_spec, trials.completed(self.job.pb.trials)
-        now = type(trial)()
-        now.CopyFrom(trial)
+        now = copied(trial)
         changed = add_reports(now, reports)
         if state in TERMINAL:
             stopped = trial.state == Trial.STOPPING and not self.job.cancelled.is_set()
@@ -255,7 +252,7 @@ class TuningRun:
 
         def change(pb: Pb) -> None:
             pb.state = state
-            pb.end_time.CopyFrom(timestamp(clock.time()))
+            pb.end_time.CopyFrom(current_time())
             if code:
                 pb.error.CopyFrom(status_pb2.Status(code=code, message=message))
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import study as study_types
 
+from tui.emulator.messages import Pb
 from tui.emulator.tuning.search import GRID
 from tui.emulator.tuning.space import KINDS, LOG, REVERSE_LOG
 from tui.emulator.vertex.validate import below, resource_problems, spec_problems
 from tui.emulator.vertex.validate_pools import Problem
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 MAX_DISCRETE = 1000
 MIN_GAP = 1e-10

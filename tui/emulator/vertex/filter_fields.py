@@ -28,8 +28,7 @@ from tui.emulator.filters import (
     WildcardText,
     rfc3339_value,
 )
-
-Pb = Any  # a plain protobuf message, whose classes are made at run time
+from tui.emulator.messages import Pb
 
 MAX_NESTING = 50
 """Most levels of parentheses and negations. Deeper filters are refused: parsing them could overflow the

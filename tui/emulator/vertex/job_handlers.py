@@ -15,9 +15,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
-from tui.emulator.database import Pb
 from tui.emulator.filters import FieldTable
 from tui.emulator.interfaces import JobRecord
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, failed_precondition
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.vertex.operations import Operations, log_record

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from google.cloud.aiplatform_v1.types import job_service
 from google.longrunning import operations_pb2
 
-from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from google.cloud.aiplatform_v1.types import job_state
 
-from tui.emulator.database import Change, Pb, created_us
-from tui.emulator.faults import clock
+from tui.emulator.database import Change, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
-from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable, timestamp
+from tui.emulator.messages import Pb, copied, current_time, set_created
+from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable
 
 State = job_state.JobState
 TERMINAL: frozenset[int] = frozenset(
@@ -124,11 +124,10 @@ class CustomJobTable(ResourceTable[CustomJob]):
         self, job: CustomJob, change: Callable[[Pb], None] | None, control: dict[str, int]
     ) -> None:
         async with job.lock:
-            pb = CustomJobPb()
-            pb.CopyFrom(job.pb)
+            pb = copied(job.pb)
             if change is not None:
                 change(pb)
-                pb.update_time.CopyFrom(timestamp(clock.time()))
+                pb.update_time.CopyFrom(current_time())
             if pb.state != State.JOB_STATE_RUNNING:
                 # Only running replicas have shells and dashboards.
                 pb.web_access_uris.clear()
@@ -152,9 +151,7 @@ def new_job(record: JobRecord, custom_job: Pb) -> CustomJob:
     )
     if custom_job.HasField("encryption_spec"):
         pb.encryption_spec.CopyFrom(custom_job.encryption_spec)
-    now = timestamp(clock.time())
-    pb.create_time.CopyFrom(now)
-    pb.update_time.CopyFrom(now)
+    set_created(pb)
     return CustomJob(record, pb, Control())
 
 

@@ -24,15 +24,15 @@ from google.longrunning import operations_pb2
 from google.protobuf import any_pb2, empty_pb2
 from google.rpc import code_pb2, status_pb2
 
-from tui.emulator.database import NOTHING, Change, Database, Pb
-from tui.emulator.faults import clock
+from tui.emulator.database import NOTHING, Change, Database
 from tui.emulator.interfaces import JobRecord, ResourceRecord
+from tui.emulator.messages import Pb, copied, current_time, set_created
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, internal, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import page_size, query_digest
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
-from tui.emulator.vertex.resource_table import R, ResourceTable, timestamp
+from tui.emulator.vertex.resource_table import R, ResourceTable
 
 log = logging.getLogger(__name__)
 
@@ -356,9 +356,7 @@ class Operations:
             if done:
                 operation.response.Pack(empty_pb2.Empty())
             metadata = _DeletePb()
-            now = timestamp(clock.time())
-            metadata.generic_metadata.create_time.CopyFrom(now)
-            metadata.generic_metadata.update_time.CopyFrom(now)
+            set_created(metadata.generic_metadata)
             operation.metadata.Pack(metadata)
             row = OperationRow(record.project, record.location, record.id, operation)
             deletion = table.deletion(resource)
@@ -374,8 +372,7 @@ class Operations:
 
     async def _remove_files(self, number: str) -> None:
         row = self._rows[number]
-        done = operations_pb2.Operation()
-        done.CopyFrom(row.operation)
+        done = copied(row.operation)
         done.done = True
         try:
             await asyncio.to_thread(_remove_tree, self._state.job(row.subject_id))
@@ -385,7 +382,7 @@ class Operations:
             done.error.message = f"The job is deleted, but its directory is not: {error}"
         metadata = _DeletePb()
         done.metadata.Unpack(metadata)
-        metadata.generic_metadata.update_time.CopyFrom(timestamp(clock.time()))
+        metadata.generic_metadata.update_time.CopyFrom(current_time())
         done.metadata.Pack(metadata)
         finished = OperationRow(row.project, row.location, row.subject_id, done)
         try:
@@ -472,9 +469,7 @@ class Operations:
 def _row(name: str, metadata: Any) -> OperationRow:
     operation = operations_pb2.Operation(name=name)
     if metadata is not None:
-        now = timestamp(clock.time())
-        metadata.generic_metadata.create_time.CopyFrom(now)
-        metadata.generic_metadata.update_time.CopyFrom(now)
+        set_created(metadata.generic_metadata)
         operation.metadata.Pack(metadata)
     _, project, _, location, *_ = name.split("/")
     return OperationRow(project, location, NO_SUBJECT, operation)
@@ -486,8 +481,7 @@ def _number(name: str) -> str:
 
 
 def _ended(row: OperationRow, reply: Any, error: Any) -> OperationRow:
-    operation = operations_pb2.Operation()
-    operation.CopyFrom(row.operation)
+    operation = copied(row.operation)
     operation.done = True
     if error is not None:
         operation.error.CopyFrom(error)

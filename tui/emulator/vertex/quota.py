@@ -19,7 +19,7 @@ from google.cloud.aiplatform_v1.types import accelerator_type
 from tui.domain.core.quota import UNLIMITED
 from tui.domain.vertex.catalog import SERVICE, all_quota_metrics, quota_metrics
 from tui.emulator.config import ConfigError, EmulatorConfig
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.vertex.job_table import CustomJob
 
 DEFAULT_CPUS = 2200

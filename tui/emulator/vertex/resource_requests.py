@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tui.emulator.database import Pb
 from tui.emulator.filters import Condition, FieldTable, FilterError, compile_filter
+from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import page_size, query_digest

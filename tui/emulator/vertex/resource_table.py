@@ -10,20 +10,13 @@ from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from google.protobuf import timestamp_pb2
-
-from tui.emulator.database import Change, Database, Pb, created_us
+from tui.emulator.database import Change, Database, created_us
 from tui.emulator.interfaces import JobRecord, ResourceRecord
+from tui.emulator.messages import Pb
 
 T = TypeVar("T")
 Key = tuple[int, int]
 """(create_time in µs, id): the order of lists and their pages."""
-
-
-def timestamp(seconds: float) -> timestamp_pb2.Timestamp:
-    """A timestamp with microsecond precision, like the service's own."""
-    us = round(seconds * 1_000_000)
-    return timestamp_pb2.Timestamp(seconds=us // 1_000_000, nanos=us % 1_000_000 * 1000)
 
 
 @dataclass(eq=False, slots=True)

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.vertex.validate_pools import Problem, pool_problems
 from tui.emulator.vertex.validate_scheduling import SCHEDULING_RULES
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from google.cloud.aiplatform_v1.types import accelerator_type as accelerator_types
 
 from tui.domain.vertex.catalog import Machine, machines
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 
 Problem = tuple[str, str]
 """(field path, what is wrong and what would be right)."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tui.domain.vertex.catalog import FLEX_ACCELERATORS, machines
-from tui.emulator.database import Pb
+from tui.emulator.messages import Pb
 from tui.emulator.vertex.validate_pools import Problem, accelerator_name
 
 STRATEGIES = {1: "ON_DEMAND", 2: "LOW_COST", 3: "STANDARD", 4: "SPOT", 6: "FLEX_START"}
