@@ -263,7 +263,7 @@ async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     hasty = asyncio.create_task(table.update(job, lambda pb: setattr(pb, "state", 5)))
     await asyncio.sleep(0)
     hasty.cancel()
-    await table.settle()
+    await database.settle()
     later = await database.next_id()
     await database.close()
 
@@ -304,7 +304,7 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
     await again.open()
     tables = await open_tables(again)
     assert [row.pb for row in tables[CustomJobTable].all()] == [job.pb]
-    made = await tables[TrainingPipelineTable].create(
+    made = await tables[TrainingPipelineTable].create_with_job(
         "p", "l", TrainingPipelinePb(display_name="new"), CustomJobPb().job_spec
     )
     await again.close()

@@ -13,11 +13,11 @@ import contextlib
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 from google.rpc import code_pb2
@@ -139,14 +139,28 @@ def _disk_full(path: Path, error: sqlite3.Error) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that is not made yet: `write` it in a transaction of the database, then `show` it."""
+    """A pending change: `write` it in a transaction of the database, then `show` it in memory."""
 
     write: Callable[[sqlite3.Connection], None]
     show: Callable[[], None]
 
 
-NOTHING = Change(lambda _db: None, lambda: None)
-"""The change that changes nothing."""
+def together(*changes: Change) -> Change:
+    """Combine changes into one that is written in one transaction."""
+
+    def write(db: sqlite3.Connection) -> None:
+        for change in changes:
+            change.write(db)
+
+    def show() -> None:
+        for change in changes:
+            change.show()
+
+    return Change(write, show)
+
+
+NOTHING = together()
+"""The empty change."""
 
 
 def created_us(pb: Pb) -> int:
@@ -162,6 +176,7 @@ class Database:
         self.before_write = before_write
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state-db")
         self._db: sqlite3.Connection | None = None
+        self._changes: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Open the file, or create it.
@@ -169,9 +184,8 @@ class Database:
         Raises:
             DatabaseError: when it can't be used.
         """
-        loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, self._open)
+            await self._in_thread(self._open)
         except sqlite3.Error as error:
             raise unusable(self.path, error) from error
 
@@ -181,16 +195,32 @@ class Database:
         Raises:
             DatabaseError: when the file can't be read, or a row not be decoded.
         """
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, lambda: work(self._connection))
+            return await self._in_thread(lambda: work(self._connection))
         except (sqlite3.Error, DecodeError) as error:
             raise unusable(self.path, error) from error
 
     async def close(self) -> None:
         """Finish the writes in progress and close the file."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        await self.settle()
+        await self._in_thread(self._close)
         self._thread.shutdown()
+
+    async def settle(self) -> None:
+        """Wait for pending changes."""
+        await asyncio.gather(*self._changes, return_exceptions=True)
+
+    async def finish(self, change: Coroutine[Any, Any, T]) -> T:
+        """Complete `change` even if the caller is cancelled: disk and memory must agree."""
+        task = asyncio.ensure_future(change)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return await asyncio.shield(task)
+
+    async def make(self, change: Change) -> None:
+        """Write a change, then show it. Raises StorageFull; then nothing has changed."""
+        await self.write(change.write)
+        change.show()
 
     async def next_id(self) -> int:
         """A new 19-digit number, larger than all before; ids are never reused."""
@@ -202,9 +232,8 @@ class Database:
         Raises:
             StorageFull: when it could not be committed; then nothing was written.
         """
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, self._transact, work)
+            return await self._in_thread(lambda: self._transact(work))
         except sqlite3.Error as error:
             raise StorageFull(self.path, error) from error
 
@@ -214,9 +243,8 @@ class Database:
         Raises:
             StorageFull: when the file can't be read.
         """
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, lambda: work(self._connection))
+            return await self._in_thread(lambda: work(self._connection))
         except sqlite3.Error as error:
             raise StorageFull(self.path, error) from error
 
@@ -224,6 +252,9 @@ class Database:
     def _connection(self) -> sqlite3.Connection:
         assert self._db is not None
         return self._db
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._connection as db:

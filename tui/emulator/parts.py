@@ -84,12 +84,9 @@ async def open_parts(
     stack: AsyncExitStack,
 ) -> EmulatorParts:
     """Open what the services share. The database and the tables of all kinds of jobs are open."""
-    for table in tables.values():
-        stack.push_async_callback(table.settle)
     jobs: CustomJobTable = tables[CustomJobTable]
     resources = ResourceStore(database)
     await resources.open()
-    stack.push_async_callback(resources.settle)
     persistent = PersistentResources(resources, config)
     capacity = Capacity(persistent)
     capacity.adopt(jobs)

@@ -7,14 +7,13 @@ The points of time series stay on disk; they are read when a client asks for the
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tui.emulator.database import Change, Database, created_us
+from tui.emulator.database import Change, Database, created_us, together
 from tui.emulator.experiments.kinds import ResourceKind, kind_of
 from tui.emulator.messages import Pb
 
@@ -52,7 +51,6 @@ class ResourceStore:
         self._links: dict[int, dict[str, dict[str, Link]]] = {
             kind: defaultdict(dict) for kind in (ATTRIBUTION, ASSOCIATION, CHILD, EVENT)
         }
-        self._writes: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Read what the database has.
@@ -66,10 +64,6 @@ class ResourceStore:
         for row in links:
             link = Link(*row)
             self._links[link.kind][link.source][link.target] = link
-
-    async def settle(self) -> None:
-        """Wait for the writes under way."""
-        await asyncio.gather(*self._writes, return_exceptions=True)
 
     def get(self, name: str) -> Pb | None:
         """A resource; it is never altered in place."""
@@ -97,17 +91,7 @@ class ResourceStore:
 
     def change(self, put: Sequence[Pb] = (), delete: Iterable[str] = ()) -> Change:
         """What stores `put` and deletes `delete` with all that is below, to be made with other writes."""
-        puts, deletes = self._putting(put, [], []), self._deleting(list(delete))
-
-        def write(db: sqlite3.Connection) -> None:
-            deletes.write(db)
-            puts.write(db)
-
-        def show() -> None:
-            deletes.show()
-            puts.show()
-
-        return Change(write, show)
+        return together(self._deleting(list(delete)), self._putting(put))
 
     def links(self, kind: int, source: str) -> Sequence[Link]:
         """Links of a kind from a resource."""
@@ -123,7 +107,7 @@ class ResourceStore:
         Raises:
             StorageFull: when they could not be written; then nothing has changed.
         """
-        await self._finish(self._put(resources, list(links), list(unlink)))
+        await self.make(self._putting(resources, list(links), list(unlink)))
 
     async def delete(self, names: Iterable[str]) -> None:
         """Delete resources with all that is below them, and their links.
@@ -131,7 +115,7 @@ class ResourceStore:
         Raises:
             StorageFull: when it could not be written; then nothing has changed.
         """
-        await self._finish(self._delete(list(names)))
+        await self.make(self._deleting(list(names)))
 
     async def add_points(self, points: Sequence[tuple[str, Point]], *resources: Pb) -> None:
         """Store points by the names of their series, and changed resources. A step is replaced.
@@ -139,11 +123,11 @@ class ResourceStore:
         Raises:
             StorageFull: when they could not be written; then there are none of them.
         """
-        await self._finish(self._put(resources, [], [], points))
+        await self.make(self._putting(resources, points=points))
 
     async def make(self, change: Change) -> None:
         """Make one change. Raises StorageFull; then nothing has changed."""
-        await self._finish(self._make(change))
+        await self._database.finish(self._database.make(change))
 
     async def points(self, series: str) -> list[Point]:
         """The points of a time series, by step and time."""
@@ -155,27 +139,11 @@ class ResourceStore:
 
         return await self._database.read(read)
 
-    async def _put(
-        self,
-        resources: Sequence[Pb],
-        links: Sequence[Link],
-        unlink: Sequence[Link],
-        points: Sequence[tuple[str, Point]] = (),
-    ) -> None:
-        await self._make(self._putting(resources, links, unlink, points))
-
-    async def _delete(self, names: Sequence[str]) -> None:
-        await self._make(self._deleting(names))
-
-    async def _make(self, change: Change) -> None:
-        await self._database.write(change.write)
-        change.show()
-
     def _putting(
         self,
         resources: Sequence[Pb],
-        links: Sequence[Link],
-        unlink: Sequence[Link],
+        links: Sequence[Link] = (),
+        unlink: Sequence[Link] = (),
         points: Sequence[tuple[str, Point]] = (),
     ) -> Change:
         latest = {(name, point.step): point for name, point in points}
@@ -233,13 +201,6 @@ class ResourceStore:
         parent, collection, _ = pb.name.rsplit("/", 2)
         self._resources[pb.name] = pb
         self._children[parent, collection][pb.name] = None
-
-    async def _finish(self, write: Coroutine[Any, Any, T]) -> T:
-        """Complete `write` even if the caller is cancelled: disk and memory must agree."""
-        task = asyncio.ensure_future(write)
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-        return await asyncio.shield(task)
 
 
 def _matches(found: Sequence[str], wanted: Sequence[str]) -> bool:

@@ -209,7 +209,7 @@ class RunningPipeline:
             self._write(pb, found)
 
         async def store() -> None:
-            await self._services.table.update(self.job, change, records)
+            await self._services.table.update_tasks(self.job, change, records)
 
         await store_with_retry(store, self.job.record.name)
 
@@ -257,7 +257,7 @@ class RunningPipeline:
         made: list[Child] = []
 
         async def store() -> None:
-            made.extend(await self._services.table.update(self.job, records=records, children=children))
+            made.extend(await self._services.table.update_tasks(self.job, records=records, children=children))
 
         await store_with_retry(store, self.job.record.name)
         for child in made:

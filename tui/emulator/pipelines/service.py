@@ -92,7 +92,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
 
     async def _create(self, parent: str, requested: Pb, id: str, run: ScheduledRun | None = None) -> Pb:
         record = PipelineRecord(*creation_parent(parent), id)
-        job = await self._table.create(record, requested, run)
+        job = await self._table.create_named(record, requested, run)
         self.runner.admit(job)
         return job.pb
 

@@ -5,29 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
 
-from tui.emulator.database import NOTHING, Change, created_us
+from tui.emulator.database import NOTHING, Change, created_us, together
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
-from tui.emulator.messages import Pb, copied, current_time, set_created
+from tui.emulator.messages import Pb
 from tui.emulator.pipelines.children import Child, NewChild
 from tui.emulator.pipelines.planner import TaskRecord, TaskStatus, Values
-from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable
+from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable, changed
 
 State = pipeline_state.PipelineState
 PipelineJobPb = pipeline_job.PipelineJob.pb()
 TERMINAL = frozenset(
     {State.PIPELINE_STATE_SUCCEEDED, State.PIPELINE_STATE_FAILED, State.PIPELINE_STATE_CANCELLED}
 )
-_INPUT_FIELDS = (
-    "display_name", "pipeline_spec", "labels", "runtime_config", "encryption_spec", "service_account",
-    "network", "reserved_ip_ranges", "template_uri", "preflight_validations",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +69,30 @@ class PipelineJob(CancellableResource):
 class PipelineTable(ResourceTable[PipelineJob]):
     """Pipeline jobs by id, and in the order of their keys."""
 
-    TABLE, BODY, NUMBER, PB = "pipeline_jobs", "job", "number", PipelineJobPb
+    TABLE, BODY, NUMBER, PB, RECORD = "pipeline_jobs", "job", "number", PipelineJobPb, PipelineRecord
+    EXTRA = ("number", "tasks")
+    INPUTS = frozenset((
+        "display_name", "pipeline_spec", "labels", "runtime_config", "encryption_spec",
+        "service_account", "network", "reserved_ip_ranges", "template_uri", "preflight_validations",
+    ))  # fmt: skip
+    INITIAL = State.PIPELINE_STATE_PENDING
 
-    def _read(self, db: sqlite3.Connection) -> Iterator[PipelineJob]:
-        rows = db.execute(
-            "SELECT project, location, id, number, job, tasks FROM pipeline_jobs ORDER BY number"
-        )
-        for project, location, id, number, body, text in rows:
-            tasks = json.loads(text)
-            job = PipelineJob(
-                PipelineRecord(project, location, id),
-                PipelineJobPb.FromString(body),
-                number,
-                tasks.get("scheduled"),
-            )
-            job.records = {path: _record(value) for path, value in tasks["records"].items()}
-            job.ids = tasks["ids"]
-            yield job
+    def _restored(self, record: PipelineRecord, pb: Pb, *extra: Any) -> PipelineJob:
+        number, text = extra
+        tasks = json.loads(text)
+        records = {path: _record(value) for path, value in tasks["records"].items()}
+        return PipelineJob(record, pb, number, tasks.get("scheduled"), records, tasks["ids"])
 
-    async def create(
+    def _columns(self, job: PipelineJob) -> dict[str, Any]:
+        return _columns(job, job.records)
+
+    async def create_named(
         self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None = None
     ) -> PipelineJob:
         """Store a new PENDING pipeline job. It is on disk when this returns. Raises StorageFull."""
-        return await self.finish(self._create(record, requested, run))
+        return await self._database.finish(self._create_named(record, requested, run))
 
-    async def update(
+    async def update_tasks(
         self,
         job: PipelineJob,
         change: Callable[[Pb], None] = lambda _: None,
@@ -111,11 +106,11 @@ class PipelineTable(ResourceTable[PipelineJob]):
         Raises:
             StorageFull: when it could not be written; then nothing has changed.
         """
-        return await self.finish(self._update(job, change, records or {}, children or {}))
+        return await self._database.finish(self._update_tasks(job, change, records or {}, children or {}))
 
     async def delete(self, job: PipelineJob) -> None:
         """Delete a pipeline job; its tasks' custom jobs stay. Raises StorageFull."""
-        await self.finish(self._delete(job))
+        await self._database.finish(self._delete(job))
 
     def active_runs(self, schedule: str) -> int:
         """How many runs of a schedule have not ended."""
@@ -137,77 +132,52 @@ class PipelineTable(ResourceTable[PipelineJob]):
             lambda db: db.execute("INSERT OR REPLACE INTO pipeline_cache VALUES (?,?)", values)
         )
 
-    async def _create(self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None) -> PipelineJob:
-        number = await self._database.next_id()
-        pb = copied(requested)
-        for descriptor, _ in requested.ListFields():
-            if descriptor.name not in _INPUT_FIELDS:
-                pb.ClearField(descriptor.name)
-        pb.name, pb.state = record.name, State.PIPELINE_STATE_PENDING
-        set_created(pb)
-        job, change = PipelineJob(record, pb, number), NOTHING
+    async def _create_named(
+        self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None
+    ) -> PipelineJob:
+        job = PipelineJob(record, self.new_pb(record, requested), await self._database.next_id())
         if run is not None:
-            pb.schedule_name, job.scheduled, change = run.schedule, run.time, run.change
-        await self._write(job, pb, {}, {}, [], change)
-        self.add(job)
-        change.show()
+            job.pb.schedule_name, job.scheduled = run.schedule, run.time
+        await self._database.make(together(self.addition(job), run.change if run is not None else NOTHING))
         return job
 
-    async def _update(
+    async def _update_tasks(
         self,
         job: PipelineJob,
         change: Callable[[Pb], None],
         records: Mapping[str, TaskRecord],
         children: Mapping[str, NewChild],
     ) -> list[Child]:
-        made: list[Child] = []
+        new_children: list[Child] = []
         async with job.lock:
-            known = {**job.records, **records}
-            for path, new in children.items():
-                child = await new()
-                made.append(child)
-                before = known.get(path)
+            new_records = {**job.records, **records}
+            for path, new_child in children.items():
+                child = await new_child()
+                new_children.append(child)
+                before = new_records.get(path)
                 names = (*(before.jobs if before else ()), child.name)
                 start = before.start if before and before.start else clock.time()
-                known[path] = TaskRecord(TaskStatus.RUNNING, names, child.outputs, start=start)
-            pb = copied(job.pb)
-            change(pb)
-            pb.update_time.CopyFrom(current_time())
-            await self._write(job, pb, known, job.ids, made)
-            for child in made:
-                child.change.show()
-            job.records = known
-            job.show(pb)
-        return made
+                new_records[path] = TaskRecord(TaskStatus.RUNNING, names, child.outputs, start=start)
+            pb, columns = changed(job.pb, change), _columns(job, new_records)
 
-    async def _write(  # noqa: PLR0917
-        self, job: PipelineJob, pb: Pb, records: Mapping[str, TaskRecord], ids: Mapping[str, int],
-        made: list[Child], change: Change = NOTHING,
-    ) -> None:  # fmt: skip
-        state: dict[str, Any] = {
-            "records": {path: _json(each) for path, each in records.items()},
-            "ids": dict(ids),
-        }
-        if job.scheduled is not None:
-            state["scheduled"] = job.scheduled
-        record = job.record
-        values = (
-            record.project, record.location, record.id, job.number, pb.SerializeToString(), json.dumps(state),
-        )  # fmt: skip
+            def show() -> None:
+                job.records = new_records
+                job.show(pb)
 
-        def write(db: sqlite3.Connection) -> None:
-            for child in made:
-                child.change.write(db)
-            db.execute("INSERT OR REPLACE INTO pipeline_jobs VALUES (?,?,?,?,?,?)", values)
-            change.write(db)
-
-        await self._database.write(write)
+            replacement = Change(lambda db: self.put(db, job.record, pb, columns), show)
+            await self._database.make(together(*(child.change for child in new_children), replacement))
+        return new_children
 
     async def _delete(self, job: PipelineJob) -> None:
         async with job.lock:
-            change = self.deletion(job)
-            await self._database.write(change.write)
-            change.show()
+            await self._database.make(self.deletion(job))
+
+
+def _columns(job: PipelineJob, records: Mapping[str, TaskRecord]) -> dict[str, Any]:
+    tasks = {"records": {path: _json(record) for path, record in records.items()}, "ids": job.ids}
+    if job.scheduled is not None:
+        tasks["scheduled"] = job.scheduled
+    return {"number": job.number, "tasks": json.dumps(tasks)}
 
 
 def cache_key(

@@ -73,7 +73,7 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
             raise invalid(*problems)
         self._resources.check(job_spec, request.parent, "training_pipeline.training_task_inputs")
         self._models.check_trained(request.parent, requested)
-        pipeline = await self._table.create(project, location, requested, job_spec)
+        pipeline = await self._table.create_with_job(project, location, requested, job_spec)
         self.runner.admit(pipeline)
         return pipeline.pb
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from google.cloud.aiplatform_v1.types import job_state
 
-from tui.emulator.database import Change, created_us
+from tui.emulator.database import created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
-from tui.emulator.messages import Pb, copied, current_time, set_created
+from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable
 
 State = job_state.JobState
@@ -64,16 +64,16 @@ class CustomJob(CancellableResource):
 class CustomJobTable(ResourceTable[CustomJob]):
     """Custom jobs by id and in list order."""
 
-    TABLE, BODY, PB = "jobs", "job", CustomJobPb
+    TABLE, BODY, PB, RECORD = "jobs", "job", CustomJobPb, JobRecord
+    EXTRA = ("attempt", "preemptions", "crashes", "port", "ports", "events")
+    INPUTS = frozenset({"display_name", "job_spec", "labels", "encryption_spec"})
+    INITIAL = State.JOB_STATE_QUEUED
 
-    def _read(self, db: sqlite3.Connection) -> Iterator[CustomJob]:
-        rows = db.execute(
-            "SELECT id, project, location, job, attempt, preemptions, crashes, port, ports, events FROM jobs"
-        )
-        for id, project, location, body, *control in rows:
-            yield CustomJob(
-                JobRecord(project, location, str(id)), CustomJobPb.FromString(body), Control(*control)
-            )
+    def _restored(self, record: JobRecord, pb: Pb, *extra: int) -> CustomJob:
+        return CustomJob(record, pb, Control(*extra))
+
+    def _columns(self, job: CustomJob) -> dict[str, Any]:
+        return _columns(job.pb, job.control)
 
     def custom_job_of(self, resource: CustomJob) -> CustomJob:
         return resource
@@ -81,14 +81,6 @@ class CustomJobTable(ResourceTable[CustomJob]):
     def counts(self) -> dict[str, int]:
         """Number of jobs by state name, without the common prefix."""
         return dict(Counter(State(job.pb.state).name.removeprefix("JOB_STATE_") for job in self.all()))
-
-    async def create(self, project: str, location: str, custom_job: Pb) -> CustomJob:
-        """Store a new QUEUED job. It is on disk when this returns.
-
-        Raises:
-            StorageFull: when it could not be written; the job then does not exist.
-        """
-        return await self.finish(self._create(project, location, custom_job))
 
     async def update(
         self, job: CustomJob, change: Callable[[Pb], None] | None = None, **control: int
@@ -98,29 +90,9 @@ class CustomJobTable(ResourceTable[CustomJob]):
         Raises:
             StorageFull: when it could not be written; then nothing has changed.
         """
-        await self.finish(self._update(job, change, control))
+        await self._database.finish(self._update_with(job, change, control))
 
-    async def _create(self, project: str, location: str, custom_job: Pb) -> CustomJob:
-        job, change = await self.prepare(project, location, custom_job)
-        await self._database.write(change.write)
-        change.show()
-        return job
-
-    async def prepare(self, project: str, location: str, custom_job: Pb) -> tuple[CustomJob, Change]:
-        """Make a new QUEUED job, to be stored together with other changes.
-
-        Raises:
-            StorageFull: when no number could be stored.
-        """
-        number = await self._database.next_id()
-        job = new_job(JobRecord(project, location, str(number)), custom_job)
-        return job, self.addition(job)
-
-    def addition(self, job: CustomJob) -> Change:
-        """Add a new job together with other writes."""
-        return Change(lambda db: put_job(db, job.record, job.pb, job.control), lambda: self.add(job))
-
-    async def _update(
+    async def _update_with(
         self, job: CustomJob, change: Callable[[Pb], None] | None, control: dict[str, int]
     ) -> None:
         async with job.lock:
@@ -133,33 +105,12 @@ class CustomJobTable(ResourceTable[CustomJob]):
                 pb.web_access_uris.clear()
             # Callers pass counters of `Control` only; `replace` refuses any other name.
             new: Control = replace(job.control, **control)
-            await self._database.write(lambda db: put_job(db, job.record, pb, new))
+            await self._database.write(lambda db: self.put(db, job.record, pb, _columns(pb, new)))
             job.control = new
             job.show(pb)
             job.changed.set()
             job.changed = asyncio.Event()
 
 
-def new_job(record: JobRecord, custom_job: Pb) -> CustomJob:
-    """Make a QUEUED job from the input fields of `custom_job`, without storing it."""
-    pb = CustomJobPb(
-        name=record.name,
-        display_name=custom_job.display_name,
-        job_spec=custom_job.job_spec,
-        labels=custom_job.labels,
-        state=State.JOB_STATE_QUEUED,
-    )
-    if custom_job.HasField("encryption_spec"):
-        pb.encryption_spec.CopyFrom(custom_job.encryption_spec)
-    set_created(pb)
-    return CustomJob(record, pb, Control())
-
-
-def put_job(db: sqlite3.Connection, record: JobRecord, pb: Pb, control: Control) -> None:
-    """Insert or replace one job in the transaction of `db`."""
-    values = (
-        int(record.id), record.project, record.location, created_us(pb), pb.state,
-        pb.SerializeToString(), control.attempt, control.preemptions, control.crashes,
-        control.port, control.ports, control.events,
-    )  # fmt: skip
-    db.execute(f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * len(values))})", values)
+def _columns(pb: Pb, control: Control) -> dict[str, Any]:
+    return {"created": created_us(pb), "state": pb.state, **asdict(control)}

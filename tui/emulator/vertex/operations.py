@@ -188,8 +188,7 @@ class Operations:
             await work(within)
             return self._rows[_number(within.name)].operation
         row, change = await self.prepare(subject, metadata, plan=plan)
-        await self._database.write(change.write)
-        change.show()
+        await self._database.make(change)
         number = _number(row.operation.name)
         task = self._run(number, row, work)
         await asyncio.wait({task}, timeout=DELETE_SECONDS)
@@ -275,8 +274,7 @@ class Operations:
         number = _number(row.operation.name)
         self._ending.add(number)
         try:
-            # Shielded: disk and memory must agree.
-            await asyncio.shield(asyncio.ensure_future(self._store_end(row, reply, error, change)))
+            await self._database.finish(self._store_end(row, reply, error, change))
         finally:
             self._ending.discard(number)
 
@@ -288,8 +286,7 @@ class Operations:
 
     async def delete_job(self, table: CustomJobTable, job: CustomJob) -> operations_pb2.Operation:
         """Delete an ended custom job: its row at once, its log and files soon after."""
-        # Shielded: disk and memory must agree even if the client disconnects.
-        number = await asyncio.shield(asyncio.ensure_future(self._delete_job(table, job)))
+        number = await self._database.finish(self._delete_job(table, job))
         task = self._tasks.get(number)
         if task is not None:
             await asyncio.wait({task}, timeout=DELETE_SECONDS)
@@ -299,8 +296,7 @@ class Operations:
         self, table: ResourceTable[R], resource: R, kind: str, unused_log: Callable[[], JobRecord | None]
     ) -> operations_pb2.Operation:
         """Delete an ended resource of type `kind`, and its log if nothing else needs it."""
-        deletion = self._delete(table, resource, kind, unused_log)
-        number = await asyncio.shield(asyncio.ensure_future(deletion))
+        number = await self._database.finish(self._delete(table, resource, kind, unused_log))
         return self._rows[number].operation
 
     async def done(self, project: str, location: str, reply: Pb) -> operations_pb2.Operation:

@@ -6,15 +6,14 @@ import asyncio
 import bisect
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tui.emulator.database import Change, Database, created_us
 from tui.emulator.interfaces import JobRecord, ResourceRecord
-from tui.emulator.messages import Pb
+from tui.emulator.messages import Pb, copied, current_time, set_created
 
-T = TypeVar("T")
 Key = tuple[int, int]
 """(create_time in µs, id): the order of lists and their pages."""
 
@@ -29,6 +28,10 @@ class TableResource:
 
     TERMINAL: ClassVar[frozenset[int]] = frozenset()
     """Terminal states of this kind."""
+
+    def show(self, pb: Pb) -> None:
+        """Replace the message by a stored one."""
+        self.pb = pb
 
     @property
     def key(self) -> Key:
@@ -62,7 +65,6 @@ class CancellableResource(TableResource):
         self.show(self.pb)
 
     def show(self, pb: Pb) -> None:
-        """Replace the message by a stored one."""
         self.pb = pb
         if self.terminal:
             self.ended.set()
@@ -81,8 +83,15 @@ class ResourceTable(ABC, Generic[R]):
     """Column with the serialized resources."""
     NUMBER: ClassVar[str] = "id"
     """Column with the numbers from `Database.next_id`."""
+    EXTRA: ClassVar[tuple[str, ...]] = ()
+    """Further columns that make a resource."""
     PB: ClassVar[Any]
     """The plain protobuf class."""
+    RECORD: ClassVar[type[ResourceRecord]]
+    INPUTS: ClassVar[frozenset[str]]
+    """Fields of a create request that the resource keeps."""
+    INITIAL: ClassVar[int]
+    """State of a new resource."""
     SCHEMA: ClassVar[str] = ""
     """CREATE TABLE IF NOT EXISTS …, for a table that the layout in `database` lacks."""
 
@@ -91,7 +100,6 @@ class ResourceTable(ABC, Generic[R]):
         self._database, self._jobs = database, custom_jobs
         self._by_id: dict[str, R] = {}
         self._order: list[tuple[Key, R]] = []
-        self._writes: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Load the stored resources.
@@ -104,9 +112,85 @@ class ResourceTable(ABC, Generic[R]):
         for resource in await self._database.load(lambda db: list(self._read(db))):
             self.add(resource)
 
-    @abstractmethod
     def _read(self, db: sqlite3.Connection) -> Iterable[R]:
         """Decode the rows."""
+        columns = ", ".join(("id", "project", "location", self.BODY, *self.EXTRA))
+        for id, project, location, body, *extra in db.execute(f"SELECT {columns} FROM {self.TABLE}"):
+            yield self._restored(self.RECORD(project, location, str(id)), self.PB.FromString(body), *extra)
+
+    @abstractmethod
+    def _restored(self, record: Any, pb: Pb, *extra: Any) -> R:
+        """Make a resource of its message and its `EXTRA` columns; a new one has the defaults of these."""
+
+    def _columns(self, resource: R) -> dict[str, Any]:
+        """Values of the columns that only this kind has."""
+        return {}
+
+    async def create(self, project: str, location: str, requested: Pb) -> R:
+        """Store a new resource. It is on disk when this returns.
+
+        Raises:
+            StorageFull: when it could not be written; the resource then does not exist.
+        """
+        return await self._database.finish(self._create(project, location, requested))
+
+    async def _create(self, project: str, location: str, requested: Pb) -> R:
+        resource, change = await self.prepare(project, location, requested)
+        await self._database.make(change)
+        return resource
+
+    async def prepare(self, project: str, location: str, requested: Pb) -> tuple[R, Change]:
+        """Make a new resource, to be stored together with other changes.
+
+        Raises:
+            StorageFull: when no number could be stored.
+        """
+        record = self.RECORD(project, location, str(await self._database.next_id()))
+        resource = self._restored(record, self.new_pb(record, requested))
+        return resource, self.addition(resource)
+
+    def new_pb(self, record: ResourceRecord, requested: Pb) -> Pb:
+        """Make the message of a new resource from the input fields of a request."""
+        pb = copied(requested)
+        for field_, _ in requested.ListFields():
+            if field_.name not in self.INPUTS:
+                pb.ClearField(field_.name)
+        pb.name, pb.state = record.name, self.INITIAL
+        return set_created(pb)
+
+    def addition(self, resource: R) -> Change:
+        """Add a new resource together with other writes."""
+        columns = self._columns(resource)
+        return Change(
+            lambda db: self.put(db, resource.record, resource.pb, columns), lambda: self.add(resource)
+        )
+
+    async def update(self, resource: R, change: Callable[[Pb], None], /) -> None:
+        """Apply `change` to a copy of the message, store it, then show it.
+
+        Raises:
+            StorageFull: when it could not be written; then nothing has changed.
+        """
+        await self._database.finish(self._update(resource, change))
+
+    async def _update(self, resource: R, change: Callable[[Pb], None]) -> None:
+        async with resource.lock:
+            await self._database.make(self.replacement(resource, change))
+
+    def replacement(self, resource: R, change: Callable[[Pb], None]) -> Change:
+        """Replace the message by a changed copy, together with other writes."""
+        pb, columns = changed(resource.pb, change), self._columns(resource)
+        return Change(lambda db: self.put(db, resource.record, pb, columns), lambda: resource.show(pb))
+
+    def put(self, db: sqlite3.Connection, record: ResourceRecord, pb: Pb, columns: Mapping[str, Any]) -> None:
+        """Insert or replace the row of one resource in the transaction of `db`."""
+        values = {"id": record.id, "project": record.project, "location": record.location}
+        values |= {self.BODY: pb.SerializeToString(), **columns}
+        marks = ",".join("?" * len(values))
+        db.execute(
+            f"INSERT OR REPLACE INTO {self.TABLE} ({','.join(values)}) VALUES ({marks})",
+            tuple(values.values()),
+        )
 
     def deletion(self, *resources: R) -> Change:
         """Delete these resources together with other writes."""
@@ -156,16 +240,13 @@ class ResourceTable(ABC, Generic[R]):
         del self._by_id[resource.record.id]
         del self._order[bisect.bisect_left(self._order, resource.key, key=_key)]
 
-    async def settle(self) -> None:
-        """Wait for pending writes."""
-        await asyncio.gather(*self._writes, return_exceptions=True)
 
-    async def finish(self, write: Coroutine[Any, Any, T]) -> T:
-        """Complete `write` even if the caller is cancelled: disk and memory must agree."""
-        task = asyncio.ensure_future(write)
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-        return await asyncio.shield(task)
+def changed(pb: Pb, change: Callable[[Pb], None]) -> Pb:
+    """Return a changed copy of a resource's message, with its time of update."""
+    copy = copied(pb)
+    change(copy)
+    copy.update_time.CopyFrom(current_time())
+    return copy
 
 
 def _key(item: tuple[Key, TableResource]) -> Key:
