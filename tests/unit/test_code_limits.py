@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 MOST_ATTRIBUTES = 20
 """Attributes that a class assigns in its methods."""
-TO_SPLIT = {"tui/backends/kubernetes/logs/tail.py:Tail": 29}
+TO_SPLIT: dict[str, int] = {}
 """Classes that still assign more; none may grow, and none may join them."""
 MOST_LEVELS = 3
 """Classes of ours in a chain of inheritance."""

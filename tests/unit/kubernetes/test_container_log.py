@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.kubernetes.log_lines_support import NAME, START, written
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, Unavailable
 from tui.backends.kubernetes.logs.container import ContainerReader
-from tui.backends.kubernetes.logs.lines.merge import Merge, Source
+from tui.backends.kubernetes.logs.lines.merge import LineStream, Merge
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of, stamp_at, stamp_of
 from tui.backends.kubernetes.logs.runs import ContainerState, Want, container_state, first_run, want
 from tui.backends.kubernetes.logs.slots import Slots
@@ -182,7 +182,7 @@ class World:
     def gap(self, gap: LogGap) -> None:
         self.gaps.append(gap)
 
-    async def room(self, source: Source) -> None:
+    async def room(self, source: LineStream) -> None:
         self.out += [entry for _, _, entry in source.queue]
         source.queue.clear()
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
-from typing import Protocol
 
 from tui.backends.errors import (
     BackendError,
@@ -25,13 +24,15 @@ from tui.backends.errors import (
 )
 from tui.backends.kubernetes.connection import Connection, backoff
 from tui.backends.kubernetes.logs import gaps
+from tui.backends.kubernetes.logs.job_watch import ContainerNews
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
-from tui.backends.kubernetes.logs.lines.merge import Source
+from tui.backends.kubernetes.logs.lines.merge import LineStream
 from tui.backends.kubernetes.logs.lines.repeats import Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, StampedLine, since_time, stamp_at
+from tui.backends.kubernetes.logs.merged_log import MergedLog
 from tui.backends.kubernetes.logs.runs import ContainerState, Want, first_run, next_readable, want
 from tui.backends.kubernetes.logs.slots import Slots
-from tui.domain.core.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry
 
 RECENT = 2000
 REFUSALS = 4
@@ -42,55 +43,6 @@ EXPLAIN = 5.0
 """Seconds for the pod's status to say that its container was started again."""
 LOOK = 1.0
 """Seconds to wait for news of a pod before its log is looked at again."""
-
-
-class PodNews(Protocol):
-    """What is known of one pod, kept up to date by its watch."""
-
-    @property
-    def state(self) -> ContainerState:
-        """Of the container that is read."""
-
-    @property
-    def created(self) -> int | None:
-        """When the pod was created (ns)."""
-
-    @property
-    def gone(self) -> bool:
-        """The pod was deleted."""
-
-    @property
-    def deleting(self) -> bool:
-        """The pod is about to be deleted."""
-
-    @property
-    def over(self) -> bool:
-        """No container of the pod will run again."""
-
-    async def changed(self, seconds: float) -> None:
-        """Wait for news, at most so long."""
-
-    async def refresh(self) -> None:
-        """Read the pod anew. Raises BackendError."""
-
-
-class Outlet(Protocol):
-    """Where lines go."""
-
-    def now(self) -> float:
-        """Seconds of the event loop."""
-
-    def wanted(self, entry: LogEntry, stamp: int) -> bool:
-        """Whether the entry is asked for."""
-
-    def gap(self, gap: LogGap) -> None:
-        """Report a hole."""
-
-    async def room(self, source: Source) -> None:
-        """Wait until the source may bring more."""
-
-    def failing(self, name: ContainerName, error: BackendError | None) -> None:
-        """The log can't be read now, or can again."""
 
 
 class End(Enum):
@@ -128,9 +80,9 @@ class ContainerReader:
         self,
         connection: Connection,
         name: ContainerName,
-        news: PodNews,
-        out: Outlet,
-        source: Source,
+        news: ContainerNews,
+        out: MergedLog,
+        source: LineStream,
         slots: Slots,
         since: int | None = None,
         once: bool = False,

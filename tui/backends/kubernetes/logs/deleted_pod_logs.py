@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
 from tui.backends.kubernetes.logs import gaps
@@ -16,9 +16,10 @@ from tui.backends.kubernetes.logs.cloud_entries import CloudEntry, CloudNames
 from tui.backends.kubernetes.logs.container import ContainerReader
 from tui.backends.kubernetes.logs.job_watch import JobIdentity
 from tui.backends.kubernetes.logs.lines.entries import ContainerName
-from tui.backends.kubernetes.logs.lines.merge import Source
+from tui.backends.kubernetes.logs.lines.merge import LineStream
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
+from tui.backends.kubernetes.logs.merged_log import MergedLog
 from tui.backends.kubernetes.logs.pods import LoggedPod, replica_in
 from tui.backends.kubernetes.logs.replaced import Generation
 from tui.domain.core.job import Job, known_replicas
@@ -34,25 +35,6 @@ MOST_NAMED = 6
 _AFTER_END = timedelta(minutes=5)
 
 
-class Taker(Protocol):
-    """Takes the entries and gaps."""
-
-    def now(self) -> float:
-        """Seconds of the event loop."""
-
-    def open_source(self) -> Source:
-        """A new stream of the merged log."""
-
-    def wanted(self, entry: LogEntry, stamp: int) -> bool:
-        """Whether the query asks for the entry."""
-
-    def gap(self, gap: LogGap) -> None:
-        """Report a hole."""
-
-    async def room(self, source: Source) -> None:
-        """Wait until the source may add more."""
-
-
 class DeletedPodLogs:
     """Reads the rest of the log of deleted pods; `cloud` is `None` if the context names no project."""
 
@@ -65,19 +47,19 @@ class DeletedPodLogs:
         if self._cloud is not None:
             await self._cloud.aclose()
 
-    async def of_reader(self, reader: ContainerReader, taker: Taker) -> None:
+    async def of_reader(self, reader: ContainerReader, log: MergedLog) -> None:
         """Deliver what a container wrote after the last entry that its node gave."""
         since = reader.rest_since
         assert since is not None
         name = reader.name
         why = ""
         if self._cloud is not None:
-            source, seen = taker.open_source(), _Seen(reader)
+            source, seen = log.open_source(), _Seen(reader)
             try:
                 count = 0
                 for wait in (0.0, self._late):
                     await asyncio.sleep(wait)
-                    count += await self._copy(name, since, seen, source, taker)
+                    count += await self._copy(name, since, seen, source, log)
                 if count:
                     return
                 why = "it has no later entry of this pod"
@@ -86,11 +68,13 @@ class DeletedPodLogs:
             finally:
                 source.close()
         if reader.refused:
-            taker.gap(gaps.unreadable(name, since, reader.refused, cloud=why))
+            log.gap(gaps.unreadable(name, since, reader.refused, cloud=why))
         else:
-            taker.gap(gaps.pod_gone(name, since, cloud=why))
+            log.gap(gaps.pod_gone(name, since, cloud=why))
 
-    async def _copy(self, name: ContainerName, since: int, seen: _Seen, source: Source, taker: Taker) -> int:
+    async def _copy(
+        self, name: ContainerName, since: int, seen: _Seen, source: LineStream, log: MergedLog
+    ) -> int:
         """Deliver the new entries of Cloud Logging; returns their number."""
         assert self._cloud is not None
         names, count = CloudNames(), 0
@@ -104,13 +88,13 @@ class DeletedPodLogs:
                 if seen.has(entry):
                     continue
                 count += 1
-                if taker.wanted(entry, at):
-                    source.add(at, [entry], taker.now())
-            await taker.room(source)
+                if log.wanted(entry, at):
+                    source.add(at, [entry], log.now())
+            await log.room(source)
         return count
 
     async def of_missing(
-        self, job: Job, identity: JobIdentity, seen: Iterable[str], selection: Selection, taker: Taker
+        self, job: Job, identity: JobIdentity, seen: Iterable[str], selection: Selection, log: MergedLog
     ) -> None:
         """Deliver the log of replicas of an ended job whose pods were deleted before the log was opened."""
         present = set(seen)
@@ -130,13 +114,13 @@ class DeletedPodLogs:
         why = ""
         if self._cloud is not None:
             try:
-                if await self._copy_missing(job, identity, missing, taker):
+                if await self._copy_missing(job, identity, missing, log):
                     return
                 why = "no entry"
             except BackendError as error:
                 why = error.message
         at = max(stamp_at(begin), received or 0)
-        taker.gap(gaps.no_pods(_list(missing), at, cloud=why))
+        log.gap(gaps.no_pods(_list(missing), at, cloud=why))
 
     async def of_replaced(  # noqa: PLR0917 - what ran, what there is, and who asks
         self,
@@ -145,7 +129,7 @@ class DeletedPodLogs:
         generations: Iterable[Generation],
         pods: Iterable[LoggedPod],
         selection: Selection,
-        taker: Taker,
+        log: MergedLog,
     ) -> None:
         """Deliver what replaced pods wrote; `pods` are those that exist."""
         now = list(pods)
@@ -156,15 +140,15 @@ class DeletedPodLogs:
             why = ""
             if self._cloud is not None:
                 try:
-                    if await self._copy_replaced(job, identity, generation, now, taker):
+                    if await self._copy_replaced(job, identity, generation, now, log):
                         continue
                     why = "no entry"
                 except BackendError as error:
                     why = error.message
-            taker.gap(replaced_gap(generation, selection, cloud=why))
+            log.gap(replaced_gap(generation, selection, cloud=why))
 
     async def _copy_replaced(
-        self, job: Job, identity: JobIdentity, gone: Generation, now: Iterable[LoggedPod], taker: Taker
+        self, job: Job, identity: JobIdentity, gone: Generation, now: Iterable[LoggedPod], log: MergedLog
     ) -> int:
         assert self._cloud is not None
         pattern = f"^({'|'.join(sorted({re.escape(pod.name) for pod in gone.pods}))})$"
@@ -173,10 +157,10 @@ class DeletedPodLogs:
         created = {pod.name: pod.created for pod in now}
         pages = self._cloud.read(identity.namespace, pattern, moment_of(gone.began), until)
         return await _copy(
-            job, identity, pages, taker, lambda entry: not _is_of_new_pod(entry, created), lambda _: True
+            job, identity, pages, log, lambda entry: not _is_of_new_pod(entry, created), lambda _: True
         )
 
-    async def _copy_missing(self, job: Job, identity: JobIdentity, missing: list[str], taker: Taker) -> int:
+    async def _copy_missing(self, job: Job, identity: JobIdentity, missing: list[str], log: MergedLog) -> int:
         assert self._cloud is not None
         begin = job.create_time or job.start_time
         assert begin is not None
@@ -184,21 +168,19 @@ class DeletedPodLogs:
         pattern = f"^{re.escape(identity.object_name)}-({groups})(-|$)"
         until = job.end_time + _AFTER_END if job.end_time is not None else None
         pages = self._cloud.read(identity.namespace, pattern, begin, until)
-        return await _copy(
-            job, identity, pages, taker, lambda _: True, lambda entry: entry.replica in missing
-        )
+        return await _copy(job, identity, pages, log, lambda _: True, lambda entry: entry.replica in missing)
 
 
-async def _copy(  # noqa: PLR0917 - source, taker and two filters
+async def _copy(  # noqa: PLR0917 - source, log and two filters
     job: Job,
     identity: JobIdentity,
     pages: AsyncIterator[Sequence[CloudEntry]],
-    taker: Taker,
+    log: MergedLog,
     is_read: Callable[[CloudEntry], bool],
     counts: Callable[[LogEntry], bool],
 ) -> int:
-    """Give the taker the entries that it wants; returns how many count, wanted or not."""
-    names, count, source = CloudNames(), 0, taker.open_source()
+    """Give the log the entries that it wants; returns how many count, wanted or not."""
+    names, count, source = CloudNames(), 0, log.open_source()
     groups = [group.name for group in job.groups]
     try:
         async for page in pages:
@@ -207,9 +189,9 @@ async def _copy(  # noqa: PLR0917 - source, taker and two filters
                     continue
                 count += 1
                 at = stamp_at(entry.timestamp) + entry.nanos
-                if taker.wanted(entry, at):
-                    source.add(at, [entry], taker.now())
-            await taker.room(source)
+                if log.wanted(entry, at):
+                    source.add(at, [entry], log.now())
+            await log.room(source)
     finally:
         source.close()
     return count

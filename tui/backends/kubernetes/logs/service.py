@@ -25,7 +25,7 @@ from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.logs.slots import Slots
-from tui.backends.kubernetes.logs.tail import Tail
+from tui.backends.kubernetes.logs.tail import ClusterLogs, follow
 from tui.domain.core.log_entry import LogEntry, LogGap
 
 PAGE = 1000
@@ -42,13 +42,11 @@ class KubernetesLogs(LogService):
         self._connection = connection
         self._pods = pods
         self._newest = newest
-        self._deleted_pods = deleted_pods
-        self._slots = Slots()
-        """Shared by all logs that are followed."""
+        self._cluster = ClusterLogs(connection, pods, deleted_pods, Slots())
 
     async def aclose(self) -> None:
         """Close the channels to Google."""
-        await self._deleted_pods.aclose()
+        await self._cluster.deleted_pods.aclose()
 
     async def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
@@ -59,14 +57,11 @@ class KubernetesLogs(LogService):
                 yield batch
 
     def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
-        return self._tail(query).follow()
-
-    def _tail(self, query: LogQuery, *, once: bool = False) -> Tail:
-        return Tail(self._connection, self._pods, self._deleted_pods, self._slots, query, once)
+        return follow(self._cluster, query)
 
     async def _read_oldest(self, query: LogQuery, limit: int | None) -> AsyncGenerator[LogBatch, None]:
         left = limit
-        async with aclosing(self._tail(query, once=True).follow()) as batches:
+        async with aclosing(follow(self._cluster, query, once=True)) as batches:
             async for batch in batches:
                 if not batch.entries and not batch.gaps:
                     continue

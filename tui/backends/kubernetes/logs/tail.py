@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tui.backends.errors import BackendError, NotFound, QuotaExceeded, Unavailable
+from tui.backends.errors import BackendError
 from tui.backends.interface import LogBatch, LogQuery
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.logs.container import ContainerReader
 from tui.backends.kubernetes.logs.deleted_pod_logs import DeletedPodLogs
 from tui.backends.kubernetes.logs.job_watch import ContainerNews, JobAccess, JobWatch, PodView, identity
-from tui.backends.kubernetes.logs.lines.entries import ContainerName
-from tui.backends.kubernetes.logs.lines.merge import Merge, Source
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
+from tui.backends.kubernetes.logs.merged_log import ClusterEntries, MergedLog
 from tui.backends.kubernetes.logs.runs import SETTLED
 from tui.backends.kubernetes.logs.slots import Slots
+from tui.backends.kubernetes.logs.tail_state import (
+    Collecting,
+    Draining,
+    Following,
+    JobPoll,
+    PodOutage,
+    ReaderTasks,
+)
 from tui.domain.core.job import Job
-from tui.domain.core.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry
 
 TICK = 0.1
 """Seconds between two deliveries of a busy log."""
@@ -30,360 +37,228 @@ ALIVE = 5.0
 """Seconds between two batches that only say that the log is read up to now."""
 BEGIN = 15.0
 """Longest wait for the pods, the events and the conditions before the first line is delivered."""
-GIVE_UP = 180.0
-"""Seconds without a way to watch the pods after which the tail ends with that error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LogPace:
     """How often the service is asked; seconds."""
 
     state_poll: float
-    """Between two looks at the state of the job."""
+    """Between two reads of the job's state."""
     drain: float
-    """After the end of a job: how long containers that run on may still be quiet."""
+    """After the end of a job: how long a container that still runs must be quiet."""
     settle: float
-    """After the end of a job: how long events may come late."""
+    """After the end of a job: how late events may come."""
 
 
-LOCAL = Pace(state_poll=0.5, drain=3.0, settle=0.5)
-CLOUD = Pace(state_poll=3.0, drain=15.0, settle=3.0)
+LOCAL = LogPace(state_poll=0.5, drain=3.0, settle=0.5)
+CLOUD = LogPace(state_poll=3.0, drain=15.0, settle=3.0)
 
 
-@dataclass(slots=True)
-class _Containers:
-    """What reads containers, and what failed."""
+@dataclass(frozen=True, slots=True)
+class ClusterLogs:
+    """What the log of any job of a cluster is read with."""
 
-    readers: dict[tuple[str, str], ContainerReader] = field(default_factory=dict)
-    failing: dict[ContainerName, BackendError] = field(default_factory=dict)
+    connection: Connection
+    access: JobAccess
+    deleted_pods: DeletedPodLogs
+    slots: Slots
 
 
-class Tail:
-    """One followed log. `follow` may be run once."""
+async def follow(
+    cluster: ClusterLogs, query: LogQuery, *, once: bool = False
+) -> AsyncGenerator[LogBatch, None]:
+    """Batches until the job has ended and nothing more can come. `once`: only what is there now.
 
-    def __init__(  # noqa: PLR0917 - what is read, from where and how
-        self,
-        connection: Connection,
-        access: JobAccess,
-        deleted_pods: DeletedPodLogs,
-        slots: Slots,
-        query: LogQuery,
-        once: bool = False,
+    Raises BackendError.
+    """
+    access, name = cluster.access, query.job_name
+    job, objects = await asyncio.gather(access.job(name), access.objects(name))
+    async with aclosing(PodLogTail(cluster, query, job, objects[0], once).batches()) as batches:
+        async for batch in batches:
+            yield batch
+
+
+class PodLogTail:
+    """The followed log of one job. `batches` may be run once."""
+
+    def __init__(
+        self, cluster: ClusterLogs, query: LogQuery, job: Job, obj: Mapping[str, Any], once: bool
     ) -> None:
-        """`once`: only what is there now."""
-        self._connection = connection
-        self._access = access
-        self._deleted_pods = deleted_pods
-        self._query = query
+        self._cluster = cluster
+        self._until = query.until
         self._once = once
         self._selection = Selection(query)
-        self._pace = LOCAL if connection.local else CLOUD
-        self._slots = slots
-        self._loop = asyncio.get_running_loop()
-        self._merge = Merge()
-        self._service = self._merge.open()
-        self._containers = _Containers()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._error: BaseException | None = None
-        self._wake = asyncio.Event()
-        self._room = asyncio.Event()
-        self._gaps: list[LogGap] = []
-        self._told: set[str] = set()
-        """Ids of entries of the service that were delivered."""
-        self._job: Job | None = None
-        self._ended_at: float | None = None
-        """When the job was first seen to have ended."""
-        self._watch: JobWatch | None = None
-        self._said = ""
-        self._blind_since: float | None = None
-        self._opened_at = self.now()
-        self._begun = self._looked = False
-        """Lines are delivered; the conditions of the job are told."""
-        self._first: list[LogEntry] = []
-        """What the service said before that: events and conditions come one after the other."""
-        self._replaced: asyncio.Task[None] | None = None
-        """Looks for pods that were replaced before the log was opened."""
-        self._remaining: asyncio.Task[None] | None = None
-        """Reads the log of replicas without pods, at the end."""
+        self._pace = LOCAL if cluster.connection.local else CLOUD
+        self._log = MergedLog(self._selection)
+        self._service = ClusterEntries(self._log)
+        self._readers: dict[tuple[str, str], ContainerReader] = {}
+        """By the pod's uid and the container's name."""
+        self._tasks = ReaderTasks(self._log.wake)
+        access = cluster.access
+        own = identity(query.job_name, obj, access.selector(query.job_name))
+        self._watch = JobWatch(
+            cluster.connection, own, access, access.naming(job, obj), self._open_pod, self._service.add
+        )
+        self._poll = JobPoll(access, job, self._pace.state_poll, self._log.now)
+        self._phase: Collecting | Following | Draining = Collecting(self._log.now())
+        self._outage = PodOutage()
+        self._sent_note = ""
 
-    # What a container's reader is given
-
-    def now(self) -> float:
-        """Seconds of the event loop."""
-        return self._loop.time()
-
-    def wanted(self, entry: LogEntry, stamp: int) -> bool:
-        """Whether the query asks for it."""
-        return self._selection.has(entry, stamp)
-
-    def gap(self, gap: LogGap) -> None:
-        """Deliver a gap."""
-        self._gaps.append(gap)
-        self._wake.set()
-
-    def open_source(self) -> Source:
-        """Another stream of the merged log."""
-        return self._merge.open()
-
-    async def room(self, source: Source) -> None:
-        """Wait until what the source has brought is taken."""
-        if source.queue:
-            self._wake.set()
-        while source.full:
-            self._room.clear()
-            await self._room.wait()
-
-    def failing(self, name: ContainerName, error: BackendError | None) -> None:
-        """Take note of a stream that fails."""
-        if error is not None:
-            self._containers.failing[name] = error
-            self._wake.set()
-        else:
-            self._containers.failing.pop(name, None)
-
-    # Following
-
-    async def follow(self) -> AsyncGenerator[LogBatch, None]:
-        """Batches until the job has ended and nothing more can come."""
-        name = self._query.job_name
-        shown, found = await asyncio.gather(self._access.job(name), self._access.objects(name))
-        self._job = shown
-        replica_of = self._access.naming(shown, found[0])
-        job = identity(name, found[0], self._access.selector(name))
-        self._watch = JobWatch(self._connection, job, self._access, replica_of, self._open_pod, self._tell)
-        if shown.state.terminal:
-            self._ended_at = self.now()
+    async def batches(self) -> AsyncGenerator[LogBatch, None]:
+        """Batches until the job has ended and nothing more can come. Raises BackendError."""
+        log = self._log
         try:
-            self._start(self._watch.run(events=self._selection.service))
-            self._start(self._look())
-            self._replaced = self._start(self._look_back(shown))
-            async for batch in self._batches():
-                yield batch
+            self._tasks.start(self._watch.run(events=self._selection.service))
+            self._tasks.start(self._poll.run(self._watch, self._service.add))
+            replaced = self._tasks.start(self._read_replaced(self._poll.job))
+            sent_at = log.now()
+            while True:
+                await log.changed(1.0 if self._poll.ended_at is None else TICK * 3)
+                await asyncio.sleep(TICK)
+                self._raise()
+                self._begin()
+                batch = self._batch([] if isinstance(self._phase, Collecting) else log.ready())
+                if batch is None and log.now() - sent_at > ALIVE and self._is_alive():
+                    batch = LogBatch(received=self._received(), alive=True)
+                if batch is not None:
+                    sent_at = log.now()
+                    yield batch
+                if replaced.done() and self._is_done():
+                    break
+            last = self._batch(log.merge.rest())
+            if last is not None:
+                yield last
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._tasks.cancel()
 
-    async def _batches(self) -> AsyncGenerator[LogBatch, None]:
-        spoke = self.now()
-        while True:
-            await self._wait()
-            self._raise()
-            batch = self._batch(self._merge.ready(self.now()) if self._has_begun() else [])
-            self._room.set()
-            if batch is None and self.now() - spoke > ALIVE and self._is_alive():
-                batch = LogBatch(received=self._received(), alive=True)
-            if batch is not None:
-                spoke = self.now()
-                yield batch
-            if await self._is_done():
-                break
-        last = self._batch(self._merge.rest())
-        if last is not None:
-            yield last
-
-    def _has_begun(self) -> bool:
-        """Whether the oldest lines of all are known, or were waited for for long."""
+    def _begin(self) -> None:
+        """Deliver lines once the oldest ones of all sources are known, or after a long wait for them."""
+        if not isinstance(self._phase, Collecting):
+            return
         watch = self._watch
-        assert watch is not None
-        if not self._begun:
-            told = not self._selection.service or (watch.events_known and self._looked)
-            self._begun = (watch.synced and told) or self.now() - self._opened_at > BEGIN
-            if self._begun:
-                self._add_service(self._first)
-        return self._begun
-
-    async def _wait(self) -> None:
-        """Until something has come, or what waits is due."""
-        if not self._merge.waiting:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TICK * 3 if self._ended_at else 1.0):
-                    await self._wake.wait()
-        self._wake.clear()
-        await asyncio.sleep(TICK)
+        told = not self._selection.service or (watch.events_known and self._poll.conditions_read)
+        if (watch.synced and told) or self._log.now() - self._phase.since > BEGIN:
+            self._phase = Following()
+            self._service.begin()
 
     def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
-        watch = self._watch
-        assert watch is not None
-        if watch.error is None:
-            self._blind_since = None
-            return
-        if not isinstance(watch.error, Unavailable):
-            raise watch.error
-        self._blind_since = self._blind_since or self.now()
-        if self._connection.closed or self.now() - self._blind_since > GIVE_UP:
-            raise watch.error
+        if self._tasks.error is not None:
+            raise self._tasks.error
+        self._outage.check(self._watch.error, self._log.now(), closed=self._cluster.connection.closed)
 
     def _batch(self, entries: list[LogEntry]) -> LogBatch | None:
-        note, gaps = self._note(), tuple(self._gaps)
-        self._gaps.clear()
-        changed = note if note != self._said else None
-        self._said = note
+        note, gaps = self._note(), self._log.take_gaps()
+        changed = note if note != self._sent_note else None
+        self._sent_note = note
         if not entries and not gaps and changed is None:
             return None
         return LogBatch(tuple(entries), gaps, changed, self._received(), alive=self._is_alive())
 
     def _note(self) -> str:
-        failing, waiting = self._containers.failing, self._slots.waiting
+        failing, slots = self._log.failing_containers, self._cluster.slots
         if failing:
             name, error = next(iter(failing.items()))
             others = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
             return f"the log of {name.words}{others} can't be read now: {error.message}"
-        if self._watch is not None and self._watch.events_error is not None and self._selection.service:
+        if self._watch.events_error is not None and self._selection.service:
             return f"without the events of the cluster: {self._watch.events_error.message}"
-        if waiting:
-            return f"{self._slots.most} logs are followed at once; {waiting} wait for their turn"
+        if slots.waiting:
+            return f"{slots.most} logs are followed at once; {slots.waiting} wait for their turn"
         return ""
 
     def _is_alive(self) -> bool:
-        watch = self._watch
-        assert watch is not None
-        return watch.synced and watch.error is None and not self._containers.failing
+        return self._watch.synced and self._watch.error is None and not self._log.failing_containers
 
     def _received(self) -> datetime | None:
-        """What was received before this is delivered: of the stream that is furthest behind."""
-        assert self._watch is not None
+        """The time up to which every line has been delivered: that of the stream furthest behind."""
         if not self._watch.synced:
             return None
-        now = stamp_at(datetime.now(UTC))
-        times = [now - SETTLED]
-        for reader in self._containers.readers.values():
-            if reader.complete:
+        times = [stamp_at(datetime.now(UTC)) - SETTLED]
+        for reader in self._readers.values():
+            quiet = reader.reading_since is not None and self._log.now() - reader.source.active_at > ALIVE
+            if reader.complete or quiet:
                 continue
-            quiet = reader.reading_since is not None and self.now() - reader.source.active_at > ALIVE
             known = reader.last if reader.last is not None else reader.begin
-            if quiet:
-                continue
             if known is None:
                 return None
             times.append(known)
-        times += [stamp for stamp in (self._merge.oldest,) if stamp is not None]
+        if self._log.merge.oldest is not None:
+            times.append(self._log.merge.oldest)
         return moment_of(min(times))
 
-    # Pods and the service's own lines
+    # What is read
 
     def _open_pod(self, view: PodView) -> None:
         if not self._selection.has_replica(view.pod.replica):
             return
         for container in view.pod.containers:
-            name = view.pod.container(container)
             reader = ContainerReader(
-                self._connection,
-                name,
+                self._cluster.connection,
+                view.pod.container(container),
                 ContainerNews(view, container),
-                self,
-                self._merge.open(),
-                self._slots,
+                self._log,
+                self._log.open_source(),
+                self._cluster.slots,
                 self._selection.begin,
                 self._once,
             )
-            self._containers.readers[view.pod.uid, container] = reader
-            self._start(self._read(reader))
+            self._readers[view.pod.uid, container] = reader
+            self._tasks.start(self._read(reader))
 
     async def _read(self, reader: ContainerReader) -> None:
         await reader.run()
         if reader.rest_since is not None:
-            await self._deleted_pods.of_reader(reader, self)
+            await self._cluster.deleted_pods.of_reader(reader, self._log)
             reader.complete = True
-        self._wake.set()
 
-    def _tell(self, entries: Iterable[LogEntry]) -> None:
-        if not self._selection.service:
-            return
-        new = []
-        for entry in entries:
-            if entry.insert_id not in self._told and self._selection.has(entry, stamp_at(entry.timestamp)):
-                self._told.add(entry.insert_id)
-                new.append(entry)
-        if self._begun:
-            self._add_service(new)
-        else:
-            self._first += new
-
-    def _add_service(self, entries: Iterable[LogEntry]) -> None:
-        for entry in sorted(entries, key=lambda entry: entry.key):
-            self._service.add(stamp_at(entry.timestamp), [entry], self.now())
-            self._wake.set()
-
-    async def _look_back(self, job: Job) -> None:
-        """Say which pods ran before those that there are."""
+    async def _read_replaced(self, job: Job) -> None:
+        """Read the log of pods that were replaced before the log was opened."""
         watch = self._watch
-        assert watch is not None
         try:
             events = await watch.list_events()
         except BackendError:
-            # Not everybody may read events, and nothing else tells of such pods; a note says so.
+            # Some users may not read events, which alone tell of such pods; a note says so.
             return
         await watch.wait()
         pods = [view.pod for view in watch.views.values()]
-        found = watch.replaced(events, [group.name for group in job.groups], pods)
-        await self._deleted_pods.of_replaced(job, watch.job, found, pods, self._selection, self)
+        generations = watch.replaced(events, [group.name for group in job.groups], pods)
+        await self._cluster.deleted_pods.of_replaced(
+            job, watch.job, generations, pods, self._selection, self._log
+        )
 
     # The end
 
-    async def _look(self) -> None:
-        """Look at the state of the job, again and again, and at what its conditions say."""
-        watch = self._watch
-        assert watch is not None
-        while True:
-            ended = self._ended_at is not None
-            try:
-                self._tell(await watch.job_entries())
-                self._looked = True
-                self._job = await self._access.job(self._query.job_name)
-                if ended:
-                    # What its conditions said when it had ended is told.
-                    return
-                if self._job.state.terminal:
-                    self._ended_at = self.now()
-                    continue
-            except NotFound:
-                self._ended_at = self._ended_at or self.now()
-                return
-            except (Unavailable, QuotaExceeded):
-                # The watch of the pods says so too, and knows for how long.
-                pass
-            await asyncio.sleep(self._pace.state_poll)
+    def _is_done(self) -> bool:
+        """Whether everything has been delivered; starts the read of replicas without pods before that."""
+        if isinstance(self._phase, Collecting) or self._log.pending or not self._is_read():
+            return False
+        if not isinstance(self._phase, Draining):
+            replicas = [view.pod.replica for view in self._watch.views.values()]
+            work = self._cluster.deleted_pods.of_missing(
+                self._poll.job, self._watch.job, replicas, self._selection, self._log
+            )
+            self._phase = Draining(self._tasks.start(work))
+        return self._phase.missing.done()
 
-    async def _is_done(self) -> bool:
-        ended, watch = self._ended_at, self._watch
-        if watch is None or not watch.synced or self._gaps or self._merge.waiting:
+    def _is_read(self) -> bool:
+        """Whether no container brings more lines."""
+        watch, readers, now = self._watch, self._readers.values(), self._log.now()
+        if not watch.synced:
             return False
-        if self._replaced is None or not self._replaced.done():
-            return False
-        readers = self._containers.readers.values()
         if self._once:
-            if not (watch.events_known and all(reader.complete for reader in readers)):
-                return False
-        elif not self._is_past():
-            if ended is None or self.now() - ended < self._pace.settle:
-                return False
-            for reader in readers:
-                quiet_since = max(reader.source.active_at, ended)
-                if not reader.complete and self.now() - quiet_since < self._pace.drain:
-                    return False
-        if self._remaining is None:
-            assert self._job is not None
-            replicas = [view.pod.replica for view in watch.views.values()]
-            work = self._deleted_pods.of_missing(self._job, watch.job, replicas, self._selection, self)
-            self._remaining = self._start(work)
-        return self._remaining.done()
+            return watch.events_known and all(reader.complete for reader in readers)
+        if self._is_past():
+            return True
+        ended = self._poll.ended_at
+        if ended is None or now - ended < self._pace.settle:
+            return False
+        return all(
+            reader.complete or now - max(reader.source.active_at, ended) >= self._pace.drain
+            for reader in readers
+        )
 
     def _is_past(self) -> bool:
-        """Nothing that comes is asked for any more."""
-        until = self._query.until
+        """Whether new lines are later than the query asks for."""
+        until = self._until
         return until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.drain)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._error = self._error or error
-        self._wake.set()

@@ -23,7 +23,7 @@ MOST_QUEUED = 8_000
 _NEVER = float("-inf")
 
 
-class Source:
+class LineStream:
     """One stream of a merge."""
 
     def __init__(self) -> None:
@@ -73,14 +73,14 @@ class Merge:
 
     def __init__(self, hold: float = HOLD) -> None:
         self._hold = hold
-        self._sources: list[Source] = []
+        self._sources: list[LineStream] = []
         self._checked: tuple[float, int] = (_NEVER, 0)
         """When the progress of the log was looked at, and how far it had come."""
         self._catching_up = False
 
-    def open(self) -> Source:
+    def open(self) -> LineStream:
         """Another stream."""
-        source = Source()
+        source = LineStream()
         self._sources.append(source)
         return source
 
