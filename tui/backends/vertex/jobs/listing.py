@@ -11,11 +11,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from tui.backends.interface import InvalidRequest, NotFound
 from tui.backends.vertex.jobs.resource import Resource
+from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.paging import first_page
 from tui.domain.core.job import Job
@@ -150,7 +151,7 @@ class Listing:
         known_for = time.monotonic() - self._newest_since
         since = self._newest - timedelta(seconds=max(0.0, LATE - known_for))
         # Not later than: others may have been created in the very same microsecond.
-        created = f'create_time>="{since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}"'
+        created = f"create_time>={quote(stamp(since))}"
         return " OR ".join([*(f'state="{state}"' for state in self._resource.active_states), created])
 
     async def _read_again(self, name: str) -> Job | None:

@@ -7,12 +7,11 @@ import re
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_service
 
 from tui.backends.vertex.jobs import pipeline_job_convert
-from tui.backends.vertex.jobs.composite import CompositeJobs
 from tui.backends.vertex.jobs.resource import ACTIVE_PIPELINES, Resource
-from tui.domain.core.job import Job
+from tui.backends.vertex.jobs.service import VertexJobs
 
 
-class PipelineJobs(CompositeJobs):
+class PipelineJobs(VertexJobs):
     """PipelineService of one context, for pipeline jobs."""
 
     resource = Resource(
@@ -27,12 +26,7 @@ class PipelineJobs(CompositeJobs):
         convert=pipeline_job_convert.job,
         convert_listed=pipeline_job_convert.job,
         body="pipelineJob",
+        lists_no_parts=True,
+        # The creator of a pipeline job chooses its id.
+        id_pattern=re.compile(r"[a-z0-9][a-z0-9-]{0,127}"),
     )
-
-    async def find(self, reference: str) -> list[Job]:
-        """By full name, by id, which its creator chose, else by display name."""
-        if not self.owns(reference) and re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", reference):
-            found = await self._by_id(reference)
-            if found:
-                return found
-        return await super().find(reference)

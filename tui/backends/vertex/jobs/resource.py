@@ -5,6 +5,7 @@ A kind of job is one `Resource`; `service.VertexJobs` lists, reads, creates, can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,10 @@ class Resource:
     """A message of a list as a job of that context, without the fields that only the whole resource has."""
     body: str
     """The key of a profile that has its REST form."""
+    lists_no_parts: bool = False
+    """A list leaves out the tasks or trials (docs/facts/vertex.md 2.2, 11.3)."""
+    id_pattern: re.Pattern[str] = re.compile(r"[0-9]+")
+    """Ids of these jobs."""
     form_advice: str = ""
     """Where else that form is known."""
 

@@ -25,10 +25,11 @@ from tui.backends.interface import (
 from tui.backends.lost_create import LOOK_AGAIN, created_job
 from tui.backends.merge import merged
 from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.composite import UnlistedParts
 from tui.backends.vertex.jobs.listing import Batch, Listing
 from tui.backends.vertex.jobs.operations import wait_for
 from tui.backends.vertex.jobs.resource import Resource
-from tui.backends.vertex.logs.filters import quote
+from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.core.job import LAUNCH_LABEL, Job
@@ -53,6 +54,7 @@ class VertexJobs(JobService):
         self._regions_seen: set[str] = set(info.regions)
         self._listings: dict[str, Listing] = {}
         self._name = name_pattern(self.resource.collection)
+        self._parts = UnlistedParts(self.get) if self.resource.lists_no_parts else None
 
     def owns(self, name: str) -> bool:
         return self._name.fullmatch(name) is not None
@@ -60,10 +62,13 @@ class VertexJobs(JobService):
     # Read
 
     def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
-        return self._read(lambda listing: listing.whole(filter))
+        return self._with_parts(self._read(lambda listing: listing.whole(filter)))
 
     def changes(self) -> AsyncGenerator[JobPage, None]:
-        return self._read(lambda listing: listing.changes())
+        return self._with_parts(self._read(lambda listing: listing.changes()))
+
+    def _with_parts(self, pages: AsyncGenerator[JobPage, None]) -> AsyncGenerator[JobPage, None]:
+        return pages if self._parts is None else self._parts.added(pages)
 
     async def _read(
         self, read: Callable[[Listing], AsyncGenerator[Batch, None]]
@@ -142,7 +147,7 @@ class VertexJobs(JobService):
         """By full name, by id, else by display name; over all regions."""
         if self.owns(reference):
             return await self._get_all([reference])
-        if reference.isascii() and reference.isdigit():
+        if self.resource.id_pattern.fullmatch(reference):
             found = await self._by_id(reference)
             if found:
                 return found
@@ -151,6 +156,13 @@ class VertexJobs(JobService):
     async def named(self, display_name: str) -> list[Job]:
         """Jobs with this display name, over all regions."""
         return await self._matching(f"display_name={quote(display_name)}")
+
+    async def parent_of(self, job: Job) -> Job | None:
+        """The job that started this custom job, if a list says so: one that was active at its creation."""
+        if self._parts is None or job.kind != convert.KIND or job.create_time is None:
+            return None
+        until = f"create_time<={quote(stamp(job.create_time))}"
+        return await self._parts.parent_of(job, self._read(lambda listing: listing.whole(until)))
 
     def name_filter(self, beginning: str) -> str:
         return f"display_name:{quote(beginning + '*')}" if beginning else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from google.cloud.aiplatform_v1.types import hyperparameter_tuning_job, job_service
 
 from tui.backends.vertex.jobs import tuning_job_convert
-from tui.backends.vertex.jobs.composite import CompositeJobs
 from tui.backends.vertex.jobs.resource import ACTIVE_JOBS, Resource
+from tui.backends.vertex.jobs.service import VertexJobs
 
 
-class TuningJobs(CompositeJobs):
+class TuningJobs(VertexJobs):
     """JobService of one context, for hyperparameter tuning jobs."""
 
     resource = Resource(
@@ -24,4 +24,5 @@ class TuningJobs(CompositeJobs):
         convert=tuning_job_convert.job,
         convert_listed=tuning_job_convert.job,
         body="tuningJob",
+        lists_no_parts=True,
     )
