@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tui.backends.errors import BackendError
-from tui.backends.kubernetes.connection import MERGE_PATCH, Connection
+from tui.backends.kubernetes.connection import MERGE_PATCH, ClusterConnection
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.emulator.client import admin_call
 from tui.emulator.kubernetes.paths import KubernetesState
@@ -22,7 +22,7 @@ COMPACT_EVERY = 12.0
 
 async def main(state: KubernetesState, seconds: float) -> None:
     admin_call(state, {"do": "api", "verb": "watch", "kind": "cut", "after": CUT_AFTER, "lasts": seconds})
-    connection = Connection(KubeconfigCluster(str(state.kubeconfig)))
+    connection = ClusterConnection(KubeconfigCluster(str(state.kubeconfig)))
     await connection.open()
     end = time.monotonic() + seconds
     compact_at = time.monotonic() + COMPACT_EVERY
@@ -37,7 +37,7 @@ async def main(state: KubernetesState, seconds: float) -> None:
     print(changes)
 
 
-async def change(connection: Connection) -> bool:
+async def change(connection: ClusterConnection) -> bool:
     """Delete a pod, or change its status; False for one that is gone."""
     name = f"{PODS}/job-{random.randrange(500)}-worker-{random.randrange(20)}"
     now = {

@@ -23,7 +23,7 @@ from tests.benchmarks.harness import Result
 from tests.wire.kubernetes.control import state_dir
 from tui.backends.interface import ContextInfo
 from tui.backends.kubernetes.backend import KubernetesBackend
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.domain.kubernetes.pods import reduced
 from tui.emulator.client import start_server, stop_server
@@ -118,7 +118,7 @@ async def first_listing(opened: KubernetesBackend) -> tuple[float, int]:
 
 async def bare_listing(state: KubernetesState) -> float:
     """CPU seconds to get and parse the same pods."""
-    connection = Connection(KubeconfigCluster(str(state.kubeconfig)))
+    connection = ClusterConnection(KubeconfigCluster(str(state.kubeconfig)))
     await connection.open()
     began, go_on = cpu(), ""
     while True:
@@ -151,7 +151,7 @@ async def trouble(opened: KubernetesBackend, state: KubernetesState) -> int:
         await asyncio.sleep(0.5)
     await asyncio.sleep(10)
     await drain(opened)
-    connection = Connection(KubeconfigCluster(str(state.kubeconfig)))
+    connection = ClusterConnection(KubeconfigCluster(str(state.kubeconfig)))
     await connection.open()
     page = await connection.request("GET", EVERY, what="list", within=60)
     await connection.aclose()

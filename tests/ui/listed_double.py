@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from tests.ui.double import MemoryBackend
 from tui.backends.errors import BackendError, NotFound
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 
 T = TypeVar("T", bound=Any)
 
@@ -22,9 +22,9 @@ class MemoryList(Generic[T]):
         self.errors: dict[str, BackendError] = {}
         self.done: list[tuple[str, ...]] = []
 
-    async def list_all(self) -> Found[T]:
+    async def list_all(self) -> RegionResults[T]:
         self._backend.meet_error()
-        return Found(list(self.found.values()), self.errors)
+        return RegionResults(list(self.found.values()), self.errors)
 
     async def get(self, name: str) -> T:
         if name not in self.found:

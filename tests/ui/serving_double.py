@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.ui.double import NOON, MemoryBackend, MemoryJobs, fleet
 from tui.backends.errors import BackendError, FailedPrecondition, NotFound
-from tui.backends.serving import Deployment, Found, ServingService
+from tui.backends.serving import Deployment, RegionResults, ServingService
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import NEW
@@ -86,19 +86,19 @@ class MemoryServing(ServingService):
         self.error: BackendError | None = None
         self.written: list[LogEntry] = []
 
-    async def models(self) -> Found[Model]:
+    async def models(self) -> RegionResults[Model]:
         if self.error is not None:
-            return Found((), {"us-central1": self.error})
+            return RegionResults((), {"us-central1": self.error})
         newest = {each.name: each for each in reversed(self.registered)}
-        return Found(list(reversed(newest.values())), {})
+        return RegionResults(list(reversed(newest.values())), {})
 
     async def versions(self, model: str) -> Sequence[Model]:
         return [each for each in self.registered if each.name == model]
 
-    async def endpoints(self) -> Found[ServingEndpoint]:
+    async def endpoints(self) -> RegionResults[ServingEndpoint]:
         if self.error is not None:
-            return Found((), {"us-central1": self.error})
-        return Found(list(self.stored.values()), {})
+            return RegionResults((), {"us-central1": self.error})
+        return RegionResults(list(self.stored.values()), {})
 
     async def endpoint(self, name: str) -> ServingEndpoint:
         if name not in self.stored:

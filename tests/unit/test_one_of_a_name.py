@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tui.backends.interface import NotFound, Unavailable
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.verbs.lists.found import Noun, one_of
 from tui.verbs.resources.verbs import RESOURCE
 from tui.verbs.run import Failure
@@ -24,7 +24,7 @@ BACKEND = SimpleNamespace(info=SimpleNamespace(name="here"))
 
 
 def look(reference: str, noun: Noun, *items: SimpleNamespace, down: bool = False) -> object:
-    return one_of(BACKEND, Found(items, DOWN if down else {}), reference, noun)  # type: ignore[arg-type]
+    return one_of(BACKEND, RegionResults(items, DOWN if down else {}), reference, noun)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

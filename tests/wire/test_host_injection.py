@@ -18,7 +18,7 @@ from google.auth.credentials import Credentials
 from tui.backends.interface import BackendError, ContextInfo, InvalidRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.preflight.clients import CheckClients
-from tui.backends.vertex.preflight.resources import Parts
+from tui.backends.vertex.preflight.resources import NamedResources
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import CloudEndpoint, Service
 from tui.config.settings import SettingsError
@@ -124,7 +124,7 @@ async def test_a_region_in_a_name_opens_no_foreign_host(
 async def test_a_tensorboard_opens_no_foreign_host(
     listener: socket.socket, opened: list[str], tmp_path: Path
 ) -> None:
-    parts = Parts(INFO, CheckClients(Clients(cloud_endpoint(tmp_path))))
+    parts = NamedResources(INFO, CheckClients(Clients(cloud_endpoint(tmp_path))))
     for text in injections(listener):
         try:
             checks = await parts.board(f"projects/p/locations/{text}/tensorboards/1", "us-central1")

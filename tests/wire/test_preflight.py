@@ -171,7 +171,7 @@ async def test_persistent_resources_and_boards() -> None:
 
 
 async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.Checks.run, "__defaults__", (4.0,))
+    monkeypatch.setattr(checks.PreflightChecks.run, "__defaults__", (4.0,))
     async with checking() as (_, clients, backend):
         await clients.admin(do="checks", hanging=["registry", "projects"], failing=["quotas"])
         order: list[str] = []

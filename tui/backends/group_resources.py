@@ -8,7 +8,7 @@ from typing import Any
 from tui.backends.errors import BackendError, NotOffered
 from tui.backends.group_serving import Members
 from tui.backends.resources import ResourceService
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.domain.resources.persistent import PersistentResource
 
 
@@ -18,7 +18,7 @@ class GroupResources(ResourceService):
     def __init__(self, group: Members) -> None:
         self._group = group
 
-    async def list_all(self) -> Found[PersistentResource]:
+    async def list_all(self) -> RegionResults[PersistentResource]:
         members = [member for member in self._group.ready() if member.services.resources is not None]
         items: list[PersistentResource] = []
         errors: dict[str, BackendError] = {
@@ -28,7 +28,7 @@ class GroupResources(ResourceService):
             items += found.items
             errors |= {f"{member.info.name}/{region}": error for region, error in found.errors.items()}
             self._group.owners |= dict.fromkeys([each.name for each in found.items], member)
-        return Found(sorted(items, key=_age), errors)
+        return RegionResults(sorted(items, key=_age), errors)
 
     async def get(self, name: str) -> PersistentResource:
         return await self._of(name).get(name)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tui.backends.errors import BackendError, NotOffered
 from tui.backends.group_serving import Members
 from tui.backends.schedules import ScheduleService
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.domain.core.job import Job
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 
@@ -18,7 +18,7 @@ class GroupSchedules(ScheduleService):
     def __init__(self, group: Members) -> None:
         self._group = group
 
-    async def list_all(self) -> Found[Schedule]:
+    async def list_all(self) -> RegionResults[Schedule]:
         members = [member for member in self._group.ready() if member.services.schedules is not None]
         found: dict[str, Schedule] = {}
         errors: dict[str, BackendError] = {
@@ -30,7 +30,7 @@ class GroupSchedules(ScheduleService):
             new = {each.name: each for each in answer.items if each.name not in found}
             self._group.owners |= dict.fromkeys(new, member)
             found |= new
-        return Found(sorted(found.values(), key=_age), errors)
+        return RegionResults(sorted(found.values(), key=_age), errors)
 
     async def get(self, name: str) -> Schedule:
         return await self._of(name).get(name)

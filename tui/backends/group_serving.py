@@ -7,13 +7,13 @@ from typing import Any, Protocol, TypeVar
 
 from tui.backends.errors import BackendError
 from tui.backends.interface import Backend, JobPage
-from tui.backends.serving import Deployment, Found, ServingService
+from tui.backends.serving import Deployment, RegionResults, ServingService
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import Model, ServingEndpoint
 
 T = TypeVar("T", Model, ServingEndpoint)
-Read = Callable[[ServingService], Awaitable[Found[T]]]
+Read = Callable[[ServingService], Awaitable[RegionResults[T]]]
 
 
 class Members(Protocol):
@@ -36,10 +36,10 @@ class GroupServing(ServingService):
     def __init__(self, group: Members) -> None:
         self._group = group
 
-    async def models(self) -> Found[Model]:
+    async def models(self) -> RegionResults[Model]:
         return await self._everywhere(lambda serving: serving.models())
 
-    async def endpoints(self) -> Found[ServingEndpoint]:
+    async def endpoints(self) -> RegionResults[ServingEndpoint]:
         return await self._everywhere(lambda serving: serving.endpoints())
 
     async def versions(self, model: str) -> Sequence[Model]:
@@ -78,12 +78,12 @@ class GroupServing(ServingService):
         """The service of the member that has this model or endpoint. Raises NotFound."""
         return self._group.owner(name).serving
 
-    async def _everywhere(self, read: Read[T]) -> Found[T]:
-        async def one(member: Backend) -> Found[T]:
+    async def _everywhere(self, read: Read[T]) -> RegionResults[T]:
+        async def one(member: Backend) -> RegionResults[T]:
             try:
                 return await read(member.serving)
             except BackendError as error:
-                return Found((), dict.fromkeys(member.info.regions, error))
+                return RegionResults((), dict.fromkeys(member.info.regions, error))
 
         members = [member for member in self._group.ready() if member.services.serving is not None]
         found: list[T] = []
@@ -99,4 +99,4 @@ class GroupServing(ServingService):
             found += new
             errors |= {f"{member.info.name}/{region}": error for region, error in answer.errors.items()}
         times = [(each.create_time.timestamp() if each.create_time else 0.0, each) for each in found]
-        return Found([each for _, each in sorted(times, key=lambda one: -one[0])], errors)
+        return RegionResults([each for _, each in sorted(times, key=lambda one: -one[0])], errors)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.domain.resources.persistent import PersistentResource
 
 
@@ -14,7 +14,7 @@ class ResourceService(ABC):
     """Machines that stay. A change returns when the service has begun it; the state says how it goes on."""
 
     @abstractmethod
-    async def list_all(self) -> Found[PersistentResource]:
+    async def list_all(self) -> RegionResults[PersistentResource]:
         """The persistent resources of every region, newest first."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.domain.core.job import Job
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 
@@ -14,7 +14,7 @@ class ScheduleService(ABC):
     """Pipelines that run again and again."""
 
     @abstractmethod
-    async def list_all(self) -> Found[Schedule]:
+    async def list_all(self) -> RegionResults[Schedule]:
         """The schedules of every region, newest first, each with its newest run."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class RegionResults(Generic[T]):
     """What the regions have, and why a region could not be read."""
 
     items: Sequence[T]
@@ -42,7 +42,7 @@ class ServingService(ABC):
     """Models of the registry, and endpoints."""
 
     @abstractmethod
-    async def models(self) -> Found[Model]:
+    async def models(self) -> RegionResults[Model]:
         """The default version of each model of every region, newest first."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class ServingService(ABC):
         """Every version of the model with this full resource name, newest first. Raises BackendError."""
 
     @abstractmethod
-    async def endpoints(self) -> Found[ServingEndpoint]:
+    async def endpoints(self) -> RegionResults[ServingEndpoint]:
         """List the endpoints of every region with their deployed models, newest first."""
 
     @abstractmethod

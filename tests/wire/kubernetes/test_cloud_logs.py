@@ -14,7 +14,7 @@ import pytest
 from tests.wire.kubernetes.pod_server import JOB, SECOND, PodServer, opened
 from tests.wire.observe import Place, place
 from tui.backends.interface import LogQuery
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import discover
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
@@ -40,7 +40,7 @@ class Here(LocalEndpoint):
 async def logs(server: PodServer, cloud: Place, folder: Path) -> AsyncIterator[KubernetesLogs]:
     """The log service of a context with a project."""
     async with opened(server, folder) as backend:
-        connection = Connection(KubeconfigCluster(str(folder / "kubeconfig")))
+        connection = ClusterConnection(KubeconfigCluster(str(folder / "kubeconfig")))
         await connection.open()
         pods = JobPods(connection, await discover(connection), backend.jobs)
         deleted_pods = DeletedPodLogs(CloudLog(CloudPlace("p", "c"), Here(cloud.state)), late=0.1)

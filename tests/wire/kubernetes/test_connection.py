@@ -25,15 +25,15 @@ from tui.backends.errors import (
     Unauthenticated,
     Unavailable,
 )
-from tui.backends.kubernetes.connection import Connection, lines
+from tui.backends.kubernetes.connection import ClusterConnection, lines
 from tui.backends.kubernetes.discovery import type_of
 from tui.backends.kubernetes.errors import AlreadyExists, Conflict, Expired
 from tui.backends.kubernetes.login import cluster
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 
 
-def connection(folder: Path, server: str, **user: object) -> Connection:
-    return Connection(KubeconfigCluster(kubeconfig(folder, server, **user)))
+def connection(folder: Path, server: str, **user: object) -> ClusterConnection:
+    return ClusterConnection(KubeconfigCluster(kubeconfig(folder, server, **user)))
 
 
 async def test_a_read_is_tried_again_and_a_create_only_where_nothing_was_done(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ async def test_a_pod_logs_in_with_its_own_account(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", running.url.rpartition(":")[2])
-        calls = Connection(KubeconfigCluster())
+        calls = ClusterConnection(KubeconfigCluster())
         found = await calls.request("GET", "/version", what="ask for the version")
         assert "gitVersion" in found
         assert (calls.login.cluster, calls.login.namespace) == ("in-cluster", "team")
@@ -223,7 +223,7 @@ async def test_another_authority_is_said_in_words(tmp_path: Path, monkeypatch: p
         written = tmp_path / "temporary"
         written.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", str(written))
-        calls = Connection(KubeconfigCluster(str(tmp_path / "k")))
+        calls = ClusterConnection(KubeconfigCluster(str(tmp_path / "k")))
         with pytest.raises(Unavailable, match="certificate of the server") as refused:
             await calls.request("GET", "/version", what="ask for the version", patience=0.0)
         assert "certificate authority" in refused.value.fix
@@ -245,7 +245,7 @@ async def test_a_server_that_is_not_there_is_said_within_the_patience(tmp_path: 
 async def test_a_version_that_is_not_served_is_named(version: str) -> None:
     """A cluster has one of the two MPIJobs: which one a manifest names is what its author has to see."""
     async with emulator(node_pools=[]) as running:
-        calls = Connection(KubeconfigCluster(str(running.state.kubeconfig)))
+        calls = ClusterConnection(KubeconfigCluster(str(running.state.kubeconfig)))
         await calls.open()
         try:
             with pytest.raises(NotFound, match=rf"MPIJob of kubeflow\.org/{version}\."):

@@ -15,7 +15,7 @@ import pytest
 
 from tests.wire.kubernetes.control import emulator
 from tui.backends.errors import Unauthenticated
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.emulator.kubernetes.server import KubernetesEmulator
 
@@ -78,7 +78,7 @@ class Files:
 
 async def test_a_plugin_is_told_of_its_cluster(running: KubernetesEmulator, tmp_path: Path) -> None:
     files = Files(tmp_path, running)
-    calls = Connection(KubeconfigCluster(files.write(provideClusterInfo=True)))
+    calls = ClusterConnection(KubeconfigCluster(files.write(provideClusterInfo=True)))
     assert await calls.request("GET", "/api/v1/namespaces", what="list namespaces")
     assert (calls.login.cluster, calls.login.namespace) == ("c", "team")
     await calls.aclose()
@@ -95,7 +95,7 @@ async def test_one_that_does_not_ask_is_told_nothing_of_it(
     running: KubernetesEmulator, tmp_path: Path
 ) -> None:
     files = Files(tmp_path, running)
-    calls = Connection(KubeconfigCluster(files.write(provideClusterInfo=False)))
+    calls = ClusterConnection(KubeconfigCluster(files.write(provideClusterInfo=False)))
     await calls.request("GET", "/api/v1/namespaces", what="list namespaces")
     await calls.aclose()
     assert files.told()["spec"] == {"interactive": False}
@@ -110,11 +110,11 @@ async def test_a_plugin_gets_no_input_of_the_terminal(
     kept = os.dup(0)
     try:
         os.dup2(theirs, 0)
-        calls = Connection(KubeconfigCluster(files.write()))
+        calls = ClusterConnection(KubeconfigCluster(files.write()))
         await calls.request("GET", "/api/v1/namespaces", what="list namespaces")
         await calls.aclose()
         with pytest.raises(Unauthenticated, match="demands a terminal"):
-            await Connection(KubeconfigCluster(files.write(interactiveMode="Always"))).open()
+            await ClusterConnection(KubeconfigCluster(files.write(interactiveMode="Always"))).open()
     finally:
         os.dup2(kept, 0)
         for each in (terminal, theirs, kept):
@@ -135,7 +135,7 @@ async def test_an_answer_without_credentials_is_said(
     files = Files(tmp_path, running)
     kubeconfig = files.write(command="sh", args=["-c", f"echo '{printed}'"])
     with pytest.raises(Unauthenticated, match=says):
-        await Connection(KubeconfigCluster(kubeconfig)).open()
+        await ClusterConnection(KubeconfigCluster(kubeconfig)).open()
 
 
 async def test_a_certificate_that_is_not_there_is_named(running: KubernetesEmulator, tmp_path: Path) -> None:
@@ -143,4 +143,4 @@ async def test_a_certificate_that_is_not_there_is_named(running: KubernetesEmula
     kubeconfig = files.write()
     (files.folder / "ca.crt").unlink()
     with pytest.raises(Unauthenticated, match=r"names .*/cluster/ca.crt, which is not on this machine"):
-        await Connection(KubeconfigCluster(kubeconfig)).open()
+        await ClusterConnection(KubeconfigCluster(kubeconfig)).open()

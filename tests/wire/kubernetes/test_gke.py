@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from tests.wire.kubernetes.told_server import serving
 from tui.backends.errors import InvalidRequest, NotFound, PermissionDenied, Unavailable
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.login import gke
 from tui.backends.kubernetes.login.gke import GkeCluster, kubeconfig
 from tui.backends.kubernetes.login.gke_token import credential
@@ -53,7 +53,7 @@ async def test_a_token_of_the_plugin_reaches_the_cluster(
         made["clusters"][0]["cluster"] = {"server": server}
         made["users"][0]["user"]["exec"] |= {"command": sys.executable, "args": [str(plugin)]}
         monkeypatch.setattr(gke, "kubeconfig", lambda name, cluster: made)
-        connection = Connection(GkeCluster(NAME, answers(200, {}, asked)))
+        connection = ClusterConnection(GkeCluster(NAME, answers(200, {}, asked)))
         await connection.open()
         version = await connection.request("GET", "/version", what="ask for the version")
         await connection.aclose()

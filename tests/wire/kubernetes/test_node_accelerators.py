@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.wire.kubernetes.told_server import kubeconfig, serving, status
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.node_accelerators import NodeAccelerators
@@ -47,7 +47,7 @@ class Cluster:
 async def test_the_exporter_of_the_node_is_asked_first_then_the_kubelet(tmp_path: Path) -> None:
     cluster = Cluster()
     async with serving(cluster.answer) as server:
-        connection = Connection(KubeconfigCluster(kubeconfig(tmp_path, server)))
+        connection = ClusterConnection(KubeconfigCluster(kubeconfig(tmp_path, server)))
         try:
             nodes = NodeAccelerators(connection)
             [found], problem = await nodes.read([pod("n1")])

@@ -21,7 +21,7 @@ from tui.domain.kubernetes.names import parse_name
 
 if TYPE_CHECKING:
     from tui.backends.kubernetes.cluster import ConnectedCluster
-    from tui.backends.kubernetes.services import Connected
+    from tui.backends.kubernetes.services import OpenCluster
 
 CONNECT_SECONDS = 90.0
 """Longest connect: starting the local cluster on a loaded machine, or a slow login command."""
@@ -36,7 +36,7 @@ class KubernetesBackend(Backend):
         self._cluster = cluster
         self._namespaces = tuple(namespaces)
         self._connecting = asyncio.Lock()
-        self._connected: Connected | None = None
+        self._connected: OpenCluster | None = None
 
     async def connect(self) -> None:
         """Also when connected: logs in anew, brings the local cluster up again, and asks what is served."""
@@ -67,7 +67,7 @@ class KubernetesBackend(Backend):
         return self._open.services
 
     @property
-    def _open(self) -> Connected:
+    def _open(self) -> OpenCluster:
         if self._connected is None:
             raise Unavailable(
                 f"Not connected to {self.info.name}.", fix="Connect first; `vxtui doctor` says what fails."

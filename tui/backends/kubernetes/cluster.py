@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tui.backends.interface import ContextInfo
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import Served
 from tui.backends.kubernetes.permissions import Permissions
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
@@ -16,7 +16,7 @@ class ConnectedCluster:
     """A cluster that is logged in to, what it serves, and what is watched in it."""
 
     info: ContextInfo
-    connection: Connection
+    connection: ClusterConnection
     served: Served
     permissions: Permissions
     watch: ClusterWatch

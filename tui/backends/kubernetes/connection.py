@@ -58,23 +58,23 @@ def backoff(attempt: int, asked: float | None = None, most: float = MOST_DELAY) 
     return (asked or 0.0) + random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
 
 
-class Connection:
+class ClusterConnection:
     """Calls to one cluster. Paths begin with `/api` or `/apis`; `what` completes "Can't …" in an error."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._client: httpx.AsyncClient | None = None
-        self._old: list[httpx.AsyncClient] = []
-        self._login: Login | None = None
-        self._logging_in = asyncio.Lock()
         self.closed = False
+        self._session: _Session | None = None
+        self._replaced: list[httpx.AsyncClient] = []
+        """Clients of earlier logins, whose streams go on."""
+        self._logging_in = asyncio.Lock()
 
     @property
     def login(self) -> Login:
         """The login in use. Raises Unavailable before `open`."""
-        if self._login is None:
+        if self._session is None:
             raise Unavailable("Not connected to the cluster.", fix="Connect first.")
-        return self._login
+        return self._session.login
 
     @property
     def local(self) -> bool:
@@ -84,15 +84,16 @@ class Connection:
     async def open(self) -> None:
         """Log in. Idempotent; a later call reads the credentials anew. Raises BackendError."""
         self.closed = False
-        await self._log_in(self._login)
+        await self._log_in(self._session)
 
     async def aclose(self) -> None:
-        """Calls and streams under way end with Unavailable."""
+        """Close the connection; its calls and streams end with Unavailable."""
         self.closed = True
-        clients, self._client, self._old = [self._client, *self._old], None, []
+        clients, self._replaced = self._replaced, []
+        if self._session is not None:
+            clients.append(self._session.client)
         for client in clients:
-            if client is not None:
-                await client.aclose()
+            await client.aclose()
 
     # Calls
 
@@ -167,17 +168,20 @@ class Connection:
     async def _send(self, request: _Request, what: str) -> httpx.Response:
         """One attempt; the login is read anew, once, where the server does not accept it (any more)."""
         for renewed in (False, True):
-            client = await self._ready(what)
-            login = self._login
+            session = await self._ready(what)
             async with asyncio.timeout(request.within + 1):
-                reply = await client.request(
-                    request.method, request.path, params=_params(request.params), content=request.content,
-                    headers=self._headers(request.headers), timeout=_timeout(request.within),
-                    extensions=self._extensions(),
-                )  # fmt: skip
+                reply = await session.client.request(
+                    request.method,
+                    request.path,
+                    params=_params(request.params),
+                    content=request.content,
+                    headers=session.headers | request.headers,
+                    timeout=_timeout(request.within),
+                    extensions=session.extensions,
+                )
             if reply.status_code != 401 or renewed:
                 break
-            await self._log_in(login)
+            await self._log_in(session)
         return reply
 
     # Streams
@@ -215,18 +219,21 @@ class Connection:
         self, path: str, params: Mapping[str, Any] | None, within: float, silence: float | None, what: str
     ) -> httpx.Response:
         for renewed in (False, True):
-            client = await self._ready(what)
-            login = self._login
-            request = client.build_request(
-                "GET", path, params=_params(params), headers=self._headers({}),
-                timeout=_timeout(within, silence), extensions=self._extensions(),
-            )  # fmt: skip
+            session = await self._ready(what)
+            request = session.client.build_request(
+                "GET",
+                path,
+                params=_params(params),
+                headers=session.headers,
+                timeout=_timeout(within, silence),
+                extensions=session.extensions,
+            )
             async with asyncio.timeout(within + 1):
-                reply = await client.send(request, stream=True)
+                reply = await session.client.send(request, stream=True)
             if reply.status_code != 401 or renewed:
                 break
             await reply.aclose()
-            await self._log_in(login)
+            await self._log_in(session)
         return reply
 
     @asynccontextmanager
@@ -235,13 +242,18 @@ class Connection:
     ) -> AsyncGenerator[httpx_ws.AsyncWebSocketSession, None]:
         """A websocket, e.g. of `exec`. `params` may be pairs: `command` is repeated."""
         try:
-            client = await self._ready(what)
+            session = await self._ready(what)
             opening: Any = httpx_ws.aconnect_ws(
-                path, client, params=params, subprotocols=subprotocols, headers=self._headers({}),
-                extensions=self._extensions(), keepalive_ping_interval_seconds=None,
-            )  # fmt: skip
-            async with opening as session:
-                yield session
+                path,
+                session.client,
+                params=params,
+                subprotocols=subprotocols,
+                headers=session.headers,
+                extensions=session.extensions,
+                keepalive_ping_interval_seconds=None,
+            )
+            async with opening as websocket:
+                yield websocket
         except httpx_ws.WebSocketUpgradeError as error:
             refused = from_reply(error.response.status_code, error.response.headers, b"", what)
             raise self._lost(refused, what) from error
@@ -250,42 +262,54 @@ class Connection:
 
     # Login
 
-    async def _ready(self, what: str) -> httpx.AsyncClient:
+    async def _ready(self, what: str) -> _Session:
         if self.closed:
             raise Unavailable(f"Can't {what}: the connection is closed.")
-        if self._client is None:
-            await self._log_in(None)
-        assert self._client is not None
-        return self._client
+        return self._session or await self._log_in(None)
 
-    async def _log_in(self, refused: Login | None) -> None:
-        """Log in, unless that was done since `refused` was in use."""
+    async def _log_in(self, refused: _Session | None) -> _Session:
+        """Log in, unless another call has done so since `refused` was in use."""
         async with self._logging_in:
-            if self._client is not None and self._login is not refused:
-                return
+            session = self._session
+            if session is not None and session.client.is_closed:
+                session = None
+            if session is not None and session is not refused:
+                return session
             login = await self.cluster.log_in()
-            if self._client is None or self._login is None or self._login.line != login.line:
-                if self._client is not None:
-                    # Streams that it has go on.
-                    self._old.append(self._client)
-                self._client = _client(login)
-            self._login = login
-
-    def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
-        token = self._login.token if self._login else ""
-        return {**more, **({"authorization": f"Bearer {token}"} if token else {})}
-
-    def _extensions(self) -> dict[str, Any]:
-        name = self._login.server_name if self._login else None
-        return {"sni_hostname": name} if name else {}
+            if session is not None and session.login.line == login.line:
+                client = session.client
+            else:
+                client = _client(login)
+                if session is not None:
+                    self._replaced.append(session.client)
+            self._session = _Session(client, login)
+            return self._session
 
     def _server(self) -> str:
-        return self._login.server if self._login else ""
+        return self._session.login.server if self._session else ""
 
     def _lost(self, error: BackendError, what: str) -> BackendError:
         if self.closed:
             return Unavailable(f"Can't {what}: the connection was closed.")
         return self.cluster.explain(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A login, and the client that was opened for it."""
+
+    client: httpx.AsyncClient
+    login: Login
+
+    @property
+    def headers(self) -> dict[str, str]:
+        token = self.login.token
+        return {"authorization": f"Bearer {token}"} if token else {}
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        name = self.login.server_name
+        return {"sni_hostname": name} if name else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.domain.kubernetes.workloads import WORKLOADS, Workload
 
 
@@ -72,7 +72,7 @@ class Served:
         return next((each for each in self.parts if each.kind == kind), None)
 
 
-async def discover(connection: Connection) -> Served:
+async def discover(connection: ClusterConnection) -> Served:
     """Ask what the cluster serves. Raises BackendError."""
     groups = await connection.request("GET", "/apis", what="ask which APIs the cluster serves")
     versions = {
@@ -99,7 +99,7 @@ def _of_kind(
     return [types[key] for version in versions if (key := (group, version, kind)) in types]
 
 
-async def _types(connection: Connection, group: str, version: str) -> list[ApiType]:
+async def _types(connection: ClusterConnection, group: str, version: str) -> list[ApiType]:
     """The types of one version of a group; none where its server does not answer."""
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
@@ -113,7 +113,7 @@ async def _types(connection: Connection, group: str, version: str) -> list[ApiTy
     ]
 
 
-async def _positions(connection: Connection, served: Iterable[str]) -> ApiType | None:
+async def _positions(connection: ClusterConnection, served: Iterable[str]) -> ApiType | None:
     """The LocalQueues whose pending workloads are told; None where no version that is known has them."""
     for version in _VISIBILITY_VERSIONS:
         if version in served:
@@ -129,7 +129,7 @@ async def _positions(connection: Connection, served: Iterable[str]) -> ApiType |
     return None
 
 
-async def type_of(connection: Connection, obj: Mapping[str, Any]) -> ApiType:
+async def type_of(connection: ClusterConnection, obj: Mapping[str, Any]) -> ApiType:
     """The type of any object, asked of the cluster.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tui.backends.errors import BackendError, InvalidRequest
 from tui.backends.interface import JobService
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, Served
 from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.job_watch import ReplicaOf, belongs, identity
@@ -34,7 +34,7 @@ _LABELS = {
 class JobPods:
     """Over the services of jobs of one cluster."""
 
-    def __init__(self, connection: Connection, served: Served, jobs: Mapping[str, JobService]) -> None:
+    def __init__(self, connection: ClusterConnection, served: Served, jobs: Mapping[str, JobService]) -> None:
         self._connection = connection
         self._served = served
         self._jobs = jobs

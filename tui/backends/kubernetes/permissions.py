@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from tui.backends.errors import BackendError, PermissionDenied
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import ApiType
 
 REMEMBERED = 300.0
@@ -21,7 +21,7 @@ Question = tuple[str, str, str, str]
 class Permissions:
     """Asks, and remembers the answers for a while."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._answers: dict[Question, tuple[float, bool, str]] = {}
         self._gate = asyncio.Semaphore(AT_ONCE)

@@ -38,7 +38,7 @@ _NAMED = {
 }
 
 
-class Preflight(PreflightService):
+class ClusterPreflight(PreflightService):
     """The checks of one cluster."""
 
     def __init__(self, cluster: ConnectedCluster) -> None:

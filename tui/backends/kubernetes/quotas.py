@@ -12,7 +12,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
 from tui.backends.interface import QuotaService
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.domain.core.quota import Quota
 from tui.domain.kubernetes.quotas import ClusterObjects, quotas_of
 
@@ -25,10 +25,10 @@ ON_NODES = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 Found = list[dict[str, Any]] | None
 
 
-class Quotas(QuotaService):
+class ClusterQuotas(QuotaService):
     """Quotas of the namespaces of a context, and of its whole cluster."""
 
-    def __init__(self, connection: Connection, namespaces: Sequence[str]) -> None:
+    def __init__(self, connection: ClusterConnection, namespaces: Sequence[str]) -> None:
         self._connection = connection
         self._namespaces = tuple(namespaces)
 

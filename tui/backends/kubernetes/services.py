@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from tui.backends.interface import ContextInfo, JobService, Services
 from tui.backends.kubernetes.cluster import ConnectedCluster
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, discover
 from tui.backends.kubernetes.login.cluster import Cluster
 from tui.backends.kubernetes.permissions import Permissions
 from tui.backends.kubernetes.pod_services import close_pod_services, pod_services
-from tui.backends.kubernetes.preflight import Preflight
-from tui.backends.kubernetes.quotas import Quotas
+from tui.backends.kubernetes.preflight import ClusterPreflight
+from tui.backends.kubernetes.quotas import ClusterQuotas
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
 from tui.kinds.kind import resolve
 from tui.kinds.registry import kinds
@@ -26,7 +26,7 @@ ASKED = ("create", "patch", "delete")
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class OpenCluster:
     """An open cluster and its services."""
 
     cluster: ConnectedCluster
@@ -43,12 +43,12 @@ class Connected:
             await self.asking
 
 
-async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]) -> Connected:
+async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]) -> OpenCluster:
     """Log in, find what is served, and build the services. Raises BackendError.
 
     Without `namespaces` all are read where that is allowed, else that of the kubeconfig.
     """
-    connection = Connection(cluster)
+    connection = ClusterConnection(cluster)
     try:
         await connection.open()
         served = await discover(connection)
@@ -63,10 +63,10 @@ async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]
     connected = ConnectedCluster(info, connection, served, permissions, watch)
     questions = [(verb, found[0], info.regions[0]) for found in served.jobs.values() for verb in ASKED]
     asking = asyncio.create_task(permissions.ask_ahead(questions), name="ask permissions")
-    return Connected(connected, build_services(connected), asking)
+    return OpenCluster(connected, build_services(connected), asking)
 
 
-async def still_served(connected: Connected) -> bool:
+async def still_served(connected: OpenCluster) -> bool:
     """Log in anew; whether the cluster still is the same, with the same types, so that nothing is rebuilt."""
     cluster = connected.cluster
     before = cluster.connection.login
@@ -77,7 +77,7 @@ async def still_served(connected: Connected) -> bool:
     )
 
 
-async def _scopes(connection: Connection, permissions: Permissions) -> tuple[str, ...]:
+async def _scopes(connection: ClusterConnection, permissions: Permissions) -> tuple[str, ...]:
     everywhere = await permissions.allowed("list", PODS) and await permissions.allowed("watch", PODS)
     return (EVERYWHERE,) if everywhere else (connection.login.namespace,)
 
@@ -89,5 +89,7 @@ def build_services(cluster: ConnectedCluster) -> Services:
         for kind in kinds()
         if FAMILY in kind.services and kind.key in cluster.served.jobs
     }
-    quotas = Quotas(cluster.connection, cluster.info.regions)
-    return Services(jobs=jobs, quotas=quotas, preflight=Preflight(cluster), **pod_services(cluster, jobs))
+    quotas = ClusterQuotas(cluster.connection, cluster.info.regions)
+    return Services(
+        jobs=jobs, quotas=quotas, preflight=ClusterPreflight(cluster), **pod_services(cluster, jobs)
+    )

@@ -15,7 +15,7 @@ import httpx_ws
 
 from tui.backends.errors import FailedPrecondition, NotFound
 from tui.backends.interface import ShellService
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.fields import items, mapping, text
@@ -41,7 +41,7 @@ _NO_SHELL = (
 class KubernetesShells(ShellService):
     """Each program has a WebSocket of its own."""
 
-    def __init__(self, connection: Connection, pods: JobPods) -> None:
+    def __init__(self, connection: ClusterConnection, pods: JobPods) -> None:
         self._connection = connection
         self._pods = pods
 

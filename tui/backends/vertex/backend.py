@@ -20,7 +20,7 @@ from tui.backends.local.threads import in_thread
 from tui.backends.vertex.transport.connect import Endpoint
 
 if TYPE_CHECKING:
-    from tui.backends.vertex.services import Connected
+    from tui.backends.vertex.services import OpenContext
 
 CONNECT_SECONDS = 90.0
 """Longest connect: starting an emulator on a loaded machine, or a slow token service."""
@@ -35,7 +35,7 @@ class VertexBackend(Backend):
         self.info = info
         self._endpoint = endpoint
         self._connecting = asyncio.Lock()
-        self._connected: Connected | None = None
+        self._connected: OpenContext | None = None
 
     async def connect(self) -> None:
         """Also when connected: brings an emulator up again, renews credentials."""
@@ -67,7 +67,7 @@ class VertexBackend(Backend):
         return self._open.services
 
     @property
-    def _open(self) -> Connected:
+    def _open(self) -> OpenContext:
         if self._connected is None:
             raise Unavailable(
                 f"Not connected to {self.info.name}.", fix="Connect first; `vxtui doctor` says what fails."

@@ -32,7 +32,7 @@ Usage = dict[tuple[str, str], tuple[int, datetime]]
 """(metric without the service's prefix, region) → amount and when."""
 
 
-class Quotas(QuotaService):
+class VertexQuotas(QuotaService):
     """Quotas of one context's project."""
 
     def __init__(self, info: ContextInfo, clients: Clients) -> None:

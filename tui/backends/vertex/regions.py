@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tui.backends.interface import ContextInfo, InvalidRequest
 from tui.backends.merge import answers_of
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.paging import first_page
 from tui.domain.core.resource_name import name_pattern
@@ -30,10 +30,10 @@ class RegionLists:
         """The name of a location."""
         return f"projects/{self._info.project}/locations/{region}"
 
-    async def everywhere(self, read: Callable[[str], Awaitable[list[T]]]) -> Found[T]:
+    async def everywhere(self, read: Callable[[str], Awaitable[list[T]]]) -> RegionResults[T]:
         """What `read` has of each region, newest first, and why a region could not be read."""
         answers, errors = await answers_of(read, self._info.regions)
-        return Found(newest_first(each for _, found in answers for each in found), errors)
+        return RegionResults(newest_first(each for _, found in answers for each in found), errors)
 
     async def pages(
         self, what: str, call: Callable[..., Awaitable[Any]], request: dict[str, Any], field: str

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 
 from tui.backends.interface import BackendError, ContextInfo, InvalidRequest, Stopped, Unavailable
 from tui.backends.resources import ResourceService
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.backends.vertex.regions import RegionLists, region_in
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
@@ -35,7 +35,7 @@ class Resources(ResourceService):
         self._clients = clients
         self._lists = RegionLists(info, clients)
 
-    async def list_all(self) -> Found[PersistentResource]:
+    async def list_all(self) -> RegionResults[PersistentResource]:
         async def read(region: str) -> list[PersistentResource]:
             call = self._clients.resources(region).list_persistent_resources
             request = {"parent": self._lists.parent(region)}

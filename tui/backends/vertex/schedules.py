@@ -16,7 +16,7 @@ from google.protobuf import timestamp_pb2
 
 from tui.backends.interface import BackendError, ContextInfo
 from tui.backends.schedules import ScheduleService
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.backends.vertex.jobs import pipeline_job_convert
 from tui.backends.vertex.jobs.pipeline_jobs import PipelineJobs
 from tui.backends.vertex.regions import RegionLists, region_in
@@ -53,7 +53,7 @@ class Schedules(ScheduleService):
         self._newest: dict[str, tuple[datetime | None, Job]] = {}
         """A schedule's newest run that has ended, with the time of its last run: no need to read it again."""
 
-    async def list_all(self) -> Found[Schedule]:
+    async def list_all(self) -> RegionResults[Schedule]:
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def with_run(pb: Pb, region: str) -> Schedule:

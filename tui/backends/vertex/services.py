@@ -12,9 +12,9 @@ from tui.backends.vertex.logs.reader import LogReader
 from tui.backends.vertex.logs.service import Logs
 from tui.backends.vertex.logs.telemetry import Telemetry
 from tui.backends.vertex.metrics import Metrics
-from tui.backends.vertex.preflight.service import Preflight
+from tui.backends.vertex.preflight.service import VertexPreflight
 from tui.backends.vertex.prices import PriceList
-from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.quotas import VertexQuotas
 from tui.backends.vertex.resources import Resources
 from tui.backends.vertex.schedules import Schedules
 from tui.backends.vertex.serving import Serving
@@ -28,7 +28,7 @@ from tui.kinds.registry import kinds
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class OpenContext:
     """An open context: its channels, the services over them, and the check of their health."""
 
     clients: Clients
@@ -36,7 +36,7 @@ class Connected:
     health: HealthCheck
 
 
-def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
+def build_services(info: ContextInfo, endpoint: Endpoint) -> OpenContext:
     """Clients and services of one context; call it in the event loop that will use them."""
     clients = Clients(endpoint)
     by_kind = {
@@ -53,7 +53,7 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
         return await owner.get(name)
 
     reader = LogReader(info, clients, read_job)
-    quotas, storage = Quotas(info, clients), Storage(info, endpoint)
+    quotas, storage = VertexQuotas(info, clients), Storage(info, endpoint)
     shells = endpoint.shells()
     services = Services(
         jobs=by_kind,
@@ -64,10 +64,10 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
         quotas=quotas,
         prices=PriceList(clients),
         storage=storage,
-        preflight=Preflight(info, clients, storage, quotas),
+        preflight=VertexPreflight(info, clients, storage, quotas),
         serving=Serving(info, clients, reader),
         resources=Resources(info, clients),
         schedules=Schedules(info, clients),
         shells=EmulatorShells(endpoint, shells) if shells else None,
     )
-    return Connected(clients, services, HealthCheck(info, clients))
+    return OpenContext(clients, services, HealthCheck(info, clients))

@@ -8,7 +8,7 @@ from typing import Any
 from google.api_core.exceptions import Aborted
 
 from tui.backends.interface import BackendError, ContextInfo, FailedPrecondition, Stopped, Unavailable
-from tui.backends.serving import Deployment, Found, ServingService
+from tui.backends.serving import Deployment, RegionResults, ServingService
 from tui.backends.vertex.jobs.operations import wait_for
 from tui.backends.vertex.logs.reader import LogReader
 from tui.backends.vertex.regions import RegionLists, newest_first, region_in
@@ -44,7 +44,7 @@ class Serving(ServingService):
         self._reader = reader
         self._lists = RegionLists(info, clients)
 
-    async def models(self) -> Found[Model]:
+    async def models(self) -> RegionResults[Model]:
         async def read(region: str) -> list[Model]:
             call = _models(self._clients, region).list_models
             request = {"parent": self._lists.parent(region)}
@@ -60,7 +60,7 @@ class Serving(ServingService):
         found = await self._lists.pages(f"list the versions of {model}", call, request, "models")
         return newest_first(self._model(pb, region) for pb in found)
 
-    async def endpoints(self) -> Found[ServingEndpoint]:
+    async def endpoints(self) -> RegionResults[ServingEndpoint]:
         async def read(region: str) -> list[ServingEndpoint]:
             call = _endpoints(self._clients, region).list_endpoints
             request = {"parent": self._lists.parent(region)}

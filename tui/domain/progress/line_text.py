@@ -11,8 +11,25 @@ MOST_PARTS = 64
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
 _RANK = re.compile(r"\s{0,4}\[(?:rank|default)\s?(?P<rank>\d{1,6})\]:?")
 _DIGIT = re.compile(r"[0-9]")
-_MARKS = ("oss", "OSS", "it/s", "s/it", "PerSec", "skipped=")
-_MORE_MARKS = ("tok/s", "/sec", "_per_s", "tps", "optimization steps", "Num Epochs", "/step")
+LINE_FORMS = (
+    (("oss", "OSS"), r"[Ll]oss( train| step)?['\": =]{1,8}[-0-9n]"),
+    (("it/s",), r"[0-9?] ?(it|iter|step|batch|ba|tok|token|sample)(s|es)?/s"),
+    (("s/it",), r"[0-9]s/(it|iter|step|batch|ba|epoch)"),
+    (("PerSec",), r"SamplesPerSec="),
+    (("skipped=",), r"skipped=[0-9]+, lr="),
+    (
+        ("tok/s", "/sec", "_per_s", "tps"),
+        r"(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]",
+    ),
+    (("optimization steps",), r"optimization steps = "),
+    (("Num Epochs",), r"Num Epochs = "),
+    (("/step",), r"[0-9](ms|s)/step - "),
+    # Keras writes this line before an epoch's bar.
+    ((), r"^Epoch [0-9]+/[0-9]+ *$"),
+)
+"""The forms of progress lines: substrings of which one is in each line of the form, and an expression of RE2
+that selects such lines on a log's server, where it must match less."""
+_MARKS = tuple(mark for marks, _ in LINE_FORMS for mark in marks)
 
 
 def may_report(text: str) -> bool:
@@ -20,10 +37,7 @@ def may_report(text: str) -> bool:
     for mark in _MARKS:
         if mark in text:
             return True
-    for mark in _MORE_MARKS:
-        if mark in text:
-            return True
-    # The bars whose unit is not `it`, and the line of Keras before an epoch's bar.
+    # A bar whose unit is not `it`, and a line of Keras.
     return ("<" in text and "%|" in text) or (len(text) < 40 and "Epoch " in text)
 
 

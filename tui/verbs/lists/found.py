@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from tui.backends.interface import Backend, NotFound
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.domain.core.text import sentences
 from tui.verbs.output import note
 from tui.verbs.run import Failure, Run
@@ -41,7 +41,7 @@ class Noun:
     """People choose the id: two regions may have the same, and the display name names none."""
 
 
-def one_of(backend: Backend, found: Found[T], reference: str, noun: Noun) -> T:
+def one_of(backend: Backend, found: RegionResults[T], reference: str, noun: Noun) -> T:
     """The one with this id, resource name or display name.
 
     Raises:
@@ -67,7 +67,7 @@ def one_of(backend: Backend, found: Found[T], reference: str, noun: Noun) -> T:
     )
 
 
-def errors_json(found: Found[Any]) -> list[dict[str, str]]:
+def errors_json(found: RegionResults[Any]) -> list[dict[str, str]]:
     """The regions that could not be read, in the documented shape."""
     return [
         {"region": region, "code": error.code, "message": error.message}
@@ -75,7 +75,7 @@ def errors_json(found: Found[Any]) -> list[dict[str, str]]:
     ]
 
 
-def end(run: Run, found: Found[Any]) -> int:
+def end(run: Run, found: RegionResults[Any]) -> int:
     """Say which regions could not be read; the exit code, 0 where any could."""
     errors = list(found.errors.values())
     for error in errors if not run.json else ():

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tui.backends.interface import Backend
-from tui.backends.serving import Found
+from tui.backends.serving import RegionResults
 from tui.config.paths import state_dir
 from tui.domain.core import formatting
 from tui.domain.core.formatting import pieces
@@ -186,7 +186,9 @@ def _idle_words(resource: PersistentResource, jobs: Sequence[Job], at: datetime)
 
 
 def _print_json(
-    found: Found[PersistentResource], shown: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]
+    found: RegionResults[PersistentResource],
+    shown: Sequence[PersistentResource],
+    jobs: Mapping[str, list[Job]],
 ) -> None:
     prices = read_prices(state_dir())[0]
     listed = [resource_json(each, prices, jobs[each.name]) for each in shown]

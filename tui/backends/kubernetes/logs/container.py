@@ -22,7 +22,7 @@ from tui.backends.errors import (
     QuotaExceeded,
     Unauthenticated,
 )
-from tui.backends.kubernetes.connection import Connection, backoff
+from tui.backends.kubernetes.connection import ClusterConnection, backoff
 from tui.backends.kubernetes.logs import gaps
 from tui.backends.kubernetes.logs.job_watch import ContainerNews
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
@@ -78,7 +78,7 @@ class ContainerReader:
 
     def __init__(  # noqa: PLR0917 - what it reads, from where and where to
         self,
-        connection: Connection,
+        connection: ClusterConnection,
         name: ContainerName,
         news: ContainerNews,
         out: MergedLog,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import EVENTS
 from tui.backends.kubernetes.logs import node_events
 from tui.backends.kubernetes.logs.fields import items, mapping
@@ -169,7 +169,7 @@ class JobWatch:
     """Watches the pods and events of a job. `on_pod` is called for each new pod, `on_service` for the
     service's entries."""
 
-    connection: Connection
+    connection: ClusterConnection
     job: JobIdentity
     access: JobAccess
     replica_of: ReplicaOf

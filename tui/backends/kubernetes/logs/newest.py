@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tui.backends.errors import BackendError, InvalidRequest, NotFound
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import LineSplitter, StampedLine, since_time
@@ -59,7 +59,7 @@ class Newest:
 class NewestReader:
     """Reads logs of one cluster from their ends."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -117,8 +117,7 @@ class NewestReader:
     ) -> list[StampedLine]:
         """The last lines of a container's log, the oldest first; from `since` (s since 1970) on.
 
-        With `most_bytes` the first ones instead. `within` and `patience` are as of `Connection.request`.
-        Raises BackendError.
+        With `most_bytes` the first ones instead. Raises BackendError.
         """
         params = {
             "container": name.container,

@@ -10,7 +10,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.interface import LogBatch, LogQuery, LogService
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs import gaps
 from tui.backends.kubernetes.logs.deleted_pod_logs import (
@@ -37,7 +37,7 @@ class KubernetesLogs(LogService):
     """Logs of pods."""
 
     def __init__(
-        self, connection: Connection, pods: JobPods, newest: NewestReader, deleted_pods: DeletedPodLogs
+        self, connection: ClusterConnection, pods: JobPods, newest: NewestReader, deleted_pods: DeletedPodLogs
     ) -> None:
         self._connection = connection
         self._pods = pods

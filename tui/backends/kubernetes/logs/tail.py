@@ -11,7 +11,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError
 from tui.backends.interface import LogBatch, LogQuery
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.logs.container import ContainerReader
 from tui.backends.kubernetes.logs.deleted_pod_logs import DeletedPodLogs
 from tui.backends.kubernetes.logs.job_watch import ContainerNews, JobAccess, JobWatch, PodView, identity
@@ -59,7 +59,7 @@ CLOUD = LogPace(state_poll=3.0, drain=15.0, settle=3.0)
 class ClusterLogs:
     """What the log of any job of a cluster is read with."""
 
-    connection: Connection
+    connection: ClusterConnection
     access: JobAccess
     deleted_pods: DeletedPodLogs
     slots: Slots

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import SIMULATED, Sample
@@ -38,7 +38,7 @@ AT_ONCE = 8
 class NodeAccelerators:
     """Reads the nodes of one cluster; what several jobs ask for at a time is read once."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._known: dict[str, tuple[float, str, list[AcceleratorSample]]] = {}
         """By node: when it may be asked anew, which exporter answered, and what."""

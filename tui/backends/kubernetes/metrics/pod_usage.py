@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import Sample
@@ -24,7 +24,7 @@ Pods = Sequence[tuple[LoggedPod, Mapping[str, Any]]]
 class PodUsage:
     """Reads the metrics API of one cluster."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._nodes: dict[str, Mapping[str, Any]] = {}
         """What pods may use of each node."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS
 
 SHARED = 1.0
@@ -21,7 +21,7 @@ FIRST_REST, MOST_REST = 2.0, 30.0
 class AskedRead:
     """One cheap request, the list of a single pod. `error` says why the last one failed."""
 
-    def __init__(self, connection: Connection, scopes: Sequence[str]) -> None:
+    def __init__(self, connection: ClusterConnection, scopes: Sequence[str]) -> None:
         self.error: BackendError | None = None
         self._connection = connection
         self._path = PODS.path(scopes[0])

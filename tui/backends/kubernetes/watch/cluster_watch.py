@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from tui.backends.errors import BackendError, Unavailable
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, ApiType, Served
 from tui.backends.kubernetes.watch.asked import AskedRead
 from tui.backends.kubernetes.watch.events import EVERYWHERE, WatchedEvents
@@ -63,7 +63,9 @@ class SeenJobs:
 class ClusterWatch:
     """Start it once; it belongs to the event loop. `scopes` are namespaces, or `EVERYWHERE` alone."""
 
-    def __init__(self, connection: Connection, served: Served, context: str, scopes: Sequence[str]) -> None:
+    def __init__(
+        self, connection: ClusterConnection, served: Served, context: str, scopes: Sequence[str]
+    ) -> None:
         self._connection = connection
         self._context = context
         self.served = served

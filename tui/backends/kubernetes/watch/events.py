@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tui.backends.errors import BackendError
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import EVENTS
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
@@ -35,7 +35,7 @@ class WatchedEvents:
         self._changed = changed
         self._expired: dict[str, None] = {}
 
-    def open(self, connection: Connection, scopes: Sequence[str]) -> list[Reflector[ClusterEvent]]:
+    def open(self, connection: ClusterConnection, scopes: Sequence[str]) -> list[Reflector[ClusterEvent]]:
         """The reflectors to run."""
         wanted = {scope: (scope, SELECTOR) for scope in scopes}
         if EVERYWHERE not in scopes and NODES_NAMESPACE not in scopes:

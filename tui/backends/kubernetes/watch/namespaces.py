@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from tui.backends.errors import BackendError, NotFound
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import NAMESPACES
 from tui.backends.kubernetes.watch.events import EVERYWHERE
 
@@ -22,7 +22,7 @@ WITHIN = 5.0
 class MissingNamespaces:
     """Looks for each namespace of the scopes; `errors` has those that do not exist."""
 
-    def __init__(self, connection: Connection, scopes: Sequence[str]) -> None:
+    def __init__(self, connection: ClusterConnection, scopes: Sequence[str]) -> None:
         self.errors: dict[str, BackendError] = {}
         self._connection = connection
         self._scopes = [scope for scope in scopes if scope != EVERYWHERE]

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
-from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.connection import ClusterConnection
 from tui.domain.kubernetes.nodes.machine import NodeMachine, machine_of
 
 NODES = "/api/v1/nodes"
@@ -28,7 +28,7 @@ AGAIN, AGAIN_DENIED = 30.0, 300.0
 class NodeReader:
     """`machines` is by the name of the node, and keeps those that are gone: jobs ran there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClusterConnection) -> None:
         self.machines: dict[str, NodeMachine] = {}
         self.denied = False
         """Whether the login may not read nodes."""

@@ -36,7 +36,7 @@ RESTARTS = 3
 """Attempts to list by pages while pages expire; then the list is read as one page."""
 
 
-class Source(Protocol):
+class WatchSource(Protocol):
     """Where objects are listed and watched. It calls `opened` when the server has accepted a watch."""
 
     opened: Callable[[], None]
@@ -61,7 +61,7 @@ class Reflector(Generic[T]):
     def __init__(
         self,
         what: str,
-        source: Source,
+        source: WatchSource,
         reduce: Callable[[Obj], T | None],
         changed: Callable[[str], None],
         *,

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from tui.backends.errors import Unavailable
-from tui.backends.kubernetes.connection import Connection, lines
+from tui.backends.kubernetes.connection import ClusterConnection, lines
 
 LIST_SECONDS = 30.0
 
@@ -17,7 +17,7 @@ class ApiSource:
     """One type of object at a path, of one namespace or of all."""
 
     def __init__(
-        self, connection: Connection, path: str, what: str, selector: str = "", fields: str = ""
+        self, connection: ClusterConnection, path: str, what: str, selector: str = "", fields: str = ""
     ) -> None:
         """`selector` is of labels, `fields` of fields."""
         self._connection = connection

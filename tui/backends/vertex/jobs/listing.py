@@ -44,7 +44,7 @@ class Batch:
     gone: tuple[str, ...] = ()
 
 
-class Listing:
+class JobListing:
     """Readings of one parent. It remembers the jobs that may change and when the newest was created."""
 
     def __init__(  # noqa: PLR0917 - each of them once

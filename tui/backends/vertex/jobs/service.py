@@ -26,7 +26,7 @@ from tui.backends.lost_create import LOOK_AGAIN, created_job
 from tui.backends.merge import merged
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.composite import UnlistedParts
-from tui.backends.vertex.jobs.listing import Batch, Listing
+from tui.backends.vertex.jobs.listing import Batch, JobListing
 from tui.backends.vertex.jobs.operations import wait_for
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote, stamp
@@ -52,7 +52,7 @@ class VertexJobs(JobService):
         self._clients = clients
         self._call = clients.caller
         self._regions_seen: set[str] = set(info.regions)
-        self._listings: dict[str, Listing] = {}
+        self._listings: dict[str, JobListing] = {}
         self._name = name_pattern(self.resource.collection)
         self._parts = UnlistedParts(self.get) if self.resource.lists_no_parts else None
 
@@ -71,7 +71,7 @@ class VertexJobs(JobService):
         return pages if self._parts is None else self._parts.added(pages)
 
     async def _read(
-        self, read: Callable[[Listing], AsyncGenerator[Batch, None]]
+        self, read: Callable[[JobListing], AsyncGenerator[Batch, None]]
     ) -> AsyncGenerator[JobPage, None]:
         """Pages of all regions as they arrive; a region that fails is a page with its error."""
         regions = ["-"] if self._clients.endpoint.all_regions else self._info.regions
@@ -113,11 +113,11 @@ class VertexJobs(JobService):
             for region in [*jobs, *(gone.keys() - jobs.keys())]
         ]
 
-    def _listing(self, region: str) -> Listing:
+    def _listing(self, region: str) -> JobListing:
         found = self._listings.get(region)
         if found is None:
             parent = self._parent(region)
-            found = Listing(self.resource, self._clients, self._info.name, parent, region, self.get)
+            found = JobListing(self.resource, self._clients, self._info.name, parent, region, self.get)
             self._listings[region] = found
         return found
 

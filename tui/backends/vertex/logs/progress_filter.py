@@ -11,17 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tui.backends.vertex.logs.filters import any_of, quote
+from tui.domain.progress.line_text import LINE_FORMS
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "hang", "replicas", "save_failed", "done")
 """Kinds of lines that change a job's progress; `gpu` lines would fill the page."""
-_TEXT = (
-    r"[Ll]oss( train| step)?['\": =]{1,8}[-0-9n]"
-    r"|[0-9?] ?(it|iter|step|batch|ba|tok|token|sample)(s|es)?/s|[0-9]s/(it|iter|step|batch|ba|epoch)"
-    r"|(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]"
-    r"|skipped=[0-9]+, lr=|SamplesPerSec=|[0-9](ms|s)/step - "
-    r"|optimization steps = |Num Epochs = |^Epoch [0-9]+/[0-9]+ *$"
-)
-"""Lines of text that `tui.domain.progress` may read, as a regular expression of RE2."""
+_TEXT = "|".join(expression for _, expression in LINE_FORMS)
 _FIELDS = (
     "loss", "train_loss", '"train/loss"', "training_loss", "tokens_per_sec", "tokens_per_second",
     "metrics.loss", "metrics.train_loss",

@@ -33,8 +33,8 @@ from tui.backends.vertex.logs.tail_state import (
     Holes,
     ListInProgress,
     OpenStream,
-    Schedule,
     TailPhase,
+    TailSchedule,
 )
 from tui.backends.vertex.timestamps import latest
 from tui.backends.vertex.transport.budget import Lease
@@ -76,7 +76,7 @@ class LogTail:
         self._failures = Failures()
         self._delivery = Delivery()
         self._lateness = Lateness()
-        self._times = Schedule(look_at=now + self._pace.state_poll, keep_until=now)
+        self._times = TailSchedule(look_at=now + self._pace.state_poll, keep_until=now)
         self._beat = Heartbeat(now + self._pace.heartbeat)
         self._lease: Lease | None = None
         self._open_stream: OpenStream | None = None

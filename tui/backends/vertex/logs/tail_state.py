@@ -79,7 +79,7 @@ class Draining:
 
 
 @dataclass(slots=True)
-class Schedule:
+class TailSchedule:
     """When the tail acts next; `None`: not scheduled."""
 
     look_at: float

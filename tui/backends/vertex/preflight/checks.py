@@ -18,25 +18,27 @@ from tui.backends.vertex.preflight.clients import CheckClients
 from tui.backends.vertex.preflight.images import Images
 from tui.backends.vertex.preflight.programs import Programs
 from tui.backends.vertex.preflight.quota import QuotaCheck
-from tui.backends.vertex.preflight.resources import Parts
+from tui.backends.vertex.preflight.resources import NamedResources
 from tui.backends.vertex.preflight.templates import Templates
-from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.quotas import VertexQuotas
 from tui.backends.vertex.storage import Storage
 from tui.domain.spec.custom_job_spec import within
 from tui.domain.spec.spec_format import collection_of
 from tui.domain.vertex.preflight import Check, Path, RunningJobs, buckets_of, images_of, settings_of
 
 
-class Checks:
+class PreflightChecks:
     """The checks of one context."""
 
-    def __init__(self, info: ContextInfo, clients: CheckClients, storage: Storage, quotas: Quotas) -> None:
+    def __init__(
+        self, info: ContextInfo, clients: CheckClients, storage: Storage, quotas: VertexQuotas
+    ) -> None:
         self._access = Access(info, clients)
         self._images = Images(clients)
         endpoint = clients.clients.endpoint
         self._programs = Programs(clients.clients, self._images) if endpoint.runs_programs else None
         self._buckets = Buckets(storage, endpoint.makes_buckets)
-        self._parts = Parts(info, clients)
+        self._parts = NamedResources(info, clients)
         self._templates = Templates(storage, clients)
         self._quota = QuotaCheck(info, quotas)
 

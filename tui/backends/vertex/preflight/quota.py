@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tui.backends.interface import ContextInfo
-from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.quotas import VertexQuotas
 from tui.domain.core.quota import UNLIMITED
 from tui.domain.spec.custom_job_spec import within
 from tui.domain.vertex.catalog import region_accelerators
@@ -23,7 +23,7 @@ MOST_REGIONS = 5
 class QuotaCheck:
     """Reads the limits and the usage of every region at once."""
 
-    def __init__(self, info: ContextInfo, quotas: Quotas) -> None:
+    def __init__(self, info: ContextInfo, quotas: VertexQuotas) -> None:
         self._info = info
         self._quotas = quotas
 

@@ -24,7 +24,7 @@ _MATCH = f"{TRAINING}/persistent-resource-train"
 _State = persistent_resource.PersistentResource.State
 
 
-class Parts:
+class NamedResources:
     """Asks the services that have them."""
 
     def __init__(self, info: ContextInfo, clients: CheckClients) -> None:

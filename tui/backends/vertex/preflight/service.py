@@ -9,7 +9,7 @@ from typing import Any
 from tui import lazy_imports
 from tui.backends.interface import BackendError, ContextInfo, PreflightService
 from tui.backends.local.threads import in_thread
-from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.quotas import VertexQuotas
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.vertex.preflight import Check, RunningJobs, unknown
@@ -17,10 +17,10 @@ from tui.domain.vertex.preflight import Check, RunningJobs, unknown
 MODULES = ("tui.backends.vertex.preflight.checks",)
 
 
-class Preflight(PreflightService):
+class VertexPreflight(PreflightService):
     """The checks of one context."""
 
-    def __init__(self, info: ContextInfo, clients: Clients, storage: Storage, quotas: Quotas) -> None:
+    def __init__(self, info: ContextInfo, clients: Clients, storage: Storage, quotas: VertexQuotas) -> None:
         self._info = info
         self._clients = clients
         self._storage = storage
@@ -35,10 +35,10 @@ class Preflight(PreflightService):
             yield unknown("service", error.message, error.fix)
             return
         # Its clients take a while to import; only a launch needs them.
-        from tui.backends.vertex.preflight.checks import Checks
+        from tui.backends.vertex.preflight.checks import PreflightChecks
         from tui.backends.vertex.preflight.clients import CheckClients
 
-        checks = Checks(self._info, CheckClients(self._clients), self._storage, self._quotas)
+        checks = PreflightChecks(self._info, CheckClients(self._clients), self._storage, self._quotas)
         async with aclosing(checks.run(region, job, running)) as found:
             async for check in found:
                 yield check
