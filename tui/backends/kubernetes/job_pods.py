@@ -11,7 +11,7 @@ from tui.backends.errors import BackendError, InvalidRequest
 from tui.backends.interface import JobService
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, Served
-from tui.backends.kubernetes.logs.fields import items, mapping
+from tui.backends.kubernetes.fields import items, mapping
 from tui.backends.kubernetes.logs.job_watch import ReplicaOf, belongs, identity
 from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod
 from tui.domain.core.job import Job

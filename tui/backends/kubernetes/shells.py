@@ -17,8 +17,8 @@ from tui.backends.errors import FailedPrecondition, NotFound
 from tui.backends.interface import ShellService
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS
+from tui.backends.kubernetes.fields import items, mapping, text
 from tui.backends.kubernetes.job_pods import JobPods
-from tui.backends.kubernetes.logs.fields import items, mapping, text
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
 

@@ -27,9 +27,9 @@ from tui.backends.kubernetes.logs import gaps
 from tui.backends.kubernetes.logs.job_watch import ContainerNews
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.merge import LineStream
+from tui.backends.kubernetes.logs.lines.merged_log import MergedLog
 from tui.backends.kubernetes.logs.lines.repeats import Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, StampedLine, since_time, stamp_at
-from tui.backends.kubernetes.logs.merged_log import MergedLog
 from tui.backends.kubernetes.logs.runs import ContainerState, Want, first_run, next_readable, want
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.domain.core.log_entry import LogEntry

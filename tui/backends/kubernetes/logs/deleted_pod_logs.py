@@ -17,9 +17,9 @@ from tui.backends.kubernetes.logs.container import ContainerReader
 from tui.backends.kubernetes.logs.job_watch import JobIdentity
 from tui.backends.kubernetes.logs.lines.entries import ContainerName
 from tui.backends.kubernetes.logs.lines.merge import LineStream
+from tui.backends.kubernetes.logs.lines.merged_log import MergedLog
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
-from tui.backends.kubernetes.logs.merged_log import MergedLog
 from tui.backends.kubernetes.logs.pods import LoggedPod, replica_in
 from tui.backends.kubernetes.logs.replaced import Generation
 from tui.domain.core.job import Job, known_replicas

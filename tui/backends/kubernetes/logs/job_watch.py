@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import EVENTS
+from tui.backends.kubernetes.fields import items, mapping
 from tui.backends.kubernetes.logs import node_events
-from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_at, stamp_of
 from tui.backends.kubernetes.logs.node_events import NodeEvents
 from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod, replica_in

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tui.backends.kubernetes.discovery import EVENTS
-from tui.backends.kubernetes.logs.fields import mapping, text
+from tui.backends.kubernetes.fields import mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.service_entries import event_entry
 from tui.domain.core.log_entry import LogEntry, Severity

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tui.backends.kubernetes.logs.fields import items, mapping
+from tui.backends.kubernetes.fields import items, mapping
 from tui.backends.kubernetes.logs.lines.entries import ContainerName
 from tui.backends.kubernetes.logs.lines.stamped import stamp_of
 from tui.backends.kubernetes.logs.runs import ContainerState, container_state

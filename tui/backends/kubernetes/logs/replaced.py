@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.backends.kubernetes.logs.fields import mapping, text
+from tui.backends.kubernetes.fields import mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.domain.kubernetes.failures.events import CREATED, DELETED

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from tui.backends.kubernetes.logs.fields import mapping
+from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
 
 SETTLED = 60 * SECOND

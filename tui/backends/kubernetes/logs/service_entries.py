@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tui.backends.kubernetes.logs.fields import items, mapping, text
+from tui.backends.kubernetes.fields import items, mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of, stamp_of
 from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 

@@ -15,9 +15,9 @@ from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.logs.container import ContainerReader
 from tui.backends.kubernetes.logs.deleted_pod_logs import DeletedPodLogs
 from tui.backends.kubernetes.logs.job_watch import ContainerNews, JobAccess, JobWatch, PodView, identity
+from tui.backends.kubernetes.logs.lines.merged_log import ClusterEntries, MergedLog
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
-from tui.backends.kubernetes.logs.merged_log import ClusterEntries, MergedLog
 from tui.backends.kubernetes.logs.runs import SETTLED
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail_state import (

@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
 from tui.backends.kubernetes.connection import ClusterConnection
-from tui.backends.kubernetes.logs.fields import items, mapping
+from tui.backends.kubernetes.fields import items, mapping
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import Sample
 from tui.domain.core.metric import CPU, MEMORY, METRICS_API, source_label
