@@ -9,8 +9,8 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import schedule as schedule_types
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tui.emulator.messages import timestamp
 
+from tui.emulator.messages import timestamp
 from tui.emulator.schedules.due import (
     LATE_SECONDS,
     Complete,

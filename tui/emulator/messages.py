@@ -1,0 +1,36 @@
+"""Plain protobuf messages: copies, and the times that the emulator's clock gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import timestamp_pb2
+
+from tui.emulator.faults import clock
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+
+def copied(pb: Pb) -> Pb:
+    """Return a copy of the message, of the same class."""
+    copy = type(pb)()
+    copy.CopyFrom(pb)
+    return copy
+
+
+def timestamp(seconds: float) -> timestamp_pb2.Timestamp:
+    """Convert seconds since the epoch to a timestamp with microsecond precision, like the service's own."""
+    us = round(seconds * 1_000_000)
+    return timestamp_pb2.Timestamp(seconds=us // 1_000_000, nanos=us % 1_000_000 * 1000)
+
+
+def current_time() -> timestamp_pb2.Timestamp:
+    """Return the present time of the emulator's clock."""
+    return timestamp(clock.time())
+
+
+def set_created(pb: Pb) -> Pb:
+    """Set the times of creation and of the last update to now; return the resource."""
+    pb.create_time.CopyFrom(current_time())
+    pb.update_time.CopyFrom(pb.create_time)
+    return pb
