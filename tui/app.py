@@ -5,18 +5,17 @@ What the first paint of the jobs does not need is imported where it is used: mos
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, partialmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.screen import Screen
 
+from tui.actions.availability import job_refusal
 from tui.actions.registry import action, actions, key_problems
 from tui.config.settings import unknown_context
 from tui.domain.core.job import Job
-from tui.domain.core.text import plain
 from tui.kinds.kind import Kind, resolve
-from tui.kinds.registry import may_cancel, may_delete
 from tui.screens.console_app import ConsoleApp
 from tui.screens.frame import FrameScreen, frame_of
 from tui.screens.workers import background
@@ -139,30 +138,25 @@ class VxtuiApp(ConsoleApp):
 
     def action_cancel(self, reference: str) -> None:
         """Cancel a job by name or id."""
-        self._with_job(reference, self._cancel)
+        from tui.screens.jobs.job_actions import confirm_cancel
 
-    def _cancel(self, job: Job) -> None:
-        if may_cancel(job):
-            from tui.screens.jobs.job_actions import confirm_cancel
-
-            confirm_cancel(self, [job])
-        else:
-            self.notify(
-                f"{plain(job.display_name)} {job.state.phrase} already.", severity="warning", markup=False
-            )
+        self._with_job(reference, lambda job: self._change("job.cancel", job, confirm_cancel))
 
     def action_delete(self, reference: str) -> None:
         """Delete an ended job by name or id."""
-        self._with_job(reference, self._delete, ended=True)
+        from tui.screens.jobs.job_actions import confirm_delete
 
-    def _delete(self, job: Job) -> None:
-        if may_delete(job):
-            from tui.screens.jobs.job_actions import confirm_delete
+        self._with_job(reference, lambda job: self._change("job.delete", job, confirm_delete), ended=True)
 
-            confirm_delete(self, [job])
+    def _change(
+        self, operation_id: str, job: Job, confirm: Callable[[ConsoleApp, Sequence[Job]], None]
+    ) -> None:
+        frame = frame_of(self)
+        refusal = job_refusal(operation_id, job, frame.selection()) if frame is not None else None
+        if refusal is None:
+            confirm(self, [job])
         else:
-            words = f"{plain(job.display_name)} {job.state.phrase}; only an ended job can be deleted."
-            self.notify(words, severity="warning", markup=False)
+            self.notify(refusal.sentence, severity="warning", markup=False)
 
     def action_preempt(self, reference: str) -> None:
         """Preempt the machines of a job on the emulator."""

@@ -73,11 +73,8 @@ class FileScreen(FrameScreen):
     def target(self, action: Action) -> object:
         return self.pane if action.scope in self.pane.scopes() else super().target(action)
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is None and action.scope == self.pane.SCOPE:
-            return self.pane.blocked_reason(action)
-        return reason
+    def unmet(self, condition: str, action: Action) -> str:
+        return self.pane.unmet(condition, action)
 
     def action_back(self) -> None:
         """Cancel what was started here, else close the viewer."""

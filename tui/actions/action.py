@@ -49,6 +49,12 @@ class Action:
     """`module:class` of the list that the action shows; the list becomes a mode of the app."""
     name: str = ""
     """What a sentence calls it where the label, short for the footer, does not do."""
+    when: tuple[str, ...] = ()
+    """Conditions of its place that must be met, e.g. "job"; the place says why one is not."""
+    many: bool = False
+    """It acts on all marked jobs; other actions act on the job under the cursor."""
+    connects_later: bool = False
+    """It runs without a connection: only a later step needs one."""
 
     @property
     def mutates(self) -> bool:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from tui.actions.action import Action, act
 
 _LAUNCH = (
-    act("launch.go", "enter", "launch", "Launch the job", operation="job.launch", needs="jobs.create"),
+    act(
+        "launch.go",
+        "enter",
+        "launch",
+        "Launch the job",
+        operation="job.launch",
+        needs="jobs.create",
+        when=("ready",),
+    ),
     act("launch.next", "tab", "change a value", "Edit the first value"),
     act("launch.previous", "shift+tab", "the last value", "Edit the last value", footer=False),
-    act("launch.preview", "v", "view request", "Show the exact request"),
-    act("launch.fix", "F", "fix", "Fix what a check found, for this launch"),
-    act("launch.dry", "d", "dry run", "Show the dry run as JSON"),
+    act("launch.preview", "v", "view request", "Show the exact request", when=("request",)),
+    act("launch.fix", "F", "fix", "Fix what a check found, for this launch", when=("fixes",)),
+    act("launch.dry", "d", "dry run", "Show the dry run as JSON", when=("request",)),
     act("launch.down", "pagedown", "more", "Scroll the checks down", footer=False),
     Action("launch.up", "pageup", "less", "Scroll the checks up", "launch", "up,shift+tab", footer=False),
     act("launch.back", "escape", "back", "Back without launching"),

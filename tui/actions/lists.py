@@ -112,65 +112,70 @@ _TABLE = (
 _JOBS = (
     act(
         "jobs.launch", "l", "launch", "Launch a saved profile", operation="job.launch", needs="jobs.create",
-        key_only=True,
+        key_only=True, connects_later=True,
     ),
-    act("jobs.open", "enter", "open", "Open the job"),
-    act("jobs.mark", "space", "mark", "Mark or unmark the job"),
-    act("jobs.mark_all", "asterisk", "mark all", "Mark or unmark all shown jobs", footer=False),
+    act("jobs.open", "enter", "open", "Open the job", when=("row",)),
+    act("jobs.mark", "space", "mark", "Mark or unmark the job", when=("job",)),
+    act("jobs.mark_all", "asterisk", "mark all", "Mark or unmark all shown jobs", footer=False,
+        when=("row",)),
     act(
         "jobs.cancel", "c", "cancel", "Cancel the job, or the marked ones", operation="job.cancel",
-        confirm=True, needs="jobs.cancel",
+        confirm=True, needs="jobs.cancel", when=("job",), many=True,
     ),
     act(
         "jobs.delete", "D", "delete", "Delete the ended job, or the marked ones", operation="job.delete",
-        confirm=True, needs="jobs.delete",
+        confirm=True, needs="jobs.delete", when=("job",), many=True,
     ),
-    act("jobs.clone", "C", "clone", "Save the job as a profile", operation="profile.import"),
+    act("jobs.clone", "C", "clone", "Save the job as a profile", operation="profile.import", when=("job",)),
     act(
         "jobs.fold", "f", "fold", "Show or hide the parts of the job, e.g. a tuning job's trials",
-        footer=False,
+        footer=False, when=("parts",),
     ),
     act(
         "jobs.shell", "x", "shell", "Open a shell in a replica of the job", operation="job.shell",
-        footer=False, name="opening a shell",
+        footer=False, name="opening a shell", when=("job", "connection"),
     ),
-    act("jobs.logs", "L", "logs", "Open the job at its log", footer=False),
-    act("jobs.replicas", "R", "replicas", "Open the job at its replicas", footer=False),
-    act("jobs.metrics", "M", "metrics", "Open the job at its metrics", footer=False),
+    act("jobs.logs", "L", "logs", "Open the job at its log", footer=False, when=("job", "tab")),
+    act("jobs.replicas", "R", "replicas", "Open the job at its replicas", footer=False, when=("job", "tab")),
+    act("jobs.metrics", "M", "metrics", "Open the job at its metrics", footer=False, when=("job", "tab")),
     act(
         "jobs.suspend", "X", "suspend", "End the pods of a cluster's job and keep it, to be resumed later",
-        operation="job.suspend", confirm=True, footer=False,
+        operation="job.suspend", confirm=True, footer=False, when=("job",),
     ),
     act(
         "jobs.resume", "U", "resume", "Start the suspended job again", operation="job.resume", confirm=True,
-        footer=False,
+        footer=False, when=("job",),
     ),
-    act("jobs.compare", "P", "compare", "Compare the two marked runs: what they differ in"),
+    act("jobs.compare", "P", "compare", "Compare the two marked runs: what they differ in",
+        when=("two_runs",)),
     act("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text"),
     act("jobs.sort", "s", "sort", "Sort by the next column"),
     act("jobs.sort_by", "", "sort by", "Sort by a column", footer=False, command="sort", argument="COLUMN"),
     act("jobs.columns", "v", "columns", "Choose the columns", footer=False),
-    act("jobs.save_filter", "F", "save filter", "Save the filter as a tab", footer=False),
-    act("jobs.forget_filter", "", "forget filter", "Remove the saved filter that is shown", footer=False),
+    act("jobs.save_filter", "F", "save filter", "Save the filter as a tab", footer=False, when=("filter",)),
+    act("jobs.forget_filter", "", "forget filter", "Remove the saved filter that is shown", footer=False,
+        when=("saved_filter",)),
     act(
         "jobs.show_filter", "", "show filter", "Show a saved filter", footer=False, command="tab",
         argument="FILTER",
     ),
-    act("jobs.next_filter", "right_square_bracket", "next tab", "Next saved filter", footer=False),
-    act("jobs.previous_filter", "left_square_bracket", "previous tab", "Saved filter before", footer=False),
+    act("jobs.next_filter", "right_square_bracket", "next tab", "Next saved filter", footer=False,
+        when=("saved_filters",)),
+    act("jobs.previous_filter", "left_square_bracket", "previous tab", "Saved filter before", footer=False,
+        when=("saved_filters",)),
     act("jobs.reverse", "S", "reverse", "Reverse the order", footer=False),
     act("jobs.group", "b", "group by", "Group by region, by state, or not at all", footer=False),
     act("jobs.pause", "p", "pause", "Pause or resume the display", footer=False),
     act(
         "jobs.copy_command", "y", "copy command", "Copy the command or manifest that creates the job",
-        footer=False,
+        footer=False, when=("job",),
     ),
-    act("jobs.copy", "Y", "copy name", "Copy the job's resource name", footer=False),
+    act("jobs.copy", "Y", "copy name", "Copy the job's resource name", footer=False, when=("job",)),
     act(
         "jobs.link", "o", "link", "Open the job's page in the cloud console, or show and copy its address",
-        footer=False,
+        footer=False, when=("job",),
     ),
-    act("jobs.why", "W", "why", "Show what could not be read, why, and how to fix it"),
+    act("jobs.why", "W", "why", "Show what could not be read, why, and how to fix it", when=("failure",)),
     act("jobs.back", "escape", "clear", "Clear the filter, then the marks", footer=False),
 )  # fmt: skip
 
@@ -182,15 +187,17 @@ _PROFILES = (
         "Launch this profile",
         operation="job.launch",
         needs="jobs.create",
+        when=("profile", "valid"),
     ),
-    act("profiles.preview", "enter,v", "view request", "Show the exact request"),
-    act("profiles.edit", "e", "edit", "Edit it in a form"),
+    act("profiles.preview", "enter,v", "view request", "Show the exact request", when=("profile", "valid")),
+    act("profiles.edit", "e", "edit", "Edit it in a form", when=("profile",)),
     act(
         "profiles.duplicate",
         "d",
         "duplicate",
         "Copy it to your folder and edit the copy",
         operation="profile.duplicate",
+        when=("profile",),
     ),
     act(
         "profiles.editor",
@@ -199,17 +206,24 @@ _PROFILES = (
         "Open the file in $EDITOR",
         operation="profile.edit",
         name="editing the file",
+        when=("profile",),
     ),
-    act("profiles.favourite", "space", "favourite", "Mark or unmark it as a favourite"),
+    act("profiles.favourite", "space", "favourite", "Mark or unmark it as a favourite", when=("profile",)),
     act("profiles.filter", "slash", "filter", "Filter by name or text"),
-    act("profiles.export", "x", "export", "Export it for gcloud, curl or Python"),
-    act("profiles.copy", "y", "copy path", "Copy the file's path", footer=False),
+    act(
+        "profiles.export",
+        "x",
+        "export",
+        "Export it for gcloud, curl or Python",
+        when=("profile", "valid", "one_context"),
+    ),
+    act("profiles.copy", "y", "copy path", "Copy the file's path", footer=False, when=("profile",)),
     act("profiles.back", "escape", "back", "Clear the filter, then back to the jobs", footer=False),
 )
 
 _PREVIEW = (
     act("preview.format", "j", "YAML or JSON", "Switch between YAML and JSON"),
-    act("preview.unmask", "x", "unmask", "Show or mask secrets"),
+    act("preview.unmask", "x", "unmask", "Show or mask secrets", when=("secrets",)),
     act("preview.copy", "y", "copy", "Copy the request as shown"),
     act("preview.back", "escape", "back", "Back"),
 )
@@ -222,10 +236,11 @@ _EXPORT = (
 )
 
 _QUOTA_GRID = (
-    act("quota_grid.open", "enter", "what uses it", "Jobs that use these quotas"),
-    act("quota_grid.profile", "p", "what fits", "Show where a profile fits"),
+    act("quota_grid.open", "enter", "what uses it", "Jobs that use these quotas", when=("region",)),
+    act("quota_grid.profile", "p", "what fits", "Show where a profile fits", when=("profiles",)),
     act("quota_grid.kind", "tab", "spot, standard", "Spot or standard quotas"),
-    act("quota_grid.request", "r", "ask for more", "Link to request more quota"),
+    act("quota_grid.request", "r", "ask for more", "Link to request more quota",
+        when=("region", "own_limits")),
     act("quota_grid.filter", "slash", "filter", "Filter by region"),
     act("quota_grid.list", "v", "list", "List every metric"),
     act("quota_grid.sort", "s", "sort", "By name, or own ones first", footer=False),
@@ -236,10 +251,10 @@ _QUOTA_GRID = (
 )  # fmt: skip
 
 _QUOTAS = (
-    act("quotas.grid", "v", "grid", "Back to the grid of regions"),
+    act("quotas.grid", "v", "grid", "Back to the grid of regions", when=("regions",)),
     act("quotas.filter", "slash", "filter", "Filter by name or region"),
     act("quotas.all", "a", "all", "Show or hide metrics without limit and usage"),
-    act("quotas.open", "enter", "open", "Open or close the region", footer=False),
+    act("quotas.open", "enter", "open", "Open or close the region", footer=False, when=("group",)),
     act("quotas.sort", "s", "sort", "Sort by the next column, or by the chosen one"),
     act("quotas.reverse", "S", "reverse", "Reverse the order", footer=False),
     act("quotas.group", "b", "group by", "Toggle grouping by region"),
@@ -247,7 +262,7 @@ _QUOTAS = (
 )
 
 _EVENTS = (
-    act("events.open", "enter", "open", "Open the event's job"),
+    act("events.open", "enter", "open", "Open the event's job", when=("job",)),
     act("events.filter", "slash", "filter", "Filter by job, kind or text"),
     act("events.back", "escape", "back", "Back to the jobs", footer=False),
 )

@@ -2,7 +2,7 @@
 
 A scope's actions stand in the module of the part that has the screens, e.g. `lists` or `profile_form`. A
 screen or widget takes its keys with `BINDINGS = bindings(SCOPE)`; a key then runs `FrameScreen.action_do`,
-which asks `blocked_reason` before the scope's target runs the action.
+which asks `availability.available` before the scope's target runs the action.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from tui.kinds.registry import kinds
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from tui.config.access import ReadOnly
-
 __all__ = [
     "Action",
     "action",
@@ -37,7 +35,6 @@ __all__ = [
     "key_problems",
     "key_text",
     "operation",
-    "refusal",
     "register",
 ]
 
@@ -102,7 +99,7 @@ def _actions_of(kind: Kind) -> tuple[Action, ...]:
     return tuple(
         Action(
             f"{kind.scope}.{own.method}", own.key, own.label, own.help, kind.scope, own.method,
-            operation=own.operation, confirm=own.confirm, footer=own.footer,
+            operation=own.operation, confirm=own.confirm, footer=own.footer, when=("job",),
         )
         for own in kind.actions
     )  # fmt: skip
@@ -118,16 +115,6 @@ def operation(operation_id: str) -> Action:
         if each.operation == operation_id:
             return each
     raise KeyError(operation_id)
-
-
-def refusal(found: Action, read_only: ReadOnly | None) -> str:
-    """Why the action is refused where changes are, naming the setting; "" where it is allowed.
-
-    It names the operation, so that a key and a verb that run the same one say the same.
-    """
-    if read_only is None or not found.mutates:
-        return ""
-    return read_only.refuses(operation(found.operation).title)
 
 
 def bindings(*scopes: str) -> list[BindingType]:

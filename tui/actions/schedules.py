@@ -9,11 +9,12 @@ ACTIONS: tuple[Action, ...] = (
         "verb.schedules_create", "", "create a schedule", "Run a profile's pipeline at the times of a cron",
         "verb", "", operation="schedule.create",
     ),
-    act("schedules.open", "enter", "last run", "Open its newest run"),
-    act("schedules.runs", "R", "runs", "List its runs and open one"),
+    act("schedules.open", "enter", "last run", "Open its newest run", when=("schedule", "runs")),
+    act("schedules.runs", "R", "runs", "List its runs and open one", when=("schedule", "runs")),
     act(
         "schedules.pause", "p", "pause/resume", "Pause it, or resume one that is paused",
         operation="schedule.pause", confirm=True, needs="schedules", name="pause or resume a schedule",
+        when=("schedule", "pausable"),
     ),
     Action(
         "verb.schedules_resume", "", "resume a schedule", "Start the runs of a paused schedule again",
@@ -21,11 +22,11 @@ ACTIONS: tuple[Action, ...] = (
     ),
     act(
         "schedules.delete", "D", "delete", "Delete it; its runs stay", operation="schedule.delete",
-        confirm=True, needs="schedules", name="delete a schedule",
+        confirm=True, needs="schedules", name="delete a schedule", when=("schedule",),
     ),
-    act("schedules.details", "d", "details", "Its cron, times, limits and last response"),
+    act("schedules.details", "d", "details", "Its cron, times, limits and last response", when=("schedule",)),
     act("schedules.filter", "slash", "filter", "Filter by name, state or cron"),
-    act("schedules.copy", "y", "copy name", "Copy its resource name", footer=False),
+    act("schedules.copy", "y", "copy name", "Copy its resource name", footer=False, when=("schedule",)),
     act("schedules.back", "escape", "back", "Back to the jobs", footer=False),
     act(
         "app.schedules", "", "schedules", "Pipelines that run again and again", footer=False,

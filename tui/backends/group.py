@@ -166,9 +166,9 @@ class GroupBackend(Backend):
             raise NotFound(f"{job_name} is of none of the contexts {known}.", fix="`vxtui jobs` lists them.")
         return found
 
-    def offers_for(self, job_name: str, need: str, kind: str = "") -> bool:
+    def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
         try:
-            return self.owner(job_name).offers(need, kind)
+            return self.owner(job_name).offers(need, kind, anybody=anybody)
         except (NotFound, Unavailable):
             return False
 

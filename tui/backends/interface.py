@@ -439,21 +439,21 @@ class Backend(ABC):
     async def check_health(self) -> Sequence[ServiceHealth]:
         """Try each service this context needs, bounded in time; never raises."""
 
-    def offers(self, need: str, kind: str = "") -> bool:
+    def offers(self, need: str, kind: str = "", *, anybody: bool = False) -> bool:
         """Whether it has a service (`logs`) or an operation of one (`jobs.cancel`).
 
-        An operation of jobs is offered where those of `kind` have it, by default those of any kind. Raises
-        Unavailable while it is not connected.
+        An operation of jobs is offered where those of `kind` have it, by default those of any kind; with
+        `anybody` also where this login may not. Raises Unavailable while it is not connected.
         """
         name, _, operation = need.partition(".")
         if name != "jobs":
             return getattr(self.services, name) is not None
         services = [service for key, service in self.services.jobs.items() if kind in {"", key}]
-        return any(not operation or service.offers(operation) for service in services)
+        return any(not operation or service.offers(operation, anybody=anybody) for service in services)
 
-    def offers_for(self, job_name: str, need: str, kind: str = "") -> bool:
+    def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
         """`offers` where the job of this full resource name is."""
-        return self.offers(need, kind)
+        return self.offers(need, kind, anybody=anybody)
 
     def owner(self, job_name: str) -> Backend:
         """The one context that has the job of this full resource name. Raises NotFound."""

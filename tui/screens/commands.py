@@ -16,11 +16,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tui.actions.availability import job_refusal
 from tui.actions.registry import Action, actions, key_text
 from tui.actions.registry import action as action_named
-from tui.domain.core.job import Job
 from tui.domain.core.text import plain
-from tui.kinds.registry import may_cancel, may_delete
 from tui.screens.frame import FrameScreen, frame_of
 from tui.widgets.table.job_table import SORTABLE
 
@@ -54,19 +53,17 @@ class PaletteCommand:
 
 def offered(frame: FrameScreen) -> list[Action]:
     """Actions of the active scopes that can run now."""
-    return [
-        a
-        for scope in frame.scopes()
-        for a in actions(scope)
-        if a.is_command and frame.blocked_reason(a) is None
-    ]
+    selection = frame.selection()
+    commands = [action for scope in frame.scopes() for action in actions(scope) if action.is_command]
+    return [action for action in commands if frame.blocked_reason(action, selection) is None]
 
 
-def arguments(console: ConsoleApp, action: Action) -> list[str]:
+def arguments(console: ConsoleApp, frame: FrameScreen, action: Action) -> list[str]:
     """Values an action's argument may have."""
     match action.argument:
         case "NAME":
-            jobs = [j for j in console.store.jobs.values() if _fits(j, action)]
+            selection = frame.selection()
+            jobs = [j for j in console.store.jobs.values() if not job_refusal(action.operation, j, selection)]
             return [plain(job.display_name) for job in jobs][:200]
         case "PROFILE":
             return [plain(entry.name) for entry in console.profiles.entries]
@@ -81,18 +78,11 @@ def arguments(console: ConsoleApp, action: Action) -> list[str]:
     return []
 
 
-def _fits(job: Job, action: Action) -> bool:
-    """Whether the action applies to the job: only an ended job is deleted, only others are changed."""
-    if not action.mutates:
-        return True
-    return may_delete(job) if action.operation == "job.delete" else may_cancel(job)
-
-
 def commands(console: ConsoleApp, frame: FrameScreen) -> list[PaletteCommand]:
     """Every command that can be run now, each with each value of its argument."""
     by_text: dict[str, PaletteCommand] = {}
     for action in offered(frame):
-        values = dict.fromkeys(arguments(console, action)) if action.argument else ("",)
+        values = dict.fromkeys(arguments(console, frame, action)) if action.argument else ("",)
         for command in (PaletteCommand(action, value) for value in values):
             # A word of this screen hides the same word of the app, as it does when it is typed.
             by_text.setdefault(command.text, command)

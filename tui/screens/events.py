@@ -132,10 +132,10 @@ class EventsScreen(ListScreen):
     def order_text(self) -> Content:
         return Content.styled(plain(f"actions are kept in {self.console.journal.path}"), "$text-muted")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.id == "events.open" and not self._job():
-            return "This event belongs to no job of this context."
-        return super().blocked_reason(action)
+    def unmet(self, condition: str, action: Action) -> str:
+        if condition == "job":
+            return "" if self._job() else "This event belongs to no job of this context."
+        return super().unmet(condition, action)
 
     def _job(self) -> str:
         key = self.table.cursor

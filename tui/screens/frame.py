@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
@@ -13,11 +13,11 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions.registry import Action, actions, bindings, key_text, refusal
+from tui.actions.availability import Selection, available
+from tui.actions.registry import Action, actions, bindings, key_text
 from tui.actions.registry import action as action_named
 from tui.config.access import Access
 from tui.config.settings import Context, one_context
-from tui.domain.core.job import Job
 from tui.screens.containment import ErrorBoundary
 from tui.screens.not_connected import not_connected
 from tui.session import Session
@@ -35,8 +35,8 @@ class FrameScreen(Screen[None]):
     """A screen whose keys, footer and help come from the registry.
 
     A subclass sets `SCOPE` and `BINDINGS = bindings(SCOPE)`, yields its widgets in `compose_body`, and
-    answers `top_line` and `second_line`. `blocked_reason` says why an action can't run now, and
-    `None` where it can; a blocked key shows that sentence and does nothing else.
+    answers `top_line` and `second_line`. `selection` is what its actions act on, and `unmet` says which of
+    their conditions are not met; a blocked key shows the reason and does nothing else.
     """
 
     SCOPE: ClassVar[str] = ""
@@ -143,7 +143,9 @@ class FrameScreen(Screen[None]):
 
     def footer_actions(self) -> list[Action]:
         """The actions of the footer that can run now, the most useful first."""
-        return [a for s in self.scopes() for a in actions(s) if a.footer and self.blocked_reason(a) is None]
+        selection = self.selection()
+        shown = [action for scope in self.scopes() for action in actions(scope) if action.footer]
+        return [action for action in shown if self.blocked_reason(action, selection) is None]
 
     def keep_focus(self, widget: Widget) -> None:
         """Focus a widget if nothing has the focus: hiding a widget takes its focus away.
@@ -177,31 +179,32 @@ class FrameScreen(Screen[None]):
         """The object that has the action's method, `action_<method>`."""
         return self.app if action.scope == "app" else self
 
-    def blocked_reason(self, action: Action) -> str | None:
+    def selection(self) -> Selection:
+        """What the actions of this screen would act on now."""
+        session, group = self.session, self.group_reason()
+        return Selection(
+            backend=session.backend if session is not None else None,
+            access=self.access,
+            unmet=self.unmet,
+            not_connected=not_connected(self.app) if session is None else "",
+            in_group=bool(group),
+        )
+
+    def unmet(self, condition: str, action: Action) -> str:
+        """Why a condition that the action names is not met here, as a sentence; "" if it is met."""
+        match condition:
+            case "connection":
+                return not_connected(self.app) if self.session is None else ""
+            case "one_context":
+                return self.group_reason()
+        raise LookupError(f"{type(self).__name__} does not know the condition {condition} of {action.id}")
+
+    def blocked_reason(self, action: Action, selection: Selection | None = None) -> str | None:
         """Why the action can't run now, as a sentence; `None` where it can."""
         if not hasattr(self.target(action), f"action_{action.method}"):
             return f"{action.title} is not possible here."
-        session = self.session
-        read_only = self.access.read_only
-        if read_only is not None and action.mutates:
-            return f"{refusal(action, read_only)} {read_only.fix}"
-        if (action.needs or action.local) and session is None and not self.runs_unconnected(action):
-            return not_connected(self.app)
-        info = session.backend.info if session is not None else None
-        here = info is not None and info.local and (action.any_emulator or info.family == "vertex")
-        if info is not None and action.local and not here:
-            which = "the emulator of Vertex AI" if info.local else "the emulator"
-            return f"{action.title} works only on {which}."
-        if action.needs == "jobs.create" and self.group_reason():
-            # Which of its contexts to launch in is asked once a profile is chosen.
-            return None
-        if session is not None and action.needs and not session.backend.offers(action.needs):
-            return f"{session.backend.info.name} can't do this: {action.label} is not offered there."
-        return None
-
-    def runs_unconnected(self, action: Action) -> bool:
-        """Whether the action runs without a connection, though later steps need one."""
-        return False
+        refusal = available(action, selection or self.selection())
+        return refusal.sentence if refusal is not None else None
 
     def group_reason(self) -> str:
         """Why an action that needs one context is refused: a group is open; "" without a group."""
@@ -210,13 +213,6 @@ class FrameScreen(Screen[None]):
         if context is None or context.kind != "group":
             return ""
         return f"{one_context(context)} :context opens it."
-
-    def jobs_refusal(self, action: Action, jobs: Sequence[Job]) -> str | None:
-        """Why the action is refused for every one of these jobs, as members of a group may be read-only."""
-        closed = [self.access.refused_for(job.context) for job in jobs]
-        if not closed or None in closed or closed[0] is None:
-            return None
-        return f"{refusal(action, closed[0])} {closed[0].fix}" if action.mutates else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key of an inactive scope falls through to the next scope that has it."""

@@ -13,9 +13,9 @@ from tui.domain.core.job import Job
 from tui.domain.jobs.changes import scale_problem
 from tui.domain.kubernetes.changes import bounds_words
 from tui.domain.pipeline.rerun import reused
-from tui.kinds.registry import kind_of, may_cancel, may_delete, titled
+from tui.kinds.registry import kind_of, may_cancel, titled
 from tui.verbs.output import job_json, note, out, print_json
-from tui.verbs.run import Run, confirmed, find_job, parent_of, value_of, verb, yes_option
+from tui.verbs.run import Run, confirmed, find_job, may_change, parent_of, value_of, verb, yes_option
 
 PATIENCE = 30.0
 
@@ -34,7 +34,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
         found = await find_job(backend, job)
         # The operation refuses what can't be cancelled, and records that: there is nothing to ask.
         suspends = kind_of(found).cancel_suspends
-        if may_cancel(found) and backend.offers("jobs.cancel", found.kind):
+        if may_change("job.cancel", found, backend):
             parent = None if yes else await parent_of(backend, found)
             goes_on = parent is None or parent.composite or not parent.state.active
             ends = "" if goes_on or parent is None else f", which ends the {titled(parent)}"
@@ -70,7 +70,7 @@ async def delete(run: Run, job: str, yes: bool) -> None:
     """
     async with run.backend() as backend:
         found = await find_job(backend, job, ended=True)
-        if may_delete(found) and backend.offers("jobs.delete", found.kind):
+        if may_change("job.delete", found, backend):
             parts = {name for task in found.tasks for name in task.jobs}
             stay = f", whose {pieces(len(parts), 'job stays', 'jobs stay')}" if parts else ""
             state = found.state.value.lower()
@@ -92,7 +92,7 @@ async def suspend(run: Run, job: str, yes: bool) -> None:
     """Suspend JOB in a cluster: its pods end, and it starts again when it is resumed."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        if not found.state.terminal and backend.offers("jobs.suspend", found.kind):
+        if may_change("job.suspend", found, backend):
             stakes = formatting.stakes(found, datetime.now(UTC))
             await confirmed(f"Suspend {found.display_name} ({stakes})?", yes=yes)
         value_of(await run.job_operations(backend).suspend(found))
@@ -107,7 +107,7 @@ async def resume(run: Run, job: str, yes: bool) -> None:
     """Resume the suspended JOB: its pods start anew."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        if not found.state.terminal and backend.offers("jobs.resume", found.kind):
+        if may_change("job.resume", found, backend):
             await confirmed(f"Resume {found.display_name}?", yes=yes)
         value_of(await run.job_operations(backend).resume(found))
         _print_changed(run, await backend.job_service(found.name).get(found.name))
@@ -126,7 +126,7 @@ async def scale(run: Run, job: str, workers: int, yes: bool) -> None:
     """
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        if not scale_problem(found, workers) and backend.offers("jobs.scale", found.kind):
+        if may_change("job.scale", found, backend) and not scale_problem(found, workers):
             to = f"to {formatting.pieces(workers, 'worker')} ({bounds_words(found)})"
             await confirmed(f"Scale {found.display_name} {to}?", yes=yes)
         value_of(await run.job_operations(backend).scale(found, workers))

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from tui.actions.availability import Selection, job_refusal, read_only_refusal
 from tui.actions.operations.creation import SentLaunch
 from tui.actions.operations.emulator import EmulatorOperations
 from tui.actions.operations.endpoints import EndpointOperations
@@ -20,10 +21,10 @@ from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.kubernetes_emulator import KubernetesOperations
 from tui.actions.operations.profiles import ProfileOperations
 from tui.actions.operations.resources import ResourceOperations
-from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
+from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.actions.operations.schedules import ScheduleOperations
 from tui.actions.operations.shells import ShellOperations
-from tui.actions.registry import operation, refusal
+from tui.actions.registry import operation
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, NotFound, NotOffered
 from tui.config.access import Access, access_of
@@ -165,9 +166,14 @@ class Run:
             return
         found = operation(declared.operation)
         for context in (self.context, *([self.emulator_context] if found.local else [])):
-            read_only = self._access(context).read_only
-            if read_only is not None:
-                raise Failure(refusal(found, read_only), fix=read_only.fix, code=READ_ONLY)
+            refusal = read_only_refusal(found, self._access(context).read_only)
+            if refusal is not None:
+                raise Failure(refusal.reason, fix=refusal.fix, code=refusal.code)
+
+
+def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
+    """Whether the job's kind and state and the login allow the operation; if not, a verb asks no question."""
+    return job_refusal(operation_id, job, Selection(backend=backend)) is None
 
 
 def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:

@@ -8,19 +8,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tui.actions.availability import WRONG_STATE, Selection, job_refusal
 from tui.actions.operations.creation import SentLaunch, create, sent_launch
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.core.formatting import pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
-from tui.domain.jobs.changes import change_problem, scale_problem
+from tui.domain.jobs.changes import scale_problem
 from tui.domain.masking import remember
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
 from tui.domain.spec.spec_format import format_of
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
-from tui.kinds.registry import kind_of, kind_of_body, may_cancel, may_delete
+from tui.kinds.registry import kind_of, kind_of_body
 from tui.store.log.retention import remove_logs
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ class JobOperations:
         """Ask for a cancel; the job ends a little later."""
 
         async def cancel(service: JobService) -> str:
-            ended = job.state.terminal or not may_cancel(job)
-            problem = f"{job.display_name} {job.state.phrase} already." if ended else ""
-            _must_allow(service, "cancel", "cancelled", job, problem)
             await service.cancel(job.name)
             suspends = kind_of(job).cancel_suspends
             return f"{'Suspending' if suspends else 'Cancelling'} {job.display_name}"
@@ -51,8 +49,6 @@ class JobOperations:
         """Delete an ended job. One that is gone already is a failure, as it is for a verb."""
 
         async def delete(service: JobService) -> str:
-            runs = f"{job.display_name} {job.state.phrase}; only an ended job can be deleted."
-            _must_allow(service, "delete", "deleted", job, "" if may_delete(job) else runs)
             try:
                 await service.delete(job.name)
             except NotFound as error:
@@ -68,7 +64,6 @@ class JobOperations:
         """End the replicas of a job that goes on when it is resumed."""
 
         async def suspend(service: JobService) -> str:
-            _must_allow(service, "suspend", "suspended", job, change_problem("suspend", job))
             await service.suspend(job.name)
             return f"Suspending {job.display_name}"
 
@@ -78,7 +73,6 @@ class JobOperations:
         """Start a suspended job again."""
 
         async def resume(service: JobService) -> str:
-            _must_allow(service, "resume", "resumed", job, change_problem("resume", job))
             await service.resume(job.name)
             return f"Resuming {job.display_name}"
 
@@ -88,7 +82,8 @@ class JobOperations:
         """Give a job so many workers."""
 
         async def scale(service: JobService) -> str:
-            _must_allow(service, "scale", "scaled", job, scale_problem(job, replicas))
+            if problem := scale_problem(job, replicas):
+                raise OperationError(problem, code=WRONG_STATE, exit_code=1)
             await service.scale(job.name, replicas)
             return f"Scaling {job.display_name} to {pieces(replicas, 'worker')}"
 
@@ -98,18 +93,8 @@ class JobOperations:
         """Create an ended pipeline once more; what succeeded in it comes from the service's cache."""
 
         async def rerun() -> Job:
-            service, kind = self._backend.job_service(job.name), kind_of(job)
-            if all(action.operation != "job.rerun" for action in kind.actions):
-                raise OperationError(
-                    f"A {kind.words.noun} can't be run again like this.",
-                    fix="Save it as a profile and launch that.",
-                    code=NotOffered.code,
-                    exit_code=NotOffered.exit_code,
-                )
-            if not job.state.terminal:
-                raise _wrong_state(
-                    f"{job.display_name} {job.state.phrase}; it can be run again once it ended."
-                )
+            self._must_allow("job.rerun", job)
+            service = self._backend.job_service(job.name)
             resource = rerun_resource(await service.spec(job.name))
             return await create(service, LaunchRequest(job.region, resource, secrets.token_hex(8)))
 
@@ -190,27 +175,27 @@ class JobOperations:
         self, operation_id: str, job: Job, act: Callable[[JobService], Awaitable[str]]
     ) -> Outcome[str]:
         """`act` answers what was done."""
+
+        async def change() -> str:
+            self._must_allow(operation_id, job)
+            return await act(self._backend.job_service(job.name))
+
         return await self._runner.run(
             operation_id,
             job.name,
-            lambda: act(self._backend.job_service(job.name)),
+            change,
             str,
             region=job.region,
             context=job.context,
         )
 
+    def _must_allow(self, operation_id: str, job: Job) -> None:
+        """Raises OperationError where the job's kind or state does not allow the operation.
 
-def _wrong_state(message: str) -> OperationError:
-    return OperationError(message, code="FAILED_PRECONDITION", exit_code=1)
-
-
-def _must_allow(service: JobService, operation: str, done: str, job: Job, problem: str) -> None:
-    """Raises OperationError where jobs of this kind can't be `done`, or the `problem` of this one.
-
-    What the login may not do, the service refuses, with what it would need.
-    """
-    if not service.offers(operation, anybody=True):
-        message = f"A {kind_of(job).words.noun} can't be {done}."
-        raise OperationError(message, code=NotOffered.code, exit_code=NotOffered.exit_code)
-    if problem:
-        raise _wrong_state(problem)
+        What the login may not do, the service refuses, with what it would need.
+        """
+        selection = Selection(backend=self._backend, login_counts=False)
+        if refusal := job_refusal(operation_id, job, selection):
+            raise OperationError(
+                refusal.reason, fix=refusal.fix, code=refusal.code, exit_code=refusal.exit_code
+            )

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from tui.actions.registry import operation, refusal
+from tui.actions.availability import read_only_refusal
+from tui.actions.registry import operation
 from tui.backends.errors import BackendError, Interrupted, InvalidRequest
 from tui.config.access import Access
 from tui.config.settings import Context
@@ -16,7 +17,6 @@ from tui.domain.masking import mask_text
 from tui.store.journal import AuditEntry, Journal, Surface
 
 T = TypeVar("T")
-READ_ONLY = "READ_ONLY"
 USAGE = 2
 """Exit code of a refused operation and of a wrong argument."""
 
@@ -90,9 +90,9 @@ class OperationRunner:
         """
         found = operation(operation_id)
         where = context or self.context.name
-        read_only = self.access.refused_for(where)
-        if read_only is not None:
-            error = OperationError(refusal(found, read_only), fix=read_only.fix, code=READ_ONLY)
+        refusal = read_only_refusal(found, self.access.refused_for(where))
+        if refusal is not None:
+            error = OperationError(refusal.reason, fix=refusal.fix, code=refusal.code)
             return Outcome(False, error.message, error.fix, error=error)
         project = self._projects.get(where, self.context.project)
         entry = AuditEntry(self._surface, where, project, region, operation_id, target)

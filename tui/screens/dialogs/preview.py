@@ -71,10 +71,10 @@ class PreviewScreen(TextScreen):
         right = Content.assemble((hidden if self._hidden else "", "$text-warning"), (kind, "$text-muted"))
         return Content.assemble(("POST ", "bold"), self._path), right
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.id == "preview.unmask" and not self._hidden:
-            return "There are no secrets in it."
-        return super().blocked_reason(action)
+    def unmet(self, condition: str, action: Action) -> str:
+        if condition == "secrets":
+            return "" if self._hidden else "It contains no secrets."
+        return super().unmet(condition, action)
 
     def action_unmask(self) -> None:
         """Show secrets, or mask them."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from textual import on
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.actions.availability import Selection
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import age, pieces
-from tui.domain.core.job import Job, shell_problem
+from tui.domain.core.job import Job
 from tui.domain.core.text import clip, plain
 from tui.screens.context_line import SEP, connection_text, show_not_reached, summary
 from tui.screens.dialogs.message import show_unread
@@ -215,19 +217,17 @@ class FleetScreen(FrameScreen):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if (
-            reason is None
-            and action.id in {"fleet.open", "fleet.worst", "fleet.copy", "fleet.shell"}
-            and self.current_cell() is None
-        ):
-            return "No replica is selected."
-        if reason is None and action.id == "fleet.shell" and (spot := self.current_cell()):
-            return shell_problem(spot.job) or self.jobs_refusal(action, [spot.job])
-        if reason is None and action.id == "fleet.why" and not (self.feed and self.feed.errors):
-            return "Everything could be read."
-        return reason
+    def selection(self) -> Selection:
+        cell = self.current_cell()
+        return replace(super().selection(), current=cell.job if cell is not None else None)
+
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "cell":
+                return "No replica is selected." if self.current_cell() is None else ""
+            case "failure":
+                return "" if self.feed and self.feed.errors else "Everything could be read."
+        return super().unmet(condition, action)
 
     @on(HeatMap.Moved)
     def _moved(self) -> None:

@@ -12,7 +12,6 @@ from tui.domain.jobs.changes import scale_problem
 from tui.domain.kubernetes.changes import bounds_words, worker_group
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.jobs.job_actions import confirm_change, confirm_suspension
-from tui.screens.jobs.refusals import change_refusal
 
 if TYPE_CHECKING:
     from tui.actions.operations.jobs import JobOperations
@@ -66,16 +65,12 @@ class ClusterTarget:
             confirm_suspension(self._screen.console, operation, self._screen.job)
 
     def _ready(self) -> tuple[Job, JobOperations] | None:
-        """The job and its operations; None where `blocked_reason` refuses the change."""
+        """The job and its operations; `None` without a connection."""
         job, console = self._screen.job, self._screen.console
         operations = console.operations.jobs()
         if job is None or operations is None:
             return None
         return job, operations
-
-    def refusal(self, operation: str, job: Job) -> str:
-        """Why this change of the job is refused now; "" where it is possible."""
-        return change_refusal(self._screen.feed.session, operation, job)
 
 
 def _wrong_number(text: str) -> str:

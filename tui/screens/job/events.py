@@ -74,8 +74,10 @@ class EventsPane(JobPane):
         """The event under the cursor."""
         return self._events.get(self.events_view.cursor or "")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        return None if self.current else "No event is selected."
+    def unmet(self, condition: str, action: Action) -> str:
+        if condition == "event":
+            return "" if self.current else "No event is selected."
+        return super().unmet(condition, action)
 
     def action_open(self) -> None:
         """Show the log at the time of the event."""

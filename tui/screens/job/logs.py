@@ -194,16 +194,18 @@ class LogsPane(JobPane):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.id in {"logs.next", "logs.previous", "logs.only"} and self.log_view.views.pattern is None:
-            return "There is no search; / starts one."
-        if action.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
-            return "No line is shown."
-        if action.id == "logs.time" and self.source.buffer.oldest is None:
-            return "These lines have no timestamps."
-        if action.id == "logs.older" and not self.source.older_left:
-            return "There are no older lines."
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "search":
+                searching = self.log_view.views.pattern is not None
+                return "" if searching else "There is no search; / starts one."
+            case "lines":
+                return "" if len(self.log_view.view) else "No line is shown."
+            case "timestamps":
+                return "These lines have no timestamps." if self.source.buffer.oldest is None else ""
+            case "older":
+                return "" if self.source.older_left else "There are no older lines."
+        return super().unmet(condition, action)
 
     def back(self) -> bool:
         view = self.log_view

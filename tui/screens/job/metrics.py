@@ -71,9 +71,6 @@ MIN_HEIGHT, MAX_HEIGHT = 10, 18
 Drawn = tuple[ChartFormat, list[ChartLine]]
 """The value that a chart shows."""
 
-_AT_WHOLE = frozenset({"zoom_out", "whole", "earlier", "later"})
-"""Actions without effect while the whole time span is shown."""
-
 
 class MetricsPane(JobPane):
     """The Metrics tab."""
@@ -375,15 +372,15 @@ class MetricsPane(JobPane):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        of_steps = {"metrics.axis", "metrics.smooth", "metrics.log_axis", "metrics.pin"}
-        if action.id in of_steps and not self.feed.training_steps:
-            return "No training step has been reported."
-        if action.method in {*_AT_WHOLE, "zoom_in", "cross_left", "cross_right"} and not self._charts:
-            return "Nothing has been measured: there is no chart."
-        if action.method in _AT_WHOLE and self.view.span is None:
-            return "The whole time span is shown already."
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "steps":
+                return "" if self.feed.training_steps else "No training step has been reported."
+            case "chart":
+                return "" if self._charts else "Nothing has been measured: there is no chart."
+            case "zoomed":
+                return "The whole time span is shown already." if self.view.span is None else ""
+        return super().unmet(condition, action)
 
     def action_axis(self) -> None:
         """Show steps or time on the x axis."""

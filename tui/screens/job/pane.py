@@ -91,9 +91,9 @@ class JobPane(VerticalGroup):
     def pause(self, on: bool) -> None:
         """Pause or resume the tab."""
 
-    def blocked_reason(self, action: Action) -> str | None:
-        """Why one of its actions can't run now."""
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        """Why a condition of one of its actions is not met, as a sentence; "" if it is met."""
+        raise LookupError(f"{type(self).__name__} does not know the condition {condition} of {action.id}")
 
     def scopes(self) -> Iterable[str]:
         """Scopes of its actions."""

@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from tui.actions.registry import Action
 from tui.domain.core.formatting import NOT_MEASURED, pieces
-from tui.domain.core.job import shell_problem
 from tui.domain.core.metric import GPU
 from tui.domain.core.replica import group_of
 from tui.domain.core.text import plain
@@ -153,16 +152,13 @@ class ReplicasPane(JobPane):
             return key
         return next((r.group for r in job.replicas if r.id == key), "")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.method in {"filter", "sort", "reverse"}:
-            return None
-        if self.tree_view.cursor is None:
-            return "No replica is selected."
-        if action.id in {"replicas.copy", "replicas.shell"} and not self.replica:
-            return "This is a pool, not a replica."
-        if action.id == "replicas.shell" and self.feed.job is not None:
-            return shell_problem(self.feed.job) or None
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "row":
+                return "No replica is selected." if self.tree_view.cursor is None else ""
+            case "replica":
+                return "" if self.replica else "This is a pool, not a replica."
+        return super().unmet(condition, action)
 
     def action_open(self) -> None:
         """Open the replica's log; fold or unfold a pool."""

@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
+from tui.actions.availability import Selection
 from tui.actions.registry import Action, actions, bindings
 from tui.domain.core.formatting import NOT_MEASURED, lasted, speed_text
 from tui.domain.core.job import Job
@@ -27,7 +28,6 @@ from tui.screens.frame import FrameScreen
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.pane import JobPane
-from tui.screens.job.refusals import why_not
 from tui.screens.job.replicas import ReplicasPane
 from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.copy_command import copy_command
@@ -360,22 +360,24 @@ class JobScreen(FrameScreen):
             return self._kind_target
         return next((pane for pane in self.panes.values() if action.scope in pane.scopes()), self)
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None:
-            return reason
-        if action.scope in {"job", self.kind.scope}:
-            job = self.job
-            reason = why_not(action, self.feed, self.kind, self._kind_target)
-            changes = action.scope == self.kind.scope or action.id in {
-                "job.cancel",
-                "job.delete",
-                "job.shell",
-            }
-            if reason is None and job is not None and changes:
-                reason = self.jobs_refusal(action, [job])
-            return reason
-        return self.pane.blocked_reason(action) if action.scope == self.pane.SCOPE else None
+    def selection(self) -> Selection:
+        return replace(super().selection(), current=self.job)
+
+    def unmet(self, condition: str, action: Action) -> str:
+        if action.scope == self.pane.SCOPE:
+            return self.pane.unmet(condition, action)
+        job, noun = self.job, self.kind.words.noun
+        match condition:
+            case "job" if job is None:
+                return "The job is not known yet."
+            case "job":
+                return f"{plain(job.display_name)} was deleted." if job and self.feed.gone else ""
+            case "failure":
+                return "Everything could be read." if self.feed.trouble is None else ""
+            case "tab":
+                has_tab = self.kind.has(action.method.removeprefix("tab_"))
+                return "" if has_tab else f"A {noun} has no {action.label}."
+        return super().unmet(condition, action)
 
     # Actions
 

@@ -94,14 +94,15 @@ class SpecPane(JobPane):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if self._spec is None:
-            return "The specification has not been read."
-        if action.id == "spec.unmask" and not self._hidden:
-            return "There are no secrets in it."
-        if action.id in {"spec.next", "spec.previous"} and not self.spec_view.hits:
-            return "There is no match; / starts a search."
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "spec":
+                return "The specification has not been read." if self._spec is None else ""
+            case "secrets":
+                return "" if self._hidden else "It contains no secrets."
+            case "match":
+                return "" if self.spec_view.hits else "There is no match; / starts a search."
+        return super().unmet(condition, action)
 
     def action_find(self) -> None:
         """Open the search line."""

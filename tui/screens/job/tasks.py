@@ -92,10 +92,15 @@ class TasksPane(JobPane):
         """The task under the cursor."""
         return self._tasks.get(self.table_view.cursor or "")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if self.current is None:
-            return "No task is selected."
-        return None if self.current.job else "The service does not say which job runs this task."
+    def unmet(self, condition: str, action: Action) -> str:
+        task = self.current
+        match condition:
+            case "task":
+                return "No task is selected." if task is None else ""
+            case "task_job":
+                has_job = task is not None and bool(task.job)
+                return "" if has_job else "The service does not say which job runs this task."
+        return super().unmet(condition, action)
 
     def action_open(self) -> None:
         """The job that runs the task."""

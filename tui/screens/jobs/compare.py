@@ -142,11 +142,10 @@ class CompareScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is None and action.id == "compare.copy" and self.table.cursor not in self._shown:
-            return "No line is selected."
-        return reason
+    def unmet(self, condition: str, action: Action) -> str:
+        if condition == "line":
+            return "" if self.table.cursor in self._shown else "No line is selected."
+        return super().unmet(condition, action)
 
     def action_all(self) -> None:
         """Show all lines, or only those that differ."""

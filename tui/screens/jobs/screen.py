@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -12,20 +13,20 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.actions.availability import Selection, allowed_jobs
 from tui.actions.registry import Action, bindings
+from tui.actions.registry import action as action_named
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
-from tui.kinds.registry import kind_of, may_cancel, may_delete
+from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import show_trouble
 from tui.screens.jobs.copy_command import copy_command
-from tui.screens.jobs.refusals import offered, unable
-from tui.screens.jobs.row_actions import ROW_METHODS, RowActions
+from tui.screens.jobs.row_actions import RowActions
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.jobs.views import JobsViews, not_comparable
 from tui.screens.list_screen import ListScreen
-from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import Session, Stopped
 from tui.store.jobs.connection_state import not_reached
@@ -336,44 +337,30 @@ class JobsScreen(ListScreen):
         names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
 
-    def runs_unconnected(self, action: Action) -> bool:
-        # `l` opens the profiles, as `2` does; launching one of them waits for the connection.
-        return action.id == "jobs.launch"
+    def selection(self) -> Selection:
+        return replace(super().selection(), current=self.current, jobs=self.selected())
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None:
-            return reason
-        if action.id == "jobs.compare":
-            return not_comparable(self.selected())
-        if action.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
-            # The cursor may be on a group.
-            return None
-        needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "copy_command", "link"}
-        needs_job |= {"shell", *ROW_METHODS}
-        if action.scope == "jobs" and action.method in needs_job and self.current is None:
-            return "No job is selected."
-        if action.scope == "jobs" and action.method in ROW_METHODS and self.current is not None:
-            return self._row_actions.refusal(action, self.current)
-        if action.id in {"jobs.cancel", "jobs.delete", "jobs.shell"}:
-            if action.id == "jobs.shell" and self.session is None:
-                return not_connected(self.app)
-            # A shell is opened in one job, whatever is marked.
-            jobs = [self.current] if action.id == "jobs.shell" and self.current else self.selected()
-            return unable(action, self.session, jobs) or self.jobs_refusal(action, jobs)
-        if action.id in {"jobs.save_filter", "jobs.forget_filter"}:
-            return self.views.refusal(action.method)
-        if action.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.views.filters:
-            return "No filter is saved. / filters, and F saves that filter as a tab."
-        if action.id == "jobs.fold" and self.table.group(self.table.cursor) is None:
-            return "There are no parts here to show or hide."
-        if action.id == "jobs.why" and not self.console.connection.failing():
-            return "Everything could be read."
-        return None
-
-    def _offered(self, need: str) -> list[Job]:
-        """The selected jobs whose kind has this operation, e.g. `jobs.cancel`."""
-        return offered(self.session, need, self.selected())
+    def unmet(self, condition: str, action: Action) -> str:
+        table, current = self.table, self.current
+        match condition:
+            case "row":
+                # The cursor may be on a group.
+                return "No job is selected." if table.cursor is None else ""
+            case "job":
+                return "No job is selected." if current is None else ""
+            case "tab":
+                kind = kind_of(current)
+                no_tab = f"A {kind.words.noun} has no {action.method} of its own; enter opens it."
+                return "" if kind.has(action.method) else no_tab
+            case "two_runs":
+                return not_comparable(self.selected())
+            case "parts":
+                return "This job has no parts to show or hide." if table.group(table.cursor) is None else ""
+            case "filter" | "saved_filter" | "saved_filters":
+                return self.views.unmet(condition)
+            case "failure":
+                return "" if self.console.connection.failing() else "Everything could be read."
+        return super().unmet(condition, action)
 
     def footer_actions(self) -> list[Action]:
         """A job can be cloned at any time; the footer has room for that once it has ended."""
@@ -426,7 +413,7 @@ class JobsScreen(ListScreen):
         """Cancel what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - not before the first paint
 
-        jobs = [job for job in self._offered("jobs.cancel") if may_cancel(job)]
+        jobs = allowed_jobs(action_named("jobs.cancel"), self.selection())
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
@@ -438,7 +425,7 @@ class JobsScreen(ListScreen):
         """Delete what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_delete  # noqa: PLC0415 - not before the first paint
 
-        jobs = [job for job in self._offered("jobs.delete") if may_delete(job)]
+        jobs = allowed_jobs(action_named("jobs.delete"), self.selection())
         confirm_delete(self.console, jobs, then=self._unmark)
 
     def action_sort(self) -> None:

@@ -168,12 +168,16 @@ class JobsViews:
         else:
             self._show_filter(text)
 
-    def refusal(self, method: str) -> str | None:
-        """Why the filter can't be saved, or removed, now."""
+    def unmet(self, condition: str) -> str:
+        """Why a condition on filters is not met, as a sentence; "" if it is met."""
         text = self._screen.query_one(FilterBar).text
-        if method == "forget_filter":
-            return None if text and text in self.filters.values() else "The filter shown is not a saved one."
-        return None if text else "There is no filter to save: / filters the list."
+        match condition:
+            case "filter":
+                return "" if text else "There is no filter to save: / filters the list."
+            case "saved_filter":
+                saved = text and text in self.filters.values()
+                return "" if saved else "The filter shown is not a saved one."
+        return "" if self.filters else "No filter is saved. / filters, and F saves that filter as a tab."
 
     def action_save_filter(self) -> None:
         """Ask for a name, and save the filter under it."""
@@ -201,10 +205,10 @@ class JobsViews:
         self._show_filter("")
 
 
-def not_comparable(jobs: Sequence[Job]) -> str | None:
-    """Why these jobs can't be compared; None where they can."""
+def not_comparable(jobs: Sequence[Job]) -> str:
+    """Why these jobs can't be compared, as a sentence; "" if they can."""
     if len(jobs) != COMPARED:
         marked = f"; {len(jobs)} are marked" if len(jobs) > COMPARED else ""
         return f"Mark two runs with space to compare them{marked}."
     first, second = (kind_of(job).words.noun for job in jobs)
-    return None if first == second else f"A {first} can't be compared with a {second}."
+    return "" if first == second else f"A {first} can't be compared with a {second}."

@@ -347,21 +347,22 @@ class LaunchScreen(FrameScreen):
         """Return the keys to the screen."""
         self.refresh_frame()
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.id == "launch.go":
-            if self._waiting:
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "ready" if self._waiting:
                 return "The launch waits for its checks; esc cancels it."
-            if self._under_way:
+            case "ready" if self._under_way:
                 return "The job is being launched; one moment."
-            if problems := [*self._wrong_values, *self._problems]:
-                return f"Can't be launched: {problems[0]}"
-        if action.id in {"launch.preview", "launch.dry"} and self._prepared is None:
-            return "There is no request while the profile is invalid."
-        if action.id == "launch.fix" and self._prepared is None:
-            return "Errors of the profile are fixed in its form: e on it, then n and F."
-        if action.id == "launch.fix" and not self._wrong:
-            return "The checks have found nothing to fix."
-        return super().blocked_reason(action)
+            case "ready":
+                problems = [*self._wrong_values, *self._problems]
+                return f"Can't be launched: {problems[0]}" if problems else ""
+            case "request":
+                return "There is no request while the profile is invalid." if self._prepared is None else ""
+            case "fixes" if self._prepared is None:
+                return "Errors of the profile are fixed in its form: e on it, then n and F."
+            case "fixes":
+                return "" if self._wrong else "The checks have found nothing to fix."
+        return super().unmet(condition, action)
 
     def action_go(self) -> None:
         """Launch it once, however long the key is held."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 from tui.domain.pipeline.rerun import reused
 from tui.screens.dialogs.confirm import ConfirmScreen
@@ -19,10 +18,6 @@ class PipelineTarget:
 
     def __init__(self, screen: JobScreen) -> None:
         self._screen = screen
-
-    def refusal(self, method: str, job: Job) -> str:
-        """Why it can't be run again now; "" where it can."""
-        return "" if job.state.terminal else f"{plain(job.display_name)} {job.state.phrase}."
 
     def action_rerun(self) -> None:
         """Create the pipeline once more, after a question; succeeded tasks come from the cache."""

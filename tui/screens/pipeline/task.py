@@ -143,18 +143,17 @@ class TaskScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None or action.scope != self.SCOPE:
-            return reason
+    def unmet(self, condition: str, action: Action) -> str:
         fact = self.current
-        if action.method in {"open", "copy"} and fact is None:
-            return "No line is selected."
-        if action.method == "open" and fact is not None and not (fact.job or fact.task):
-            return "This line leads to no job and to no task."
-        if action.method in {"log", "link"} and not self._job:
-            return "This task has no job of its own."
-        return None
+        match condition:
+            case "line":
+                return "No line is selected." if fact is None else ""
+            case "linked":
+                linked = fact is not None and bool(fact.job or fact.task)
+                return "" if linked else "This line leads to no job and to no task."
+            case "task_job":
+                return "" if self._job else "This task has no job of its own."
+        return super().unmet(condition, action)
 
     @property
     def _job(self) -> str:

@@ -163,22 +163,24 @@ class PipelineTasksPane(TasksPane):
         words += [f"{cached} cached"] if cached else []
         return "   ".join(words)
 
-    def blocked_reason(self, action: Action) -> str | None:
+    def unmet(self, condition: str, action: Action) -> str:
         task = self.current
-        if action.method == "next_failed":
-            return None if first_failed(self._branches) else "No task has failed."
-        if action.method == "draw":
-            return None if self._branches else "There are no tasks yet."
-        if task is None:
-            return "No task is selected."
-        if action.method == "fold":
-            return None if self._group_of(task) else "This task has no parts."
-        if action.method == "task" or (action.method == "open" and self._branches[task.id].parts):
-            return None
-        if not task.job:
-            reason = WORDS.get(task.native_state)
-            return f"This task was {reason}: it has no job." if reason else "This task has no job of its own."
-        return None
+        match condition:
+            case "failed_task":
+                return "" if first_failed(self._branches) else "No task has failed."
+            case "tasks":
+                return "" if self._branches else "There are no tasks yet."
+            case "group":
+                return "" if task is not None and self._group_of(task) else "This task has no parts."
+            case "openable" if task is not None and self._branches[task.id].parts:
+                return ""
+            case "openable" | "task_job" if task is not None:
+                if task.job:
+                    return ""
+                if reason := WORDS.get(task.native_state):
+                    return f"This task was {reason}: it has no job."
+                return "This task has no job of its own."
+        return super().unmet(condition, action)
 
     def action_open(self) -> None:
         """The job that runs the task; a group is opened or closed."""

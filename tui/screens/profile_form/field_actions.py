@@ -8,7 +8,6 @@ from functools import partial
 
 from textual.content import Content
 
-from tui.actions.registry import Action
 from tui.domain.document.document_edit import Edit, edited
 from tui.domain.document.source import dotted
 from tui.domain.form import changes
@@ -40,9 +39,6 @@ from tui.screens.workers import background
 ALL = "\x00all"
 """The choice that shows every machine."""
 
-EDITS = frozenset({"open", "switch", "add", "remove", "fix", "parameter", "inline", "undo", "redo"})
-"""Methods of the form's actions that change the draft."""
-
 
 class FieldActions:
     """Turns a key into edits of the draft."""
@@ -60,22 +56,6 @@ class FieldActions:
         self._body = body
         self._navigation = navigation
         self._line = line
-
-    def edits(self, action: Action) -> bool:
-        """Whether the action would change the draft; `enter` on a group opens or closes it."""
-        row = self._body.row
-        if action.method == "open" and row is not None and folds(row):
-            return False
-        return action.method in EDITS
-
-    def blocked_reason(self, action: Action) -> str | None:
-        """Why an action can't run now."""
-        row = self._body.row
-        if action.method == "fix" and fixable(row) is None:
-            return "No automatic fix here; n goes to the next problem."
-        if action.method == "switch" and not (row is not None and switches(row)):
-            return "space toggles a switch or a yes/no; enter edits other values."
-        return None
 
     def _warn(self, why: object) -> None:
         self._screen.notify(str(why), severity="warning", markup=False)

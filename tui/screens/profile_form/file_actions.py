@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.actions.registry import Action, key_text
 from tui.actions.registry import action as action_named
+from tui.actions.registry import key_text
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.text import sentences
 from tui.domain.masking import mask_text, secrets_in
@@ -52,21 +52,6 @@ class FileActions:
         self._line = line
         self._asked = False
         """Note that the user has decided about the changes, so that leaving says nothing about them."""
-
-    def blocked_reason(self, action: Action) -> str | None:
-        """Why an action can't run now."""
-        match action.method:
-            case "save" if not self._draft.changed and self.mine:
-                return "Nothing has changed since it was saved."
-            case "diff" if not self._draft.changed:
-                return "Nothing differs from the file."
-            case "undo" if not self._draft.can_undo:
-                return "There is nothing to undo."
-            case "redo" if not self._draft.can_redo:
-                return "There is nothing to redo."
-            case "request" | "launch" if self._editor.analysis.job is None:
-                return "There is no request until the errors are fixed."
-        return None
 
     def _background(self, work: Callable[[], Awaitable[object]]) -> None:
         async def run() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tui.actions.registry import Action
 from tui.domain.document.source import dotted
 from tui.domain.form.rows import Row
 from tui.domain.form.values import Path, canonical
@@ -29,12 +28,6 @@ class FormNavigation:
         self._body = body
         self._find_from = ""
         """Key of the row that the cursor was on when find was opened."""
-
-    def blocked_reason(self, action: Action) -> str | None:
-        """Why an action can't run now."""
-        if action.method in {"next_problem", "previous_problem"} and not self._editor.analysis.problems:
-            return "There are no problems."
-        return None
 
     def _position(self) -> int:
         """Index of the row under the cursor."""

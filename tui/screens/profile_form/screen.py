@@ -18,7 +18,7 @@ from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.body import SEP, FormBody
 from tui.screens.profile_form.draft_editor import DraftEditor
 from tui.screens.profile_form.estimates import Estimates
-from tui.screens.profile_form.field_actions import FieldActions
+from tui.screens.profile_form.field_actions import FieldActions, fixable, folds, switches
 from tui.screens.profile_form.file_actions import FileActions
 from tui.screens.profile_form.line_editor import LineEditor
 from tui.screens.profile_form.navigation import FormNavigation
@@ -28,14 +28,6 @@ from tui.widgets.filter_bar import FilterBar
 from tui.widgets.form.line import FormLine
 from tui.widgets.form.view import FormView
 from tui.widgets.header_lines import Line
-
-_NEED_VALUES = frozenset(
-    {
-        "open", "switch", "add", "remove", "fix", "next_problem", "previous_problem", "parameter", "inline",
-        "find", "fold", "fold_all", "next_section", "previous_section", "why", "copy", "request", "launch",
-    }
-)  # fmt: skip
-"""Methods of the actions that need a file that is YAML."""
 
 
 class FormScreen(FrameScreen):
@@ -126,16 +118,36 @@ class FormScreen(FrameScreen):
             return super().target(action)
         return next((part for part in self._parts if hasattr(part, f"action_{action.method}")), self)
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None or action.scope != self.SCOPE:
-            return reason
-        closed = self.access.read_only
-        if closed is not None and self._fields.edits(action):
-            return f"{closed.refuses(action.title)} {closed.fix}"
-        if not self.analysis.readable and action.method in _NEED_VALUES:
-            return "The file can't be read; E opens the editor."
-        return next(filter(None, (part.blocked_reason(action) for part in self._parts)), None)
+    def unmet(self, condition: str, action: Action) -> str:
+        draft, row = self.draft, self.body.row
+        match condition:
+            case "readable":
+                return "" if self.analysis.readable else "The file can't be read; E opens the editor."
+            case "writable_row" if row is not None and folds(row):
+                return ""
+            case "writable" | "writable_row":
+                closed = self.access.read_only
+                return "" if closed is None else f"{closed.refuses(action.title)} {closed.fix}"
+            case "problems":
+                return "" if self.analysis.problems else "There are no problems."
+            case "fix":
+                return "" if fixable(row) else "No automatic fix here; n goes to the next problem."
+            case "switch":
+                switched = row is not None and switches(row)
+                return "" if switched else "space toggles a switch or a yes/no; enter edits other values."
+            case "changes":
+                saved = not draft.changed and self._file.mine
+                return "Nothing has changed since it was saved." if saved else ""
+            case "difference":
+                return "" if draft.changed else "Nothing differs from the file."
+            case "undo":
+                return "" if draft.can_undo else "There is nothing to undo."
+            case "redo":
+                return "" if draft.can_redo else "There is nothing to redo."
+            case "request":
+                no_request = self.analysis.job is None
+                return "There is no request until the errors are fixed." if no_request else ""
+        return super().unmet(condition, action)
 
     @on(FormView.Moved)
     def _moved(self) -> None:

@@ -172,17 +172,16 @@ class ProfilesScreen(ListScreen):
         """The profile under the cursor."""
         return self._entries.get(self.table.cursor or "")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None or action.scope != "profiles" or action.method in {"filter", "back"}:
-            return reason
+    def unmet(self, condition: str, action: Action) -> str:
         entry = self.current
-        if entry is None:
-            return "No profile is selected."
-        if entry.problem and action.method in {"launch", "preview", "export"}:
-            return f"{plain(entry.name)} is not valid: {plain(_by_line(entry))}"
-        # It writes the project and the region of a context.
-        return (self.group_reason() or None) if action.method == "export" else None
+        match condition:
+            case "profile":
+                return "No profile is selected." if entry is None else ""
+            case "valid" if entry is not None and entry.problem:
+                return f"{plain(entry.name)} is not valid: {plain(_by_line(entry))}"
+            case "valid":
+                return ""
+        return super().unmet(condition, action)
 
     # Actions
 

@@ -203,14 +203,17 @@ class QuotaGridScreen(ListScreen):
             )
         return Content.styled(f"what fits: {plain(self._profile.name)}", "$text-muted")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.id in {"quota_grid.open", "quota_grid.request"} and self.table.cursor is None:
-            return "No region is selected."
-        if action.id == "quota_grid.request" and self.table.cursor in self._grid.clusters:
-            return "A cluster's limits are its nodes and queues: its administrator changes them."
-        if action.id == "quota_grid.profile" and not self.console.profiles.entries:
-            return "There is no valid profile."
-        return super().blocked_reason(action)
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "region":
+                return "No region is selected." if self.table.cursor is None else ""
+            case "own_limits":
+                of_cluster = self.table.cursor in self._grid.clusters
+                words = "A cluster's limits are its nodes and queues: its administrator changes them."
+                return words if of_cluster else ""
+            case "profiles":
+                return "" if self.console.profiles.entries else "There is no valid profile."
+        return super().unmet(condition, action)
 
     # Actions
 

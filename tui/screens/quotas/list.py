@@ -127,12 +127,15 @@ class QuotasScreen(ListScreen):
         if group is not None:
             self.table.open_group(group, not self.table.is_open(group))
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.id == "quotas.grid" and self._of_cluster:
-            return "A cluster's quotas are a list only; the grid is of regions."
-        if action.id == "quotas.open" and self.table.group(self.table.cursor) is None:
-            return "There is no group here; b groups by region."
-        return super().blocked_reason(action)
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "regions":
+                words = "A cluster's quotas are a list only; the grid is of regions."
+                return words if self._of_cluster else ""
+            case "group":
+                no_group = self.table.group(self.table.cursor) is None
+                return "There is no group here; b groups by region." if no_group else ""
+        return super().unmet(condition, action)
 
     def _cells(self, quota: Quota) -> Cells:
         none = Content.styled(NOT_MEASURED, "$text-muted")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.content import Content
 
+from tui.actions.availability import Selection
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
@@ -133,25 +135,29 @@ class ResourcesScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None or action.scope != self.SCOPE or action.method in {"filter", "back"}:
-            return reason
+    def selection(self) -> Selection:
         resource = self.rows.chosen
-        return "No resource is selected." if resource is None else self._why_not(action, resource)
+        return replace(super().selection(), context=resource.context if resource is not None else "")
 
-    def _why_not(self, action: Action, resource: PersistentResource) -> str | None:
-        if action.method == "jobs" and not jobs_on(resource, self._jobs):
-            return f"No job runs on {plain(resource.id)} or waits for it."
-        if action.method == "reboot" and resource.state not in {RUNNING, ERROR}:
-            return f"{plain(resource.id)} is {resource.state.lower()}; reboot it afterwards."
-        if action.method == "reboot" and (on := jobs_on(resource, self._jobs)):
-            return (
-                f"{pieces(len(on), 'job')} on {plain(resource.id)}: a resource with jobs can't be rebooted."
-            )
-        if action.method == "delete" and resource.state == "STOPPING":
-            return f"{plain(resource.id)} is being deleted already."
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        resource = self.rows.chosen
+        if resource is None:
+            return "No resource is selected."
+        name, jobs = plain(resource.id), jobs_on(resource, self._jobs)
+        match condition:
+            case "resource":
+                return ""
+            case "jobs":
+                return "" if jobs else f"No job runs on {name} or waits for it."
+            case "rebootable" if resource.state not in {RUNNING, ERROR}:
+                return f"{name} is {resource.state.lower()}; reboot it afterwards."
+            case "rebootable" if jobs:
+                return f"{pieces(len(jobs), 'job')} on {name}: a resource with jobs can't be rebooted."
+            case "rebootable":
+                return ""
+            case "deletable":
+                return f"{name} is being deleted already." if resource.state == "STOPPING" else ""
+        return super().unmet(condition, action)
 
     @on(Table.Chosen)
     async def _chosen(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.content import Content
 
+from tui.actions.availability import Selection
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
@@ -128,19 +130,24 @@ class SchedulesScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None or action.scope != self.SCOPE or action.method in {"filter", "back"}:
-            return reason
+    def selection(self) -> Selection:
         schedule = self.rows.chosen
-        return "No schedule is selected." if schedule is None else self._why_not(action, schedule)
+        return replace(super().selection(), context=schedule.context if schedule is not None else "")
 
-    def _why_not(self, action: Action, schedule: Schedule) -> str | None:
-        if action.method in {"open", "runs"} and not schedule.started:
-            return f"{plain(schedule.display_name)} has started no run yet."
-        if action.method == "pause" and schedule.state == COMPLETED:
-            return f"{plain(schedule.display_name)} is completed; it has no more runs to pause."
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        schedule = self.rows.chosen
+        if schedule is None:
+            return "No schedule is selected."
+        name = plain(schedule.display_name)
+        match condition:
+            case "schedule":
+                return ""
+            case "runs":
+                return "" if schedule.started else f"{name} has started no run yet."
+            case "pausable":
+                completed = schedule.state == COMPLETED
+                return f"{name} is completed; it has no more runs to pause." if completed else ""
+        return super().unmet(condition, action)
 
     @on(Table.Chosen)
     async def _chosen(self) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from textual import on
 from textual.content import Content
 
-from tui.actions.registry import Action, bindings, refusal
+from tui.actions.availability import Selection
+from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
@@ -47,8 +49,6 @@ BARS = ((180, 30), (0, 9))
 """Width of the screen, and cells of a traffic bar from that width."""
 BAD = 0.05
 """Share of errors from which the figure is red."""
-_ON_VERSION = {"endpoints.open", "endpoints.step", "endpoints.percent", "endpoints.undeploy"}
-_ON_ENDPOINT = {"endpoints.log", "endpoints.deploy", "endpoints.roll_back", "endpoints.copy"}
 
 
 class EndpointsScreen(ListScreen):
@@ -198,20 +198,21 @@ class EndpointsScreen(ListScreen):
         """The endpoint under the cursor, with the version in its row or none."""
         return self._rows.get(self.table.cursor or "")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        current = self.current
-        if action.id in _ON_ENDPOINT and current is None:
-            return "There is no endpoint here."
-        if action.id in _ON_VERSION and (current is None or current[1] is None):
-            return "Move to a version below the endpoint."
-        if action.mutates and current is not None:
-            closed = self.access.refused_for(current[0].context)
-            if closed is not None:
-                return f"{refusal(action, closed)} {closed.fix}"
-        deployed = current[1] if current is not None else None
-        if action.id == "endpoints.step" and deployed is not None and next_step(deployed.percent) is None:
-            return f"Version {deployed.version} has all requests already."
-        return super().blocked_reason(action)
+    def selection(self) -> Selection:
+        endpoint = self.current[0] if self.current is not None else None
+        return replace(super().selection(), context=endpoint.context if endpoint is not None else "")
+
+    def unmet(self, condition: str, action: Action) -> str:
+        deployed = self.current[1] if self.current is not None else None
+        match condition:
+            case "endpoint":
+                return "There is no endpoint here." if self.current is None else ""
+            case "version":
+                return "Move to a version below the endpoint." if deployed is None else ""
+            case "next_step" if deployed is not None:
+                last = next_step(deployed.percent) is None
+                return f"Version {deployed.version} has all requests already." if last else ""
+        return super().unmet(condition, action)
 
     async def action_open(self) -> None:
         """Show this version among the models."""

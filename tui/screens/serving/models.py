@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 from textual import on
 from textual.content import Content
 
-from tui.actions.registry import Action, bindings, refusal
+from tui.actions.availability import Selection
+from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
@@ -225,22 +227,25 @@ class ModelsScreen(ListScreen):
         """The version under the cursor."""
         return self._shown.get(self.table.cursor or "")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.id == "models.fold" and not self._foldable:
-            return "This model has one version."
-        if action.id in {"models.open", "models.copy", "models.deploy"} and self.current is None:
-            return "There is no model here."
-        if action.mutates and self.current is not None:
-            closed = self.access.refused_for(self.current.context)
-            if closed is not None:
-                return f"{refusal(action, closed)} {closed.fix}"
-        if action.id == "models.open" and self.current is not None:
-            name = self._job(self.current)
-            if not name:
-                return "Neither the model nor its labels or artifacts say which job made it."
-            if name not in self.console.store.jobs:
-                return f"The job {name.rpartition('/')[2]} that made it is no longer listed."
-        return super().blocked_reason(action)
+    def selection(self) -> Selection:
+        model = self.current
+        return replace(super().selection(), context=model.context if model is not None else "")
+
+    def unmet(self, condition: str, action: Action) -> str:
+        model = self.current
+        match condition:
+            case "versions":
+                return "" if self._foldable else "This model has one version."
+            case "model":
+                return "There is no model here." if model is None else ""
+            case "source_job" if model is not None:
+                name = self._job(model)
+                if not name:
+                    return "Neither the model nor its labels or artifacts say which job made it."
+                job_id = name.rpartition("/")[2]
+                listed = name in self.console.store.jobs
+                return "" if listed else f"The job {job_id} that made it is no longer listed."
+        return super().unmet(condition, action)
 
     @property
     def _foldable(self) -> bool:

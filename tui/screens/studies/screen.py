@@ -11,7 +11,9 @@ from textual import on
 from textual.binding import BindingType
 from textual.content import Content
 
+from tui.actions.availability import Selection, allowed_jobs
 from tui.actions.registry import Action, bindings
+from tui.actions.registry import action as action_named
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
@@ -212,26 +214,16 @@ class StudiesScreen(ListScreen):
             return resolve(kind_of(job).target)(self)
         return super().target(action)
 
-    def runs_unconnected(self, action: Action) -> bool:
-        return action.id == "studies.launch"
+    def selection(self) -> Selection:
+        return replace(super().selection(), current=self.job, jobs=self.selected())
 
-    def blocked_reason(self, action: Action) -> str | None:
-        reason = super().blocked_reason(action)
-        if reason is not None:
-            return reason
-        if action.id == "studies.compare":
-            return not_comparable(self.selected())
-        if action.method in {"open", "mark", "copy", "cancel"} and action.scope == self.SCOPE:
-            if self.job is None:
-                return "No study or pipeline is selected."
-            if action.method == "cancel":
-                jobs = self.selected()
-                if not any(job.state.active for job in jobs):
-                    return "Nothing to cancel: what is selected has ended."
-                return self.jobs_refusal(action, jobs)
-        if action.scope not in {self.SCOPE, "app"} and self.job is not None and action.mutates:
-            return self.jobs_refusal(action, [self.job])
-        return None
+    def unmet(self, condition: str, action: Action) -> str:
+        match condition:
+            case "job":
+                return "No study or pipeline is selected." if self.job is None else ""
+            case "two_runs":
+                return not_comparable(self.selected())
+        return super().unmet(condition, action)
 
     # Actions
 
@@ -265,7 +257,7 @@ class StudiesScreen(ListScreen):
         """Cancel what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - rarely used
 
-        jobs = [job for job in self.selected() if job.state.active]
+        jobs = allowed_jobs(action_named("studies.cancel"), self.selection())
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:

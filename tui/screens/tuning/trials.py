@@ -132,16 +132,14 @@ class TrialsPane(TasksPane):
         words.append("newest first" if self._newest_first else "best first")
         return Content.styled("   ".join(words), "$text-muted")
 
-    def blocked_reason(self, action: Action) -> str | None:
-        if action.method in {"order", "picture"}:
-            return None
-        if action.method == "best":
-            return "No trial has ended with a result yet." if self._best is None else None
-        reason = super().blocked_reason(action)
+    def unmet(self, condition: str, action: Action) -> str:
         trial = self.current
-        if reason is None and action.method == "stop" and trial is not None and not trial.state.active:
-            return f"Trial {plain(trial.id)} has ended."
-        return reason
+        match condition:
+            case "best":
+                return "No trial has ended with a result yet." if self._best is None else ""
+            case "active_trial" if trial is not None:
+                return "" if trial.state.active else f"Trial {plain(trial.id)} has ended."
+        return super().unmet(condition, action)
 
     def action_order(self) -> None:
         """Order the trials by the goal, or the newest first."""
