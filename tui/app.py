@@ -152,7 +152,7 @@ class VxtuiApp(ConsoleApp):
         self, operation_id: str, job: Job, confirm: Callable[[ConsoleApp, Sequence[Job]], None]
     ) -> None:
         frame = frame_of(self)
-        refusal = job_refusal(operation_id, job, frame.selection()) if frame is not None else None
+        refusal = job_refusal(operation_id, job, frame.selection("app")) if frame is not None else None
         if refusal is None:
             confirm(self, [job])
         else:

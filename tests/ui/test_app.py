@@ -378,7 +378,7 @@ async def test_help_lists_the_keys_for_here(tmp_path: Path) -> None:
         assert isinstance(app.screen, HelpScreen)
         text = str(app.screen.query_one("#keys Static").content)  # type: ignore[attr-defined]
         assert "X Cancel the job" in " ".join(text.split()) and "Previous row" in text
-        assert "Only an ended job can be deleted" in text
+        assert "only an ended job can be deleted" in text
         await pilot.press("escape", "4", "question_mark")
         assert "Cancel the job" not in str(app.screen.query_one("#keys Static").content)  # type: ignore[attr-defined]
 
@@ -444,6 +444,9 @@ class EveryScope(FrameScreen):
 
     def target(self, scope: str) -> object:
         return self.recorder
+
+    def unmet(self, condition: str, action: Action) -> str:
+        return ""
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ async def test_only_ended_jobs_are_deleted(tmp_path: Path) -> None:
     backend = MemoryBackend(fleet())
     async with opened(backend, tmp_path) as (app, pilot):
         await pilot.press("D")
-        assert "Only an ended job can be deleted" in said(app) and isinstance(app.screen, JobsScreen)
+        assert "only an ended job can be deleted" in said(app) and isinstance(app.screen, JobsScreen)
         assert "D delete" not in footer(app) and "C clone" not in footer(app)
         table(app).move_to(fleet()[4].name)
         await until(pilot, lambda: "D delete  C clone" in footer(app), "the keys of an ended job")

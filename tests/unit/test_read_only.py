@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tui.actions.action import Action
-from tui.actions.registry import action, actions, operation, refusal, register
-from tui.config.access import access_of
+from tui.actions.availability import read_only_refusal
+from tui.actions.registry import action, actions, operation, register
+from tui.config.access import ReadOnly, access_of
 from tui.config.settings import Context, Settings
 from tui.verbs.command_group import cli
 from tui.verbs.run import Declared, declared_of
@@ -88,23 +89,29 @@ def test_a_group_is_read_only_for_the_jobs_of_a_member_that_is() -> None:
 # Actions
 
 
+def refusal_words(refused: Action, closed: ReadOnly | None) -> str:
+    """The sentence of a refusal; "" without one."""
+    refusal = read_only_refusal(refused, closed)
+    return refusal.reason if refusal is not None else ""
+
+
 def test_an_operation_has_a_name_and_goes_through_the_gate() -> None:
     closed = access_of(Settings(), Context("a"), flag=True).read_only
     mutating = [found for found in actions() if found.mutates]
     assert len(mutating) > 15
     for found in mutating:
         assert not found.direct, found.id
-        assert "--read-only" in refusal(found, closed), found.id
+        assert "--read-only" in refusal_words(found, closed), found.id
         assert operation(found.operation).operation == found.operation
-    assert not any(refusal(found, closed) for found in actions() if not found.mutates)
-    assert refusal(action("profiles.editor"), closed).startswith("Editing the file is refused: ")
+    assert not any(refusal_words(found, closed) for found in actions() if not found.mutates)
+    assert refusal_words(action("profiles.editor"), closed).startswith("Editing the file is refused: ")
     for one, words in {
         "app.preempt": "Fault injection",
         "job.clone": "Import",
         "jobs.clone": "Import",
     }.items():
-        assert refusal(action(one), closed).startswith(f"{words} is refused: ")
-        assert refusal(action(one), closed) == refusal(operation(action(one).operation), closed)
+        assert refusal_words(action(one), closed).startswith(f"{words} is refused: ")
+        assert refusal_words(action(one), closed) == refusal_words(operation(action(one).operation), closed)
 
 
 @pytest.fixture
@@ -121,7 +128,7 @@ def toy() -> Iterator[Action]:
 def test_a_toy_action_is_known_and_refused_like_any_other(toy: Action) -> None:
     assert actions("toy") == [toy] and operation("toy.spin") is toy
     closed = access_of(Settings(), Context("a"), flag=True).read_only
-    assert refusal(toy, closed) == "Spin is refused: vxtui is read-only (the option --read-only)."
+    assert refusal_words(toy, closed) == "Spin is refused: vxtui is read-only (the option --read-only)."
     with pytest.raises(ValueError, match=r"toy\.spin"):
         register([toy])
 

@@ -28,7 +28,7 @@ READ_ONLY = "READ_ONLY"
 WRONG_STATE = "FAILED_PRECONDITION"
 
 
-class Refusal(NamedTuple):
+class ActionRefusal(NamedTuple):
     """Why an action can't run. `code` is the word in `--json`, `exit_code` the verb's."""
 
     reason: str
@@ -55,7 +55,7 @@ class Capabilities(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ActionSelection:
     """What an action would act on, and where."""
 
     jobs: Sequence[Job] = ()
@@ -82,7 +82,7 @@ class Selection:
         return () if self.current is None else (self.current,)
 
 
-def available(action: Action, selection: Selection) -> Refusal | None:
+def available(action: Action, selection: ActionSelection) -> ActionRefusal | None:
     """Why the action can't run on this selection; `None` if it can."""
     refusal = (
         read_only_refusal(action, selection.access.read_only)
@@ -94,62 +94,66 @@ def available(action: Action, selection: Selection) -> Refusal | None:
     return refusal or _jobs_refusal(action, selection)
 
 
-def allowed_jobs(action: Action, selection: Selection) -> list[Job]:
+def allowed_jobs(action: Action, selection: ActionSelection) -> list[Job]:
     """The selected jobs on which the action can run."""
     jobs = selection.jobs_for(action)
     return [job for job in jobs if job_refusal(action.operation, job, selection) is None]
 
 
-def job_refusal(operation_id: str, job: Job, selection: Selection) -> Refusal | None:
+def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> ActionRefusal | None:
     """Why this operation can't run on a job; `None` if it can, or is not one of jobs."""
     change = _JOB_CHANGES.get(operation_id)
     if change is None:
         return None
     noun, backend = kind_of(job).words.noun, selection.backend
     if not _offered(operation_id, change, job, backend, anybody=True):
-        return Refusal(f"A {noun} can't be {change.done}.", change.fix, NotOffered.code, NotOffered.exit_code)
+        return ActionRefusal(
+            f"A {noun} can't be {change.done}.", change.fix, NotOffered.code, NotOffered.exit_code
+        )
     if selection.login_counts and not _offered(operation_id, change, job, backend):
-        return Refusal(f"You may not {change.verb} a {noun} here.", "", NotOffered.code, NotOffered.exit_code)
+        return ActionRefusal(
+            f"You may not {change.verb} a {noun} here.", "", NotOffered.code, NotOffered.exit_code
+        )
     if problem := change.problem(job):
-        return Refusal(problem, change.fix)
+        return ActionRefusal(problem, change.fix)
     return read_only_refusal(operation(operation_id), selection.access.refused_for(job.context))
 
 
-def read_only_refusal(action: Action, read_only: ReadOnly | None) -> Refusal | None:
+def read_only_refusal(action: Action, read_only: ReadOnly | None) -> ActionRefusal | None:
     """Why the action is refused in a read-only context, naming the setting.
 
     It names the operation, so that a key and a verb that run the same operation give the same reason.
     """
     if read_only is None or not action.mutates:
         return None
-    return Refusal(
+    return ActionRefusal(
         read_only.refuses(operation(action.operation).title), read_only.fix, READ_ONLY, exit_code=2
     )
 
 
-def _service_refusal(action: Action, selection: Selection) -> Refusal | None:
+def _service_refusal(action: Action, selection: ActionSelection) -> ActionRefusal | None:
     backend = selection.backend
     if backend is None:
         needed = bool(action.needs or action.local) and not action.connects_later
-        return Refusal(selection.not_connected) if needed and selection.not_connected else None
+        return ActionRefusal(selection.not_connected) if needed and selection.not_connected else None
     info = backend.info
     if action.local and not (info.local and (action.any_emulator or info.family == "vertex")):
         which = "the emulator of Vertex AI" if info.local else "the emulator"
-        return Refusal(f"{action.title} works only on {which}.")
+        return ActionRefusal(f"{action.title} works only on {which}.")
     asked_later = action.needs == "jobs.create" and selection.in_group
     if action.needs and not asked_later and not backend.offers(action.needs):
-        return Refusal(
+        return ActionRefusal(
             f"{info.name} can't do this: {action.label} is not offered there.", code=NotOffered.code
         )
     return None
 
 
-def _unmet(condition: str, action: Action, selection: Selection) -> Refusal | None:
+def _unmet(condition: str, action: Action, selection: ActionSelection) -> ActionRefusal | None:
     reason = selection.unmet(condition, action)
-    return Refusal(reason) if reason else None
+    return ActionRefusal(reason) if reason else None
 
 
-def _jobs_refusal(action: Action, selection: Selection) -> Refusal | None:
+def _jobs_refusal(action: Action, selection: ActionSelection) -> ActionRefusal | None:
     """Why the action can't run on any of the jobs. An action that takes a name has no selection."""
     jobs = () if action.argument else selection.jobs_for(action)
     refusals = [job_refusal(action.operation, job, selection) for job in jobs]

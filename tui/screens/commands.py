@@ -53,16 +53,14 @@ class PaletteCommand:
 
 def offered(frame: FrameScreen) -> list[Action]:
     """Actions of the active scopes that can run now."""
-    selection = frame.selection()
-    commands = [action for scope in frame.scopes() for action in actions(scope) if action.is_command]
-    return [action for action in commands if frame.blocked_reason(action, selection) is None]
+    return [action for action in frame.possible_actions() if action.is_command]
 
 
 def arguments(console: ConsoleApp, frame: FrameScreen, action: Action) -> list[str]:
     """Values an action's argument may have."""
     match action.argument:
         case "NAME":
-            selection = frame.selection()
+            selection = frame.selection(action.scope)
             jobs = [j for j in console.store.jobs.values() if not job_refusal(action.operation, j, selection)]
             return [plain(job.display_name) for job in jobs][:200]
         case "PROFILE":

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions.availability import Selection, available
+from tui.actions.availability import ActionRefusal, ActionSelection, available
 from tui.actions.registry import Action, actions, bindings, key_text
 from tui.actions.registry import action as action_named
 from tui.config.access import Access
@@ -143,9 +143,15 @@ class FrameScreen(Screen[None]):
 
     def footer_actions(self) -> list[Action]:
         """The actions of the footer that can run now, the most useful first."""
-        selection = self.selection()
-        shown = [action for scope in self.scopes() for action in actions(scope) if action.footer]
-        return [action for action in shown if self.blocked_reason(action, selection) is None]
+        return [action for action in self.possible_actions() if action.footer]
+
+    def possible_actions(self) -> list[Action]:
+        """The actions of the active scopes that can run now."""
+        possible: list[Action] = []
+        for scope in self.scopes():
+            selection = self.selection(scope)
+            possible += [action for action in actions(scope) if self._refusal(action, selection) is None]
+        return possible
 
     def keep_focus(self, widget: Widget) -> None:
         """Focus a widget if nothing has the focus: hiding a widget takes its focus away.
@@ -179,10 +185,10 @@ class FrameScreen(Screen[None]):
         """The object that has the action's method, `action_<method>`."""
         return self.app if action.scope == "app" else self
 
-    def selection(self) -> Selection:
-        """What the actions of this screen would act on now."""
+    def selection(self, scope: str) -> ActionSelection:
+        """What the actions of a scope would act on now."""
         session, group = self.session, self.group_reason()
-        return Selection(
+        return ActionSelection(
             backend=session.backend if session is not None else None,
             access=self.access,
             unmet=self.unmet,
@@ -199,12 +205,15 @@ class FrameScreen(Screen[None]):
                 return self.group_reason()
         raise LookupError(f"{type(self).__name__} does not know the condition {condition} of {action.id}")
 
-    def blocked_reason(self, action: Action, selection: Selection | None = None) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         """Why the action can't run now, as a sentence; `None` where it can."""
-        if not hasattr(self.target(action), f"action_{action.method}"):
-            return f"{action.title} is not possible here."
-        refusal = available(action, selection or self.selection())
+        refusal = self._refusal(action, self.selection(action.scope))
         return refusal.sentence if refusal is not None else None
+
+    def _refusal(self, action: Action, selection: ActionSelection) -> ActionRefusal | None:
+        if not hasattr(self.target(action), f"action_{action.method}"):
+            return ActionRefusal(f"{action.title} is not possible here.")
+        return available(action, selection)
 
     def group_reason(self) -> str:
         """Why an action that needs one context is refused: a group is open; "" without a group."""

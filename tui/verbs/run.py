@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from tui.actions.availability import Selection, job_refusal, read_only_refusal
+from tui.actions.availability import ActionSelection, job_refusal, read_only_refusal
 from tui.actions.operations.creation import SentLaunch
 from tui.actions.operations.emulator import EmulatorOperations
 from tui.actions.operations.endpoints import EndpointOperations
@@ -173,7 +173,7 @@ class Run:
 
 def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
     """Whether the job's kind and state and the login allow the operation; if not, a verb asks no question."""
-    return job_refusal(operation_id, job, Selection(backend=backend)) is None
+    return job_refusal(operation_id, job, ActionSelection(backend=backend)) is None
 
 
 def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:

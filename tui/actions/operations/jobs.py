@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tui.actions.availability import WRONG_STATE, Selection, job_refusal
+from tui.actions.availability import WRONG_STATE, ActionSelection, job_refusal
 from tui.actions.operations.creation import SentLaunch, create, sent_launch
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
@@ -194,7 +194,7 @@ class JobOperations:
 
         What the login may not do, the service refuses, with what it would need.
         """
-        selection = Selection(backend=self._backend, login_counts=False)
+        selection = ActionSelection(backend=self._backend, login_counts=False)
         if refusal := job_refusal(operation_id, job, selection):
             raise OperationError(
                 refusal.reason, fix=refusal.fix, code=refusal.code, exit_code=refusal.exit_code

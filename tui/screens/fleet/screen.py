@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.actions.availability import Selection
+from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.job import Job
@@ -217,9 +217,9 @@ class FleetScreen(FrameScreen):
 
     # Actions
 
-    def selection(self) -> Selection:
+    def selection(self, scope: str) -> ActionSelection:
         cell = self.current_cell()
-        return replace(super().selection(), current=cell.job if cell is not None else None)
+        return replace(super().selection(scope), current=cell.job if cell is not None else None)
 
     def unmet(self, condition: str, action: Action) -> str:
         match condition:

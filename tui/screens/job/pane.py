@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.actions.registry import Action, bindings
+from tui.domain.core.job import Job
 from tui.screens.containment import ErrorBoundary
 from tui.store.job.feed import Changed, JobFeed
 from tui.store.jobs.connection_state import cure, not_reached
@@ -90,6 +91,11 @@ class JobPane(VerticalGroup):
 
     def pause(self, on: bool) -> None:
         """Pause or resume the tab."""
+
+    @property
+    def selected_job(self) -> Job | None:
+        """The job that its actions act on."""
+        return self.feed.job
 
     def unmet(self, condition: str, action: Action) -> str:
         """Why a condition of one of its actions is not met, as a sentence; "" if it is met."""

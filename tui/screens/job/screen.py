@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
-from tui.actions.availability import Selection
+from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, actions, bindings
 from tui.domain.core.formatting import NOT_MEASURED, lasted, speed_text
 from tui.domain.core.job import Job
@@ -360,8 +360,9 @@ class JobScreen(FrameScreen):
             return self._kind_target
         return next((pane for pane in self.panes.values() if action.scope in pane.scopes()), self)
 
-    def selection(self) -> Selection:
-        return replace(super().selection(), current=self.job)
+    def selection(self, scope: str) -> ActionSelection:
+        job = self.pane.selected_job if scope == self.pane.SCOPE else self.job
+        return replace(super().selection(scope), current=job)
 
     def unmet(self, condition: str, action: Action) -> str:
         if action.scope == self.pane.SCOPE:

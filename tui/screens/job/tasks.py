@@ -92,6 +92,10 @@ class TasksPane(JobPane):
         """The task under the cursor."""
         return self._tasks.get(self.table_view.cursor or "")
 
+    @property
+    def selected_job(self) -> None:
+        """None: the job of a task is read before it is changed, and checked then."""
+
     def unmet(self, condition: str, action: Action) -> str:
         task = self.current
         match condition:

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.actions.availability import Selection, allowed_jobs
+from tui.actions.availability import ActionSelection, allowed_jobs
 from tui.actions.registry import Action, bindings
 from tui.actions.registry import action as action_named
 from tui.domain.core.formatting import age, pieces
@@ -337,8 +337,8 @@ class JobsScreen(ListScreen):
         names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
 
-    def selection(self) -> Selection:
-        return replace(super().selection(), current=self.current, jobs=self.selected())
+    def selection(self, scope: str) -> ActionSelection:
+        return replace(super().selection(scope), current=self.current, jobs=self.selected())
 
     def unmet(self, condition: str, action: Action) -> str:
         table, current = self.table, self.current
@@ -413,7 +413,7 @@ class JobsScreen(ListScreen):
         """Cancel what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - not before the first paint
 
-        jobs = allowed_jobs(action_named("jobs.cancel"), self.selection())
+        jobs = allowed_jobs(action_named("jobs.cancel"), self.selection(self.SCOPE))
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
@@ -425,7 +425,7 @@ class JobsScreen(ListScreen):
         """Delete what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_delete  # noqa: PLC0415 - not before the first paint
 
-        jobs = allowed_jobs(action_named("jobs.delete"), self.selection())
+        jobs = allowed_jobs(action_named("jobs.delete"), self.selection(self.SCOPE))
         confirm_delete(self.console, jobs, then=self._unmark)
 
     def action_sort(self) -> None:

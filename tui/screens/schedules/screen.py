@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.content import Content
 
-from tui.actions.availability import Selection
+from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
@@ -130,9 +130,9 @@ class SchedulesScreen(ListScreen):
 
     # Actions
 
-    def selection(self) -> Selection:
+    def selection(self, scope: str) -> ActionSelection:
         schedule = self.rows.chosen
-        return replace(super().selection(), context=schedule.context if schedule is not None else "")
+        return replace(super().selection(scope), context=schedule.context if schedule is not None else "")
 
     def unmet(self, condition: str, action: Action) -> str:
         schedule = self.rows.chosen

@@ -9,7 +9,7 @@ from datetime import datetime
 from textual import on
 from textual.content import Content
 
-from tui.actions.availability import Selection
+from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.text import plain
@@ -198,9 +198,9 @@ class EndpointsScreen(ListScreen):
         """The endpoint under the cursor, with the version in its row or none."""
         return self._rows.get(self.table.cursor or "")
 
-    def selection(self) -> Selection:
+    def selection(self, scope: str) -> ActionSelection:
         endpoint = self.current[0] if self.current is not None else None
-        return replace(super().selection(), context=endpoint.context if endpoint is not None else "")
+        return replace(super().selection(scope), context=endpoint.context if endpoint is not None else "")
 
     def unmet(self, condition: str, action: Action) -> str:
         deployed = self.current[1] if self.current is not None else None

@@ -14,7 +14,7 @@ from datetime import datetime
 from textual import on
 from textual.content import Content
 
-from tui.actions.availability import Selection
+from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.text import plain
@@ -227,9 +227,9 @@ class ModelsScreen(ListScreen):
         """The version under the cursor."""
         return self._shown.get(self.table.cursor or "")
 
-    def selection(self) -> Selection:
+    def selection(self, scope: str) -> ActionSelection:
         model = self.current
-        return replace(super().selection(), context=model.context if model is not None else "")
+        return replace(super().selection(scope), context=model.context if model is not None else "")
 
     def unmet(self, condition: str, action: Action) -> str:
         model = self.current

@@ -11,7 +11,7 @@ from textual import on
 from textual.binding import BindingType
 from textual.content import Content
 
-from tui.actions.availability import Selection, allowed_jobs
+from tui.actions.availability import ActionSelection, allowed_jobs
 from tui.actions.registry import Action, bindings
 from tui.actions.registry import action as action_named
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
@@ -214,8 +214,8 @@ class StudiesScreen(ListScreen):
             return resolve(kind_of(job).target)(self)
         return super().target(action)
 
-    def selection(self) -> Selection:
-        return replace(super().selection(), current=self.job, jobs=self.selected())
+    def selection(self, scope: str) -> ActionSelection:
+        return replace(super().selection(scope), current=self.job, jobs=self.selected())
 
     def unmet(self, condition: str, action: Action) -> str:
         match condition:
@@ -257,7 +257,7 @@ class StudiesScreen(ListScreen):
         """Cancel what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - rarely used
 
-        jobs = allowed_jobs(action_named("studies.cancel"), self.selection())
+        jobs = allowed_jobs(action_named("studies.cancel"), self.selection(self.SCOPE))
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
