@@ -22,8 +22,7 @@ from tui.emulator.database import Database, DatabaseError
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.job_kinds import open_tables
 from tui.emulator.rpc.methods import WireError
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
+from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest, read_token, write_token
 from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs import replica_pip
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports

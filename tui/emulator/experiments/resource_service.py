@@ -22,8 +22,7 @@ from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.filters import Condition, FilterError, compile_filter
 from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
+from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest, read_token, write_token
 from tui.emulator.vertex.operations import Operations
 
 _FIXED = frozenset({"name", "create_time", "update_time", "etag", "parent_contexts"})

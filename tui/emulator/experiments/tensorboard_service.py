@@ -20,8 +20,7 @@ from tui.emulator.experiments.store import Point, ResourceStore
 from tui.emulator.filters import Field, FieldTable, FilterError, Ordered, compile_filter, rfc3339_value
 from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import Method, invalid
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import query_digest
+from tui.emulator.rpc.paging import query_digest, read_token, write_token
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.vertex.operations import Operations
 

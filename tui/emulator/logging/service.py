@@ -20,9 +20,8 @@ from tui.emulator.logging.store import EntryStore
 from tui.emulator.logging.tail import TailSessions
 from tui.emulator.logging.write import log_owner, write_entries
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import Method, not_found
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import query_digest
+from tui.emulator.rpc.methods import Method, methods_of, not_found
+from tui.emulator.rpc.paging import page_of_names, query_digest
 
 SERVICE = "google.logging.v2.LoggingServiceV2"
 MAX_LOGS = 1000
@@ -75,19 +74,18 @@ class LoggingService:
         parents = [*([request.parent] if request.parent else []), *request.resource_names]
         projects = set(owners("parent", parents))
         digest = query_digest("logs", *sorted(projects))
-        key = read_token(request.page_token, digest, (str,))
-        names = await self._store.read(self._log_names, projects, str(key[0]) if key else "")
+        names = await self._store.read(self._log_names, projects)
         size = request.page_size if 0 < request.page_size <= MAX_LOGS else MAX_LOGS
-        token = write_token([names[size - 1]], digest) if len(names) > size else ""
-        return LogsResponse(log_names=names[:size], next_page_token=token)
+        page, token = page_of_names(names, request.page_token, size, digest)
+        return LogsResponse(log_names=page, next_page_token=token)
 
-    def _log_names(self, projects: set[str], after: str) -> list[str]:
-        by_name: dict[str, bool] = {}
+    def _log_names(self, projects: set[str]) -> list[str]:
+        names: set[str] = set()
         for source in self._store.sources():
             name = source.log_name
-            if source.project in projects and name > after and not by_name.get(name):
-                by_name[name] = self._store.has_entries(source)
-        return sorted(name for name, there in by_name.items() if there)
+            if source.project in projects and name not in names and self._store.has_entries(source):
+                names.add(name)
+        return sorted(names)
 
     async def delete_log(self, request: Pb) -> Pb:
         project = log_owner("log_name", request.log_name)
@@ -114,25 +112,16 @@ def methods(store: EntryStore, catalog: JobCatalog) -> list[Method]:
     """Every RPC of the service. Entries outlive their jobs, so the catalog is not used."""
     service = LoggingService(store)
     types = logging_types
+    tail = types.TailLogEntriesRequest.pb(), types.TailLogEntriesResponse.pb()
     return [
-        Method(
-            SERVICE, "WriteLogEntries",
-            types.WriteLogEntriesRequest.pb(), WriteResponse, service.write_log_entries,
+        Method(SERVICE, "TailLogEntries", *tail, bidi=service.tail_log_entries),
+        *methods_of(
+            SERVICE,
+            types,
+            ("WriteLogEntries", service.write_log_entries),
+            ("ListLogEntries", service.list_log_entries),
+            ("ListLogs", service.list_logs),
+            ("DeleteLog", service.delete_log, empty_pb2.Empty),
+            ("ListMonitoredResourceDescriptors", service.list_monitored_resource_descriptors),
         ),
-        Method(
-            SERVICE, "ListLogEntries",
-            types.ListLogEntriesRequest.pb(), ListResponse, service.list_log_entries,
-        ),
-        Method(
-            SERVICE, "TailLogEntries",
-            types.TailLogEntriesRequest.pb(), types.TailLogEntriesResponse.pb(),
-            bidi=service.tail_log_entries,
-        ),
-        Method(SERVICE, "ListLogs", types.ListLogsRequest.pb(), LogsResponse, service.list_logs),
-        Method(SERVICE, "DeleteLog", types.DeleteLogRequest.pb(), empty_pb2.Empty, service.delete_log),
-        Method(
-            SERVICE, "ListMonitoredResourceDescriptors",
-            types.ListMonitoredResourceDescriptorsRequest.pb(), DescriptorsResponse,
-            service.list_monitored_resource_descriptors,
-        ),
-    ]  # fmt: skip
+    ]

@@ -12,7 +12,6 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from google.api import metric_pb2
 from google.cloud.monitoring_v3.types import metric_service
@@ -20,7 +19,6 @@ from google.cloud.monitoring_v3.types import metric_service
 from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
 from tui.domain.vertex.catalog import all_quota_metrics
 from tui.emulator.config import load_config
-from tui.emulator.filters import FilterError, compile_filter
 from tui.emulator.interfaces import JobCatalog, JobRecord
 from tui.emulator.messages import Pb
 from tui.emulator.monitoring.descriptors import (
@@ -33,12 +31,12 @@ from tui.emulator.monitoring.descriptors import (
 from tui.emulator.monitoring.query import FULL, MAX_PAGE, SERIES_FIELDS, QueryTarget, Question
 from tui.emulator.monitoring.series import Kind, SeriesPoint, TimeSeries, ValueType, differences, gauge
 from tui.emulator.paths import AttemptDir, StateDir
-from tui.emulator.rpc.methods import Method, invalid, not_found
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import query_digest
+from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
+from tui.emulator.rpc.paging import page_of_names, page_size, query_digest, read_token, write_token
 from tui.emulator.runner.database import Sample, read_samples
 from tui.emulator.runner.simulated_gpus import MARK
 from tui.emulator.services.quota_service import quota_id
+from tui.emulator.vertex.resource_requests import request_filter
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +67,7 @@ class MonitoringService:
     async def list_time_series(self, request: Pb) -> Pb:
         project = _project(request.name)
         question = Question.of(request)
-        if request.page_size < 0:
-            raise invalid(("page_size", f"{request.page_size} is negative"))
+        size = page_size(request.page_size, MAX_PAGE, MAX_PAGE)
         digest = query_digest(
             "series", request.name, request.filter, str(request.interval), str(request.aggregation),
             str(request.secondary_aggregation), str(request.view),
@@ -80,9 +77,7 @@ class MonitoringService:
         find = self._finder(project, question)
 
         def work() -> Pb:
-            found = question.answer(find())
-            size = min(request.page_size, MAX_PAGE) or MAX_PAGE
-            return _page(found, request.view == FULL, size, after, digest)
+            return _page(question.answer(find()), request.view == FULL, size, after, digest)
 
         return await asyncio.to_thread(work)
 
@@ -134,18 +129,17 @@ class MonitoringService:
 
     async def list_metric_descriptors(self, request: Pb) -> Pb:
         project = _project(request.name)
-        if request.page_size < 0:
-            raise invalid(("page_size", f"{request.page_size} is negative"))
-        wanted = _descriptor_filter(request.filter)
-        digest = query_digest("descriptors", request.name, request.filter)
-        key = read_token(request.page_token, digest, (str,))
+        size = page_size(request.page_size, MAX_PAGE, MAX_PAGE)
+        condition = request_filter(request.filter, SERIES_FIELDS)
         names = sorted(
-            name for name, metric in METRICS.items() if wanted(metric) and name > (str(key[0]) if key else "")
+            name
+            for name, metric in METRICS.items()
+            if condition(QueryTarget(metric.type, metric.resource, {}))
         )
-        size = request.page_size or len(METRICS)
-        token = write_token([names[size - 1]], digest) if len(names) > size else ""
-        found = [METRICS[name].descriptor(project, self._sample_period) for name in names[:size]]
-        return DescriptorsResponse(metric_descriptors=found, next_page_token=token)
+        digest = query_digest("descriptors", request.name, request.filter)
+        page, token = page_of_names(names, request.page_token, size, digest)
+        descriptors = [METRICS[name].descriptor(project, self._sample_period) for name in page]
+        return DescriptorsResponse(metric_descriptors=descriptors, next_page_token=token)
 
     async def get_metric_descriptor(self, request: Pb) -> Pb:
         match = _DESCRIPTOR.fullmatch(request.name)
@@ -195,15 +189,6 @@ def _series(
         metric.type, metric.resource, metric.kind, metric.value_type, metric.unit, labels, resource,
         tuple(points),
     )  # fmt: skip
-
-
-def _descriptor_filter(text: str) -> Callable[[EmulatedMetric], Any]:
-    """A filter over descriptors speaks of metric.type and resource.type."""
-    try:
-        judge = compile_filter(text, SERIES_FIELDS)
-    except FilterError as error:
-        raise invalid(("filter", str(error))) from error
-    return lambda metric: judge(QueryTarget(metric.type, metric.resource, {}))
 
 
 def _page(
@@ -259,19 +244,10 @@ def _fill(target: Pb, series: TimeSeries, points: Sequence[SeriesPoint]) -> None
 def methods(state: StateDir, catalog: JobCatalog, predictions: Predictions = lambda *_: ()) -> list[Method]:
     """The RPCs that read. `predictions` gives the series of a project's endpoints since a time in ns."""
     service = MonitoringService(state, catalog, load_config(state.config).sample_period, predictions)
-    types = metric_service
-    return [
-        Method(
-            SERVICE, "ListTimeSeries",
-            types.ListTimeSeriesRequest.pb(), ListResponse, service.list_time_series,
-        ),
-        Method(
-            SERVICE, "ListMetricDescriptors",
-            types.ListMetricDescriptorsRequest.pb(), DescriptorsResponse, service.list_metric_descriptors,
-        ),
-        Method(
-            SERVICE, "GetMetricDescriptor",
-            types.GetMetricDescriptorRequest.pb(), metric_pb2.MetricDescriptor,
-            service.get_metric_descriptor,
-        ),
-    ]  # fmt: skip
+    return methods_of(
+        SERVICE,
+        metric_service,
+        ("ListTimeSeries", service.list_time_series),
+        ("ListMetricDescriptors", service.list_metric_descriptors),
+        ("GetMetricDescriptor", service.get_metric_descriptor, metric_pb2.MetricDescriptor),
+    )

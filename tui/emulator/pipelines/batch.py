@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import operation as operation_types
 from google.cloud.aiplatform_v1.types import pipeline_job as pipeline_job_types
@@ -20,7 +19,7 @@ from tui.emulator.database import NOTHING, StorageFull
 from tui.emulator.messages import Pb
 from tui.emulator.pipelines.service import SERVICE, PipelineServer
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State
-from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
+from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, methods_of
 from tui.emulator.vertex.job_handlers import JobRunner
 from tui.emulator.vertex.operations import Operations, RunningOperation, Work
 from tui.emulator.vertex.resource_requests import creation_parent
@@ -47,12 +46,13 @@ class PipelineBatches:
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
-        table: list[tuple[str, Any, Any]] = [
-            ("BatchCancelPipelineJobs", types.BatchCancelPipelineJobsRequest, self.cancel),
-            ("BatchDeletePipelineJobs", types.BatchDeletePipelineJobsRequest, self.delete),
-        ]
         reply = operations_pb2.Operation
-        return [Method(SERVICE, rpc, request.pb(), reply, handler) for rpc, request, handler in table]
+        return methods_of(
+            SERVICE,
+            types,
+            ("BatchCancelPipelineJobs", self.cancel, reply),
+            ("BatchDeletePipelineJobs", self.delete, reply),
+        )
 
     async def cancel(self, request: Pb) -> operations_pb2.Operation:
         jobs = [job for job in self._jobs(request) if not job.terminal]

@@ -31,8 +31,7 @@ from tui.emulator.pipelines.table import (
     ScheduledRun,
 )
 from tui.emulator.rpc.methods import WireError, invalid
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import page_size, query_digest
+from tui.emulator.rpc.paging import page_at, page_size, query_digest
 from tui.emulator.vertex.filter_fields import PIPELINE_STATE, derived_text, fields_of, text_field, time_field
 from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.operations import Operations
@@ -160,17 +159,13 @@ class PipelineServer(JobHandlers[PipelineJob]):
         field, _, way = request.order_by.strip().partition(" ")
         if field not in _ORDERS or way.strip() not in {"", "desc"}:
             raise invalid(("order_by", f"is one of {', '.join(_ORDERS)}, with desc behind it or without"))
-        size = page_size(request.page_size)
         digest = query_digest(request.parent, request.filter, request.order_by)
-        start = int((read_token(request.page_token, digest, (int,)) or (0,))[0])
-        found = sorted(
+        jobs = sorted(
             matching(self._table, request, _FIELDS),
             key=lambda job: (_moment(job.pb, field), job.number),
             reverse=bool(way.strip()),
         )
-        page = found[start : start + size]
-        more = len(found) > start + size
-        return page, write_token((start + size,), digest) if more else ""
+        return page_at(jobs, request.page_token, page_size(request.page_size), digest)
 
 
 def bad_id(asked: str) -> str:

@@ -120,6 +120,31 @@ class Method:
     raw: str = ""
 
 
+def message_class(types: Any, name: str) -> Any:
+    """The plain protobuf class of this name in a module of a client library or of protoc."""
+    message = getattr(types, name)
+    return message.pb() if hasattr(message, "pb") else message
+
+
+def methods_of(
+    service: str, types: Any, *rows: tuple[str, Unary] | tuple[str, Unary, type[Message]]
+) -> list[Method]:
+    """Declare the unary RPCs of a service: name, handler, and class of the reply.
+
+    `types` has the messages: NAMERequest, and NAMEResponse for a row that leaves the reply out.
+    """
+    return [
+        Method(
+            service,
+            name,
+            message_class(types, f"{name}Request"),
+            reply[0] if reply else message_class(types, f"{name}Response"),
+            handler,
+        )
+        for name, handler, *reply in rows
+    ]
+
+
 def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
     """Generic handlers for a `grpc.aio` server: one per service and version, and one for what is not served.
 

@@ -1,38 +1,95 @@
-"""Page sizes, and the fields of a read mask."""
+"""Pages of lists, their opaque tokens, and the fields of a read mask."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.descriptor import Descriptor
 
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid
 
+T = TypeVar("T")
 Mask = Mapping[str, Any]
-"""Fields by name: each `None` for the whole field, or the parts of it that are wanted."""
+"""Fields by name: each `None` for the whole field, or the parts of it that the mask names."""
 _STRUCT = "google.protobuf.Struct"
+_VERSION = 1
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
 """Larger page sizes are reduced to this, as AIP-158 requires; the service's maximum is not documented."""
 
 
-def page_size(asked: int) -> int:
+def page_size(requested: int, default: int = DEFAULT_PAGE, limit: int = MAX_PAGE) -> int:
     """Number of items for a page.
 
     Raises:
         WireError: INVALID_ARGUMENT for a negative number.
     """
-    if asked < 0:
-        raise invalid(("page_size", f"{asked} is negative; leave it out for {DEFAULT_PAGE}"))
-    return min(asked, MAX_PAGE) or DEFAULT_PAGE
+    if requested < 0:
+        raise invalid(("page_size", f"{requested} is negative; leave it out for {default}"))
+    return min(requested, limit) or default
 
 
 def query_digest(*parts: str) -> str:
     """Short digest of a query; a page token is valid for the same query only."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def write_token(key: Sequence[str | int], digest: str) -> str:
+    """The token of the page after the item with this key; it does not expire."""
+    raw = json.dumps([_VERSION, digest, *key], separators=(",", ":"))
+    return base64.urlsafe_b64encode(raw.encode()).decode().rstrip("=")
+
+
+def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | int, ...] | None:
+    """Key of the last item before this page; `None` for the first page. `shape` is the key's types.
+
+    Raises:
+        WireError: INVALID_ARGUMENT for an invalid token, or one of another query.
+    """
+    if not token:
+        return None
+    try:
+        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        version, token_digest, *key = json.loads(raw)
+        if [type(part) for part in key] != list(shape) or version != _VERSION:
+            raise ValueError(token)
+    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
+        raise invalid(("page_token", "not a token of this list; start without one")) from error
+    if token_digest != digest:
+        raise invalid(
+            ("page_token", "belongs to another query; keep all other fields the same from page to page")
+        )
+    return tuple(key)
+
+
+def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Sequence[T], str]:
+    """One page of `items`, whose tokens are positions, and the token of the next page, "" after the last.
+
+    Raises:
+        WireError: INVALID_ARGUMENT, as `read_token`.
+    """
+    key = read_token(token, digest, (int,))
+    start = int(key[0]) if key else 0
+    end = start + size
+    return items[start:end], write_token((end,), digest) if len(items) > end else ""
+
+
+def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> tuple[Sequence[str], str]:
+    """One page of sorted names, whose tokens are the last name, and the token of the next page, "" after the
+    last.
+
+    Raises:
+        WireError: INVALID_ARGUMENT, as `read_token`.
+    """
+    key = read_token(token, digest, (str,))
+    left = [name for name in names if key is None or name > str(key[0])]
+    return left[:size], write_token((left[size - 1],), digest) if len(left) > size else ""
 
 
 def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
@@ -45,14 +102,14 @@ def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
     """
     if not paths or list(paths) == ["*"]:
         return None
-    found: dict[str, Any] = {}
-    wrong = [path for path in paths if not _add(found, path.split("."), descriptor)]
+    fields: dict[str, Any] = {}
+    wrong = [path for path in paths if not _add(fields, path.split("."), descriptor)]
     if wrong:
         known = ", ".join(f.name for f in descriptor.fields)
         raise invalid(
             *(("read_mask", f"{path!r} is not a field; it may be one of {known}") for path in wrong)
         )
-    return found
+    return fields
 
 
 def keep_only(pbs: Iterable[Pb], fields: Mask | None) -> None:
@@ -66,20 +123,20 @@ def keep_only(pbs: Iterable[Pb], fields: Mask | None) -> None:
                     _keep_parts(getattr(pb, field.name), fields[field.name])
 
 
-def _add(found: dict[str, Any], path: Sequence[str], descriptor: Descriptor) -> bool:
-    """Put a path into the tree of a mask; whether there is such a field."""
+def _add(mask: dict[str, Any], path: Sequence[str], descriptor: Descriptor) -> bool:
+    """Add a path to the tree of a mask; return whether the field exists."""
     names = {f.name: f for f in descriptor.fields} | {f.json_name: f for f in descriptor.fields}
     field = names.get(path[0])
     if field is None:
         return False
     if len(path) == 1:
-        found[field.name] = None
+        mask[field.name] = None
         return True
     if field.is_repeated or field.message_type is None:
         return False
-    below = found.setdefault(field.name, {})
+    below = mask.setdefault(field.name, {})
     if below is None:
-        # The whole field is named already.
+        # The mask has the whole field already.
         return True
     if field.message_type.full_name == _STRUCT:
         below[path[1]] = None

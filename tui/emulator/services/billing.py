@@ -13,9 +13,8 @@ from google.cloud.billing_v1.types import cloud_catalog
 
 from tui.domain.vertex.prices import CE_SHARE, built_in
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import Method, invalid
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import query_digest
+from tui.emulator.rpc.methods import Method, invalid, methods_of
+from tui.emulator.rpc.paging import page_at, page_size, query_digest
 
 SERVICE = "google.cloud.billing.v1.CloudCatalog"
 VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"
@@ -60,15 +59,9 @@ class CatalogService:
             raise invalid(
                 ("currency_code", f"{request.currency_code!r}: the emulator has prices in USD only")
             )
-        if request.page_size < 0:
-            raise invalid(("page_size", f"{request.page_size} is negative"))
-        digest = query_digest("skus", request.parent)
-        key = read_token(request.page_token, digest, (int,))
-        start = int(key[0]) if key else 0
-        size = min(request.page_size, MAX_PAGE) or MAX_PAGE
-        skus = list(_skus(service))
-        token = write_token([start + size], digest) if len(skus) > start + size else ""
-        return SkusResponse(skus=skus[start : start + size], next_page_token=token)
+        size, digest = page_size(request.page_size, MAX_PAGE, MAX_PAGE), query_digest("skus", request.parent)
+        page, token = page_at(list(_skus(service)), request.page_token, size, digest)
+        return SkusResponse(skus=page, next_page_token=token)
 
 
 def _skus(service: str) -> Iterator[Pb]:
@@ -128,12 +121,6 @@ def _sku(service: str, words: str, region: str, usage: str, usd: float) -> Pb:
 def methods() -> list[Method]:
     """The RPCs."""
     service = CatalogService()
-    return [
-        Method(
-            SERVICE, "ListServices",
-            cloud_catalog.ListServicesRequest.pb(), ServicesResponse, service.list_services,
-        ),
-        Method(
-            SERVICE, "ListSkus", cloud_catalog.ListSkusRequest.pb(), SkusResponse, service.list_skus,
-        ),
-    ]  # fmt: skip
+    return methods_of(
+        SERVICE, cloud_catalog, ("ListServices", service.list_services), ("ListSkus", service.list_skus)
+    )

@@ -15,9 +15,8 @@ from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
 from tui.domain.vertex.catalog import all_quota_metrics
 from tui.emulator.interfaces import JobCatalog
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import Method, invalid, not_found
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import query_digest
+from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
+from tui.emulator.rpc.paging import page_of_names, page_size, query_digest
 
 SERVICE = "google.api.cloudquotas.v1.CloudQuotas"
 MAX_PAGE = 1000
@@ -59,16 +58,10 @@ class QuotaServer:
 
     async def list_quota_infos(self, request: Pb) -> Pb:
         project, service = _read_parent("parent", request.parent)
-        if request.page_size < 0:
-            raise invalid(("page_size", f"{request.page_size} is negative"))
-        size = min(request.page_size, MAX_PAGE) or MAX_PAGE
-        digest = query_digest("quotas", request.parent)
-        key = read_token(request.page_token, digest, (str,))
-        after = str(key[0]) if key else ""
+        size = page_size(request.page_size, MAX_PAGE)
         # Other services have quotas too, but no job here uses them.
-        ids = sorted(name for name in _METRIC_OF if name > after) if service == AIPLATFORM else []
-        page = ids[:size]
-        token = write_token([page[-1]], digest) if len(ids) > size else ""
+        ids = sorted(_METRIC_OF) if service == AIPLATFORM else []
+        page, token = page_of_names(ids, request.page_token, size, query_digest("quotas", request.parent))
         infos = [self._info(request.parent, project, name) for name in page]
         return ListResponse(quota_infos=infos, next_page_token=token)
 
@@ -113,13 +106,9 @@ def _read_parent(field: str, parent: str) -> tuple[str, str]:
 def methods(catalog: JobCatalog) -> list[Method]:
     """The RPCs that read."""
     service = QuotaServer(catalog)
-    return [
-        Method(
-            SERVICE, "ListQuotaInfos",
-            cloudquotas.ListQuotaInfosRequest.pb(), ListResponse, service.list_quota_infos,
-        ),
-        Method(
-            SERVICE, "GetQuotaInfo",
-            cloudquotas.GetQuotaInfoRequest.pb(), QuotaInfoPb, service.get_quota_info,
-        ),
-    ]  # fmt: skip
+    return methods_of(
+        SERVICE,
+        cloudquotas,
+        ("ListQuotaInfos", service.list_quota_infos),
+        ("GetQuotaInfo", service.get_quota_info, QuotaInfoPb),
+    )

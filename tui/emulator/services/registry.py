@@ -16,7 +16,7 @@ from google.cloud.artifactregistry_v1.types import artifact, tag
 
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import Method, invalid, not_found
+from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 
 SERVICE = "google.devtools.artifactregistry.v1.ArtifactRegistry"
@@ -102,8 +102,5 @@ def _tag(match: re.Match[str], name: str) -> Pb:
 def methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
     """The RPCs that read."""
     here = ArtifactRegistry(config, checks)
-    return [
-        Method(SERVICE, "GetTag", tag.GetTagRequest.pb(), TagPb, here.get_tag),
-        Method(SERVICE, "ListTags", tag.ListTagsRequest.pb(), ListResponse, here.list_tags),
-        Method(SERVICE, "GetDockerImage", artifact.GetDockerImageRequest.pb(), ImagePb, here.get_image),
-    ]
+    tags = methods_of(SERVICE, tag, ("GetTag", here.get_tag, TagPb), ("ListTags", here.list_tags))
+    return [*tags, *methods_of(SERVICE, artifact, ("GetDockerImage", here.get_image, ImagePb))]

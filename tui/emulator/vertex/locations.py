@@ -7,9 +7,8 @@ import re
 from google.cloud.location import locations_pb2
 
 from tui.emulator.interfaces import JobCatalog
-from tui.emulator.rpc.methods import Method, invalid, not_found
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import page_size, query_digest
+from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
+from tui.emulator.rpc.paging import page_at, page_size, query_digest
 
 SERVICE = "google.cloud.location.Locations"
 _PROJECT = re.compile(r"projects/([^/]+)")
@@ -23,11 +22,8 @@ class Locations:
         self._catalog = catalog
 
     def methods(self) -> list[Method]:
-        pb = locations_pb2
-        return [
-            Method(SERVICE, "ListLocations", pb.ListLocationsRequest, pb.ListLocationsResponse, self.list),
-            Method(SERVICE, "GetLocation", pb.GetLocationRequest, pb.Location, self.get),
-        ]
+        list_, get = ("ListLocations", self.list), ("GetLocation", self.get, locations_pb2.Location)
+        return methods_of(SERVICE, locations_pb2, list_, get)
 
     async def list(self, request: locations_pb2.ListLocationsRequest) -> locations_pb2.ListLocationsResponse:
         match = _PROJECT.fullmatch(request.name)
@@ -36,12 +32,10 @@ class Locations:
         if request.filter:
             raise invalid(("filter", "the emulator does not filter locations; leave it out"))
         digest = query_digest("locations", request.name)
-        start = read_token(request.page_token, digest, (int,))
-        size, first = page_size(request.page_size), int(start[0]) if start else 0
-        regions = list(self._catalog.regions(match[1]))
+        regions = self._catalog.regions(match[1])
+        page, token = page_at(regions, request.page_token, page_size(request.page_size), digest)
         return locations_pb2.ListLocationsResponse(
-            locations=[_location(match[1], region) for region in regions[first : first + size]],
-            next_page_token=write_token((first + size,), digest) if len(regions) > first + size else "",
+            locations=[_location(match[1], region) for region in page], next_page_token=token
         )
 
     async def get(self, request: locations_pb2.GetLocationRequest) -> locations_pb2.Location:

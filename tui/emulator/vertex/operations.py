@@ -28,9 +28,8 @@ from tui.emulator.database import NOTHING, Change, Database
 from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.messages import Pb, copied, current_time, set_created
 from tui.emulator.paths import StateDir
-from tui.emulator.rpc.methods import Method, WireError, internal, invalid, not_found
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import page_size, query_digest
+from tui.emulator.rpc.methods import Method, WireError, internal, invalid, methods_of, not_found
+from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.resource_table import R, ResourceTable
 
@@ -392,13 +391,15 @@ class Operations:
     def methods(self) -> list[Method]:
         """google.longrunning.Operations."""
         pb = operations_pb2
-        return [
-            Method(SERVICE, "GetOperation", pb.GetOperationRequest, pb.Operation, self.get),
-            Method(SERVICE, "ListOperations", pb.ListOperationsRequest, pb.ListOperationsResponse, self.list),
-            Method(SERVICE, "WaitOperation", pb.WaitOperationRequest, pb.Operation, self.wait),
-            Method(SERVICE, "CancelOperation", pb.CancelOperationRequest, empty_pb2.Empty, self.cancel),
-            Method(SERVICE, "DeleteOperation", pb.DeleteOperationRequest, empty_pb2.Empty, self.delete),
-        ]
+        return methods_of(
+            SERVICE,
+            pb,
+            ("GetOperation", self.get, pb.Operation),
+            ("ListOperations", self.list),
+            ("WaitOperation", self.wait, pb.Operation),
+            ("CancelOperation", self.cancel, empty_pb2.Empty),
+            ("DeleteOperation", self.delete, empty_pb2.Empty),
+        )
 
     async def get(self, request: operations_pb2.GetOperationRequest) -> operations_pb2.Operation:
         return self._find(request.name).operation

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from tui.emulator.filters import Condition, FieldTable, FilterError, compile_filter
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid, not_found
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import page_size, query_digest
+from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
 from tui.emulator.vertex.resource_table import R, ResourceTable
 
 _PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
+T = TypeVar("T")
 _NAME = re.compile(r"projects/[^/]+/locations/[^/]+/([^/]+)/([^/]+)")
 
 
@@ -61,7 +62,7 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> t
     size = page_size(request.page_size)
     digest = query_digest(request.parent, request.filter)
     last = read_token(request.page_token, digest, (int, int))
-    condition = _compile(request.filter, fields)
+    condition = request_filter(request.filter, fields)
     resources = (
         resource
         for resource in table.newest_first(None if last is None else (int(last[0]), int(last[1])))
@@ -74,7 +75,7 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> t
 def matching(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> list[R]:
     """Return all resources that match a list request, without pages. Raises WireError as `list_page` does."""
     project, location = _read_parent(request.parent)
-    condition = _compile(request.filter, fields)
+    condition = request_filter(request.filter, fields)
     return [
         resource
         for resource in table.newest_first()
@@ -102,7 +103,8 @@ def _read_parent(parent: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _compile(text: str, fields: FieldTable[Pb]) -> Condition[Pb]:
+def request_filter(text: str, fields: FieldTable[T]) -> Condition[T]:
+    """Compile the filter of a list request. Raises WireError: INVALID_ARGUMENT with the position."""
     try:
         return compile_filter(text, fields)
     except FilterError as error:

@@ -13,8 +13,7 @@ from tui.emulator.logging.query.plan import QueryPlan, query_plan
 from tui.emulator.logging.record import LogSource, StoredEntry
 from tui.emulator.logging.store import EntryStore
 from tui.emulator.rpc.methods import invalid
-from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import query_digest
+from tui.emulator.rpc.paging import query_digest, read_token, write_token
 
 MAX_RESOURCES = 100
 DEFAULT_PAGE, MAX_PAGE = 50, 1000
