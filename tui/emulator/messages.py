@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from google.protobuf import timestamp_pb2
@@ -9,6 +10,11 @@ from google.protobuf import timestamp_pb2
 from tui.emulator.faults import clock
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+
+def snake_case(noun: str) -> str:
+    """Convert the name of a message to that of its field: `custom_job` for `CustomJob`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", noun).lower()
 
 
 def copied(pb: Pb) -> Pb:

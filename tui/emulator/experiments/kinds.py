@@ -35,6 +35,8 @@ from google.cloud.aiplatform_v1.types import (
     tensorboard_time_series,
 )
 
+from tui.emulator.messages import snake_case
+
 METADATA = "google.cloud.aiplatform.v1.MetadataService"
 TENSORBOARD = "google.cloud.aiplatform.v1.TensorboardService"
 MODELS = "google.cloud.aiplatform.v1.ModelService"
@@ -48,10 +50,9 @@ _BOARD_ID = r"[a-z0-9][a-z0-9-]{0,127}"
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """One kind. `noun` is its name in those of the RPCs, `field` in their requests."""
+    """One kind. `noun` is its name in those of the RPCs."""
 
     noun: str
-    field: str
     service: str
     path: str
     """Collections from the location on, e.g. metadataStores/contexts."""
@@ -61,6 +62,13 @@ class ResourceKind:
     """The module with its requests."""
     id_pattern: str = _BOARD_ID
     """What a client may choose as id (documented in the create requests)."""
+    operations: frozenset[str] = frozenset()
+    """Verbs whose reply is an operation: of `Create` and `Update`."""
+
+    @property
+    def field(self) -> str:
+        """Its name in the fields of requests."""
+        return snake_case(self.noun)
 
     @property
     def collection(self) -> str:
@@ -70,11 +78,6 @@ class ResourceKind:
     def plural(self) -> str:
         return self.noun if self.noun.endswith("Series") else f"{self.noun}s"
 
-    def request(self, verb: str) -> Any:
-        """The plain class of a request such as `Create` or `List`."""
-        noun = self.plural if verb in {"List", "Purge"} else self.noun
-        return getattr(self.requests, f"{verb}{noun}Request").pb()
-
     def reply(self, verb: str) -> Any:
         """The plain class of a response such as that of `List`."""
         return getattr(self.requests, f"{verb}{self.plural}Response").pb()
@@ -82,64 +85,61 @@ class ResourceKind:
     @property
     def names(self) -> re.Pattern[str]:
         """Matches the names of its resources."""
-        return re.compile("/".join([_LOCATION, *(f"{each}/{_ID}" for each in self.path.split("/"))]))
+        return re.compile(
+            "/".join([_LOCATION, *(f"{collection}/{_ID}" for collection in self.path.split("/"))])
+        )
 
     @property
     def parents(self) -> re.Pattern[str]:
         """Matches the names under which its resources are created."""
         above = self.path.split("/")[:-1]
-        return re.compile("/".join([_LOCATION, *(f"{each}/{_ID}" for each in above)]))
+        return re.compile("/".join([_LOCATION, *(f"{collection}/{_ID}" for collection in above)]))
 
 
-def _metadata(noun: str, field: str, path: str, message: Any, id_pattern: str) -> ResourceKind:
-    return ResourceKind(noun, field, METADATA, path, message.pb(), metadata_service, id_pattern)
+def _metadata(noun: str, path: str, message: Any, id_pattern: str, *operations: str) -> ResourceKind:
+    return ResourceKind(
+        noun, METADATA, path, message.pb(), metadata_service, id_pattern, frozenset(operations)
+    )
 
 
-def _board(noun: str, field: str, path: str, message: Any) -> ResourceKind:
-    return ResourceKind(noun, field, TENSORBOARD, path, message.pb(), tensorboard_service)
+def _board(noun: str, path: str, message: Any, *operations: str) -> ResourceKind:
+    return ResourceKind(
+        noun, TENSORBOARD, path, message.pb(), tensorboard_service, _BOARD_ID, frozenset(operations)
+    )
 
 
 _NODE = r"[a-z0-9_][a-z0-9_-]{0,127}"
 STORE = _metadata(
-    "MetadataStore", "metadata_store", "metadataStores", metadata_store.MetadataStore,
-    r"[a-zA-Z0-9_-]{1,128}",
-)  # fmt: skip
-CONTEXT = _metadata("Context", "context", "metadataStores/contexts", context.Context, _NODE)
-EXECUTION = _metadata("Execution", "execution", "metadataStores/executions", execution.Execution, _NODE)
-ARTIFACT = _metadata("Artifact", "artifact", "metadataStores/artifacts", artifact.Artifact, _NODE)
-SCHEMA = _metadata(
-    "MetadataSchema", "metadata_schema", "metadataStores/metadataSchemas", metadata_schema.MetadataSchema,
-    _NODE,
-)  # fmt: skip
-BOARD = _board("Tensorboard", "tensorboard", "tensorboards", tensorboard.Tensorboard)
+    "MetadataStore", "metadataStores", metadata_store.MetadataStore, r"[a-zA-Z0-9_-]{1,128}", "Create"
+)
+CONTEXT = _metadata("Context", "metadataStores/contexts", context.Context, _NODE)
+EXECUTION = _metadata("Execution", "metadataStores/executions", execution.Execution, _NODE)
+ARTIFACT = _metadata("Artifact", "metadataStores/artifacts", artifact.Artifact, _NODE)
+SCHEMA = _metadata("MetadataSchema", "metadataStores/metadataSchemas", metadata_schema.MetadataSchema, _NODE)
+BOARD = _board("Tensorboard", "tensorboards", tensorboard.Tensorboard, "Create", "Update")
 EXPERIMENT = _board(
-    "TensorboardExperiment", "tensorboard_experiment", "tensorboards/experiments",
-    tensorboard_experiment.TensorboardExperiment,
-)  # fmt: skip
-RUN = _board(
-    "TensorboardRun", "tensorboard_run", "tensorboards/experiments/runs", tensorboard_run.TensorboardRun
+    "TensorboardExperiment", "tensorboards/experiments", tensorboard_experiment.TensorboardExperiment
 )
+RUN = _board("TensorboardRun", "tensorboards/experiments/runs", tensorboard_run.TensorboardRun)
 SERIES = _board(
-    "TensorboardTimeSeries", "tensorboard_time_series", "tensorboards/experiments/runs/timeSeries",
+    "TensorboardTimeSeries",
+    "tensorboards/experiments/runs/timeSeries",
     tensorboard_time_series.TensorboardTimeSeries,
-)  # fmt: skip
-MODEL = ResourceKind(
-    "Model", "model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}"
 )
-VERSION = ResourceKind("ModelVersion", "model", MODELS, "models/versions", model.Model.pb(), model_service)
+MODEL = ResourceKind("Model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}")
+VERSION = ResourceKind("ModelVersion", MODELS, "models/versions", model.Model.pb(), model_service)
 """A version of a model. The API has no such resource: it writes the model's name, @ and the number."""
+_NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
 ENDPOINT = ResourceKind(
-    "Endpoint", "endpoint", ENDPOINTS, "endpoints", endpoint.Endpoint.pb(), endpoint_service,
-    r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}",
+    "Endpoint", ENDPOINTS, "endpoints", endpoint.Endpoint.pb(), endpoint_service,
+    rf"{_NAME}|[1-9][0-9]{{0,8}}", frozenset({"Create"}),
 )  # fmt: skip
 PERSISTENT = ResourceKind(
-    "PersistentResource", "persistent_resource", PERSISTENT_RESOURCES, "persistentResources",
-    persistent_resource.PersistentResource.pb(), persistent_resource_service,
-    r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
+    "PersistentResource", PERSISTENT_RESOURCES, "persistentResources",
+    persistent_resource.PersistentResource.pb(), persistent_resource_service, _NAME,
+    frozenset({"Create", "Update"}),
 )  # fmt: skip
-SCHEDULE = ResourceKind(
-    "Schedule", "schedule", SCHEDULES, "schedules", schedule.Schedule.pb(), schedule_service
-)
+SCHEDULE = ResourceKind("Schedule", SCHEDULES, "schedules", schedule.Schedule.pb(), schedule_service)
 KINDS = (
     *(STORE, CONTEXT, EXECUTION, ARTIFACT, SCHEMA, BOARD, EXPERIMENT, RUN, SERIES),
     *(MODEL, VERSION, ENDPOINT, PERSISTENT, SCHEDULE),

@@ -16,7 +16,7 @@ from tui.emulator.experiments.kinds import ARTIFACT, CONTEXT, EXECUTION, METADAT
 from tui.emulator.experiments.resource_service import ResourceServer
 from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, EVENT, Link, ResourceStore
 from tui.emulator.messages import Pb, copied, current_time
-from tui.emulator.rpc.methods import Method, invalid
+from tui.emulator.rpc.methods import Method, invalid, methods_of
 from tui.emulator.vertex.operations import Operations
 
 EventPb = event_types.Event.pb()
@@ -36,24 +36,18 @@ class MetadataServer:
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
-        linking = [
-            (
-                "AddContextArtifactsAndExecutions",
-                _t.AddContextArtifactsAndExecutionsResponse.pb(),
-                self.add_members,
-            ),
-            ("AddContextChildren", _t.AddContextChildrenResponse.pb(), self.add_children),
-            ("RemoveContextChildren", _t.RemoveContextChildrenResponse.pb(), self.remove_children),
-            ("AddExecutionEvents", _t.AddExecutionEventsResponse.pb(), self.add_events),
-            ("QueryContextLineageSubgraph", SubgraphPb, self.context_lineage),
-            ("QueryExecutionInputsAndOutputs", SubgraphPb, self.inputs_and_outputs),
-            ("QueryArtifactLineageSubgraph", SubgraphPb, self.artifact_lineage),
-        ]
         return [
             *(method for server in self._servers.values() for method in server.methods()),
-            *(
-                Method(METADATA, name, getattr(_t, f"{name}Request").pb(), reply, handler)
-                for name, reply, handler in linking
+            *methods_of(
+                METADATA,
+                metadata_service,
+                ("AddContextArtifactsAndExecutions", self.add_members),
+                ("AddContextChildren", self.add_children),
+                ("RemoveContextChildren", self.remove_children),
+                ("AddExecutionEvents", self.add_events),
+                ("QueryContextLineageSubgraph", self.context_lineage, SubgraphPb),
+                ("QueryExecutionInputsAndOutputs", self.inputs_and_outputs, SubgraphPb),
+                ("QueryArtifactLineageSubgraph", self.artifact_lineage, SubgraphPb),
             ),
         ]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
@@ -17,22 +17,34 @@ from google.rpc import code_pb2
 
 from tui.emulator.database import created_us
 from tui.emulator.experiments.filter_fields import fields_of
-from tui.emulator.experiments.kinds import BOARD, STORE, ResourceKind, location_of
+from tui.emulator.experiments.kinds import ResourceKind, location_of
 from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.filters import Condition, FilterError, compile_filter
 from tui.emulator.messages import Pb, copied, current_time
-from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
-from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest, read_token, write_token
+from tui.emulator.rpc.methods import Method, WireError, invalid, methods_of, not_found
+from tui.emulator.rpc.paging import (
+    keep_only,
+    mask_fields,
+    page_at,
+    page_size,
+    query_digest,
+)
 from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.resource_requests import request_filter
 
 _FIXED = frozenset({"name", "create_time", "update_time", "etag", "parent_contexts"})
-_ORDERS = {"create_time": created_us, "update_time": lambda pb: pb.update_time.ToNanoseconds()}
 SAMPLE = 100
 """Names in the reply of a purge."""
 
 
 class ResourceServer:
     """The handlers of one kind."""
+
+    ORDERS: ClassVar[Mapping[str, Callable[[Pb], Any]]] = {
+        "display_name": lambda pb: str(pb.display_name),
+        "create_time": created_us,
+        "update_time": lambda pb: pb.update_time.ToNanoseconds(),
+    }
+    """Fields that a list can be ordered by."""
 
     def __init__(self, kind: ResourceKind, store: ResourceStore, operations: Operations) -> None:
         self.kind, self._store, self._operations = kind, store, operations
@@ -42,19 +54,16 @@ class ResourceServer:
     def methods(self) -> list[Method]:
         """The RPCs of this kind that Vertex has."""
         kind, operation = self.kind, operations_pb2.Operation
-        table: list[tuple[str, Any, Any]] = [
-            (f"Create{kind.noun}", operation if kind in {STORE, BOARD} else kind.message, self.create),
-            (f"Get{kind.noun}", kind.message, self.get),
-            (f"List{kind.plural}", kind.reply("List"), self.list),
-            (f"Update{kind.noun}", operation if kind is BOARD else kind.message, self.update),
-            (f"Delete{kind.noun}", operation, self.delete),
-            (f"Purge{kind.plural}", operation, self.purge),
-        ]
-        return [
-            Method(kind.service, name, getattr(kind.requests, f"{name}Request").pb(), reply, handler)
-            for name, reply, handler in table
-            if hasattr(kind.requests, f"{name}Request")
-        ]
+        rows = (
+            (f"Create{kind.noun}", self.create, operation if "Create" in kind.operations else kind.message),
+            (f"Get{kind.noun}", self.get, kind.message),
+            (f"List{kind.plural}", self.list, kind.reply("List")),
+            (f"Update{kind.noun}", self.update, operation if "Update" in kind.operations else kind.message),
+            (f"Delete{kind.noun}", self.delete, operation),
+            (f"Purge{kind.plural}", self.purge, operation),
+        )
+        served = [row for row in rows if hasattr(kind.requests, f"{row[0]}Request")]
+        return methods_of(kind.service, kind.requests, *served)
 
     def find(self, name: str) -> Pb:
         """The resource of that name. Raises WireError INVALID_ARGUMENT for a malformed one, NOT_FOUND."""
@@ -92,7 +101,7 @@ class ResourceServer:
         requested = getattr(request, kind.field)
         found = self.new(request.parent, requested, getattr(request, f"{kind.field}_id", ""))
         await self._store.put(found)
-        return await self._done(found) if kind in {STORE, BOARD} else found
+        return await self._done(found) if "Create" in kind.operations else found
 
     async def get(self, request: Pb) -> Pb:
         return self.find(request.name)
@@ -113,20 +122,15 @@ class ResourceServer:
         text, order = getattr(request, "filter", ""), getattr(request, "order_by", "")
         mask = getattr(request, "read_mask", None)
         fields = mask_fields(mask.paths if mask is not None else (), self.kind.message.DESCRIPTOR)
-        size, digest = page_size(request.page_size), query_digest(scope, text, order)
-        last = read_token(request.page_token, digest, (int,))
-        at = int(last[0]) if last else 0
-        wanted = self._compile(text)
-        found = self.ordered([pb for pb in rows if wanted(pb)], order)
-        reply.next_page_token = write_token((at + size,), digest) if len(found) > at + size else ""
-        repeated = next(each for each in reply.DESCRIPTOR.fields if each.name != "next_page_token").name
-        getattr(reply, repeated).extend(found[at : at + size])
+        condition = request_filter(text, self._fields)
+        matches = ordered([pb for pb in rows if condition(pb)], order, self.ORDERS)
+        digest = query_digest(scope, text, order)
+        page, token = page_at(matches, request.page_token, page_size(request.page_size), digest)
+        reply.next_page_token = token
+        repeated = next(field for field in reply.DESCRIPTOR.fields if field.name != "next_page_token").name
+        getattr(reply, repeated).extend(page)
         keep_only(getattr(reply, repeated), fields)
         return reply
-
-    def ordered(self, found: Sequence[Pb], order: str) -> Sequence[Pb]:
-        """Rows in the order that a list request names. Raises WireError for one that there is not."""
-        return _ordered(found, order)
 
     async def update(self, request: Pb) -> Pb:
         kind = self.kind
@@ -136,28 +140,26 @@ class ResourceServer:
             found = self.new(parent, requested, wanted)
         else:
             found = copied(self.find(requested.name))
-            if requested.etag and requested.etag != found.etag:
-                raise WireError(code_pb2.ABORTED, f"{found.name} has changed: read it again, then update it.")
+            check_etag(requested.etag, found, "update")
             for field in named_fields(request.update_mask.paths, requested):
                 copy_field(requested, found, field)
             touched(found)
         await self._store.put(found)
-        return await self._done(found) if kind is BOARD else found
+        return await self._done(found) if "Update" in kind.operations else found
 
     async def delete(self, request: Pb) -> operations_pb2.Operation:
         found = self.find(request.name)
-        if getattr(request, "etag", "") and request.etag != found.etag:
-            raise WireError(code_pb2.ABORTED, f"{found.name} has changed: read it again, then delete it.")
+        check_etag(getattr(request, "etag", ""), found, "delete")
         await self._store.delete([found.name])
         return await self._done(empty_pb2.Empty(), found.name)
 
     async def purge(self, request: Pb) -> operations_pb2.Operation:
         """Delete what a filter finds; without `force` only say what it would be."""
-        wanted = self._compile(request.filter)
+        condition = request_filter(request.filter, self._fields)
         if not request.filter:
             raise invalid(("filter", "is required"))
         self._must_exist(request.parent)
-        names = [pb.name for pb in self._store.below(request.parent, self.kind) if wanted(pb)]
+        names = [pb.name for pb in self._store.below(request.parent, self.kind) if condition(pb)]
         reply = self.kind.reply("Purge")(purge_count=len(names))
         if request.force:
             await self._store.delete(names)
@@ -170,14 +172,22 @@ class ResourceServer:
         if self._store.get(parent) is None:
             raise not_found(f"aiplatform.googleapis.com/{parent.rsplit('/', 2)[-2]}", parent)
 
-    def _compile(self, text: str) -> Condition[Pb]:
-        try:
-            return compile_filter(text, self._fields)
-        except FilterError as error:
-            raise invalid(("filter", str(error))) from error
-
     async def _done(self, reply: Pb, name: str = "") -> operations_pb2.Operation:
         return await self._operations.done(*location_of(name or reply.name), reply)
+
+
+def check_etag(etag: str, stored: Pb, verb: str) -> None:
+    """Raise WireError ABORTED for the etag of an earlier version."""
+    if etag and etag != stored.etag:
+        raise WireError(code_pb2.ABORTED, f"{stored.name} has changed: read it again, then {verb} it.")
+
+
+def check_mask(paths: Sequence[str], changeable: Sequence[str]) -> None:
+    """Refuse an update mask that is empty or names other fields than `changeable`. Raises WireError."""
+    wrong = [path for path in paths if path not in changeable]
+    if wrong or not paths:
+        problem = f"{', '.join(wrong)} can't be changed" if wrong else "is required"
+        raise invalid(("update_mask", f"{problem}; {', '.join(changeable)} can"))
 
 
 def touched(pb: Pb) -> Pb:
@@ -211,18 +221,11 @@ def copy_field(source: Pb, target: Pb, field: str) -> None:
     target.MergeFrom(one)
 
 
-def _ordered(found: Sequence[Pb], order: str) -> Sequence[Pb]:
-    """By `field [asc|desc], …` over display_name, create_time and update_time. Raises WireError."""
-    for part in reversed([each.split() for each in order.split(",") if each.strip()]):
-        key = _ORDERS.get(part[0])
-        if part[0] == "display_name":
-            key = _display_name
-        if key is None or len(part) > 2 or part[1:] not in ([], ["asc"], ["desc"]):
-            known = ", ".join(["display_name", *_ORDERS])
+def ordered(resources: Sequence[Pb], order: str, orders: Mapping[str, Callable[[Pb], Any]]) -> Sequence[Pb]:
+    """Sort by `field [asc|desc], …` over the fields of `orders`. Raises WireError for any other order."""
+    for field, *direction in reversed([part.split() for part in order.split(",") if part.strip()]):
+        if field not in orders or direction not in ([], ["asc"], ["desc"]):
+            known = ", ".join(orders)
             raise invalid(("order_by", f"{order!r} is not a list of {known}, each with asc or desc"))
-        found = sorted(found, key=key, reverse=part[1:] == ["desc"])
-    return found
-
-
-def _display_name(pb: Pb) -> str:
-    return str(pb.display_name)
+        resources = sorted(resources, key=orders[field], reverse=direction == ["desc"])
+    return resources

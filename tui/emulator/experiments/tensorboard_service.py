@@ -8,7 +8,7 @@ service's docstring of TimeSeriesDataPoint says so). Blobs are not served.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import tensorboard_data, tensorboard_service
@@ -17,12 +17,13 @@ from tui.emulator.config import EmulatorConfig
 from tui.emulator.experiments.kinds import BOARD, EXPERIMENT, RUN, SERIES, TENSORBOARD
 from tui.emulator.experiments.resource_service import ResourceServer, touched
 from tui.emulator.experiments.store import Point, ResourceStore
-from tui.emulator.filters import Field, FieldTable, FilterError, Ordered, compile_filter, rfc3339_value
+from tui.emulator.filters import Field, FieldTable, Ordered, rfc3339_value
 from tui.emulator.messages import Pb, copied
-from tui.emulator.rpc.methods import Method, invalid
-from tui.emulator.rpc.paging import query_digest, read_token, write_token
+from tui.emulator.rpc.methods import Method, invalid, methods_of
+from tui.emulator.rpc.paging import page_at, query_digest
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.resource_requests import request_filter
 
 DataPb = tensorboard_data.TimeSeriesData.pb()
 PointPb = tensorboard_data.TimeSeriesDataPoint.pb()
@@ -83,23 +84,20 @@ class TensorboardServer:
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
-        data = [
-            ("BatchCreateTensorboardRuns", self.create_runs),
-            ("BatchCreateTensorboardTimeSeries", self.create_series),
-            ("WriteTensorboardRunData", self.write_run),
-            ("WriteTensorboardExperimentData", self.write_experiment),
-            ("ReadTensorboardTimeSeriesData", self.read),
-            ("BatchReadTensorboardTimeSeriesData", self.read_several),
-            ("ExportTensorboardTimeSeriesData", self.export),
+        return [
+            *(method for server in self._servers for method in server.methods()),
+            *methods_of(
+                TENSORBOARD,
+                tensorboard_service,
+                ("BatchCreateTensorboardRuns", self.create_runs),
+                ("BatchCreateTensorboardTimeSeries", self.create_series),
+                ("WriteTensorboardRunData", self.write_run),
+                ("WriteTensorboardExperimentData", self.write_experiment),
+                ("ReadTensorboardTimeSeriesData", self.read),
+                ("BatchReadTensorboardTimeSeriesData", self.read_several),
+                ("ExportTensorboardTimeSeriesData", self.export),
+            ),
         ]
-        found = [method for server in self._servers for method in server.methods()]
-        found += [
-            Method(
-                TENSORBOARD, name, getattr(_t, f"{name}Request").pb(), getattr(_t, f"{name}Response").pb(), fn
-            )
-            for name, fn in data
-        ]
-        return found
 
     async def create_runs(self, request: Pb) -> Pb:
         """Create runs of one experiment, all or none."""
@@ -134,11 +132,10 @@ class TensorboardServer:
 
     async def read(self, request: Pb) -> Pb:
         series = self._series.find(request.tensorboard_time_series)
-        wanted = _condition(request.filter)
-        found = [point for point in await self._points(series) if wanted(point)]
+        points = await self._points(series, request.filter)
         limit = request.max_data_points or DEFAULT_POINTS
         return _t.ReadTensorboardTimeSeriesDataResponse.pb()(
-            time_series_data=_data(series, _thinned(found, limit))
+            time_series_data=_data(series, _thinned(points, limit))
         )
 
     async def read_several(self, request: Pb) -> Pb:
@@ -153,17 +150,14 @@ class TensorboardServer:
     async def export(self, request: Pb) -> Pb:
         """One page of all points, by step."""
         series = self._series.find(request.tensorboard_time_series)
-        wanted = _condition(request.filter)
+        points = await self._points(series, request.filter)
         if request.order_by not in {"", "step", "step asc"}:
             raise invalid(("order_by", f"{request.order_by!r} is not served; the order is that of the steps"))
         size = min(request.page_size or DEFAULT_POINTS, MAX_POINTS)
         digest = query_digest(series.name, request.filter)
-        last = read_token(request.page_token, digest, (int,))
-        at = int(last[0]) if last else 0
-        found = [point for point in await self._points(series) if wanted(point)]
-        token = write_token((at + size,), digest) if len(found) > at + size else ""
+        page, token = page_at(points, request.page_token, size, digest)
         return _t.ExportTensorboardTimeSeriesDataResponse.pb()(
-            time_series_data_points=found[at : at + size], next_page_token=token
+            time_series_data_points=page, next_page_token=token
         )
 
     async def _write(self, runs: Sequence[tuple[str, Sequence[Pb]]]) -> None:
@@ -182,8 +176,11 @@ class TensorboardServer:
             raise invalid(("time_series_data", f"has {len(points)} points; {MAX_POINTS} at most"))
         await self._store.add_points(points, *changed.values())
 
-    async def _points(self, series: Pb) -> list[Pb]:
-        return [PointPb.FromString(point.body) for point in await self._store.points(series.name)]
+    async def _points(self, series: Pb, text: str = "") -> list[Pb]:
+        """The points that match a filter. Raises WireError."""
+        condition = request_filter(text, _POINT_FIELDS)
+        points = [PointPb.FromString(point.body) for point in await self._store.points(series.name)]
+        return [point for point in points if condition(point)]
 
 
 def _point(series: Pb, data: Pb, value: Pb) -> Point:
@@ -214,13 +211,6 @@ def _thinned(points: Sequence[Pb], limit: int) -> Sequence[Pb]:
     if limit == 1:
         return points[-1:]
     return [points[round(at * (len(points) - 1) / (limit - 1))] for at in range(limit)]
-
-
-def _condition(text: str) -> Callable[[Pb], Any]:
-    try:
-        return compile_filter(text, _POINT_FIELDS)
-    except FilterError as error:
-        raise invalid(("filter", str(error))) from error
 
 
 def _distinct(made: Sequence[Pb]) -> Sequence[Pb]:

@@ -28,7 +28,7 @@ from tui.emulator.resources.known import TYPE, PersistentResources, State, with_
 from tui.emulator.resources.pools import quota_needs, size
 from tui.emulator.resources.update import updated
 from tui.emulator.resources.validate import persistent_resource_problems
-from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
+from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, methods_of, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.vertex.job_table import CustomJob
 from tui.emulator.vertex.operations import Operations, RunningOperation, Work
@@ -80,16 +80,8 @@ class PersistentResourceService(ResourceServer):
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
-        operation, noun = operations_pb2.Operation, PERSISTENT.noun
-        table: list[tuple[str, Any, Any, Any]] = [
-            (f"Create{noun}", types.CreatePersistentResourceRequest, operation, self.create),
-            (f"Get{noun}", types.GetPersistentResourceRequest, PERSISTENT.message, self.get),
-            (f"List{noun}s", types.ListPersistentResourcesRequest, PERSISTENT.reply("List"), self.list),
-            (f"Update{noun}", types.UpdatePersistentResourceRequest, operation, self.update),
-            (f"Delete{noun}", types.DeletePersistentResourceRequest, operation, self.delete),
-            (f"Reboot{noun}", types.RebootPersistentResourceRequest, operation, self.reboot),
-        ]
-        return [Method(PERSISTENT.service, name, req.pb(), res, fn) for name, req, res, fn in table]
+        reboot = ("RebootPersistentResource", self.reboot, operations_pb2.Operation)
+        return [*super().methods(), *methods_of(PERSISTENT.service, types, reboot)]
 
     async def adopt(self) -> None:
         """Count the quota of existing resources, and continue the operations of the last emulator."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tui.emulator.experiments.resource_service import copy_field
+from tui.emulator.experiments.resource_service import check_mask, copy_field
 from tui.emulator.messages import Pb, copied
 from tui.emulator.resources.pools import alike, most
 from tui.emulator.rpc.methods import failed_precondition, invalid
@@ -25,10 +25,7 @@ def updated(present: Pb, requested: Pb, paths: Sequence[str], used: Mapping[str,
         WireError: INVALID_ARGUMENT for the mask or the pools; FAILED_PRECONDITION for fewer replicas than are
             in use.
     """
-    wrong = [path for path in paths if path not in _CHANGEABLE]
-    if wrong or not paths:
-        says = f"{', '.join(wrong)} can't be changed" if wrong else "is required"
-        raise invalid(("update_mask", f"{says}; {', '.join(_CHANGEABLE)} can"))
+    check_mask(paths, _CHANGEABLE)
     changed = copied(present)
     for field in _WHOLE:
         if field in paths:

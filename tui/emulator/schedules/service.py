@@ -8,16 +8,17 @@ not at it; deleting a schedule leaves its runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
 from tui.emulator.experiments.kinds import SCHEDULE
-from tui.emulator.experiments.resource_service import ResourceServer, copy_field, touched
+from tui.emulator.experiments.resource_service import ResourceServer, check_mask, copy_field, touched
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, timestamp
 from tui.emulator.pipelines.service import JOB_ID, bad_id
-from tui.emulator.rpc.methods import Method, failed_precondition, invalid
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid, methods_of
 from tui.emulator.schedules.due import State, set_next, spent
 from tui.emulator.schedules.runs import Pipelines, ScheduleRuns
 from tui.emulator.schedules.validate import schedule_problems
@@ -37,8 +38,14 @@ _OUTPUTS = (
 _ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
 
 
+def _nanoseconds(field: str) -> Callable[[Pb], int]:
+    return lambda pb: int(getattr(pb, field).ToNanoseconds())
+
+
 class ScheduleServer(ResourceServer):
     """The RPC handlers of schedules."""
+
+    ORDERS: ClassVar = {field: _nanoseconds(field) for field in _ORDERS}
 
     def __init__(
         self, store: ResourceStore, operations: Operations, pipelines: Pipelines, runs: ScheduleRuns
@@ -48,17 +55,9 @@ class ScheduleServer(ResourceServer):
         self._pipelines, self._runs = pipelines, runs
 
     def methods(self) -> list[Method]:
-        kind, requests = self.kind, self.kind.requests
-        return [
-            *super().methods(),
-            Method(
-                kind.service, "PauseSchedule", requests.PauseScheduleRequest.pb(), empty_pb2.Empty, self.pause
-            ),
-            Method(
-                kind.service, "ResumeSchedule", requests.ResumeScheduleRequest.pb(), empty_pb2.Empty,
-                self.resume,
-            ),
-        ]  # fmt: skip
+        pause = ("PauseSchedule", self.pause, empty_pb2.Empty)
+        resume = ("ResumeSchedule", self.resume, empty_pb2.Empty)
+        return [*super().methods(), *methods_of(SCHEDULE.service, SCHEDULE.requests, pause, resume)]
 
     async def create(self, request: Pb) -> Pb:
         creation_parent(request.parent)
@@ -119,14 +118,6 @@ class ScheduleServer(ResourceServer):
     def rows(self, parent: str) -> Sequence[Pb]:
         return super().rows(parent)[::-1]
 
-    def ordered(self, found: Sequence[Pb], order: str) -> Sequence[Pb]:
-        for part in reversed([each.split() for each in order.split(",") if each.strip()]):
-            if part[0] not in _ORDERS or part[1:] not in ([], ["asc"], ["desc"]):
-                known = ", ".join(_ORDERS)
-                raise invalid(("order_by", f"{order!r} is not a list of {known}, each with asc or desc"))
-            found = sorted(found, key=_nanoseconds(part[0]), reverse=part[1:] == ["desc"])
-        return found
-
     def _check(self, pb: Pb, parent: str) -> None:
         """Raises WireError for a schedule that can't be."""
         problems = list(schedule_problems(pb, parent))
@@ -150,20 +141,14 @@ class ScheduleServer(ResourceServer):
 
 
 def _changed_fields(paths: Sequence[str]) -> list[str]:
-    """The fields that an update mask names; outputs are ignored. Raises WireError."""
+    """The fields that an update mask names, without outputs. Raises WireError."""
     fields = list(dict.fromkeys(path.partition(".")[0] for path in paths))
-    known = [field for field in fields if field not in _OUTPUTS]
-    wrong = [field for field in known if field not in _CHANGEABLE]
-    if wrong or not fields:
-        says = f"{', '.join(wrong)} can't be changed" if wrong else "is required"
-        raise invalid(("update_mask", f"{says}; {', '.join(_CHANGEABLE)} can"))
-    return known
+    inputs = [field for field in fields if field not in _OUTPUTS]
+    if inputs or not fields:
+        check_mask(inputs, _CHANGEABLE)
+    return inputs
 
 
 def _filled(pb: Pb, field: str) -> bool:
     """Whether a field has a value; `allow_queueing` may always be turned off."""
     return field != "allow_queueing" and any(found.name == field for found, _ in pb.ListFields())
-
-
-def _nanoseconds(field: str) -> Callable[[Pb], int]:
-    return lambda pb: int(getattr(pb, field).ToNanoseconds())

@@ -18,10 +18,17 @@ from google.protobuf import empty_pb2, field_mask_pb2
 from google.rpc import code_pb2
 
 from tui.emulator.experiments.kinds import ENDPOINT
-from tui.emulator.experiments.resource_service import ResourceServer, copy_field, named_fields, touched
+from tui.emulator.experiments.resource_service import (
+    ResourceServer,
+    check_etag,
+    check_mask,
+    copy_field,
+    named_fields,
+    touched,
+)
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, current_time
-from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
+from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, methods_of, not_found
 from tui.emulator.serving.deployments import Deployments
 from tui.emulator.serving.registry import ModelRegistry
 from tui.emulator.serving.traffic import after_deployment, after_removal
@@ -65,22 +72,16 @@ class EndpointService(ResourceServer):
     def methods(self) -> list[Method]:
         """The RPCs served here."""
         operation = operations_pb2.Operation
-        table: list[tuple[str, Any, Any]] = [
-            ("DeployModel", types.DeployModelRequest, self.deploy),
-            ("UndeployModel", types.UndeployModelRequest, self.undeploy),
-            ("MutateDeployedModel", types.MutateDeployedModelRequest, self.mutate),
+        return [
+            *super().methods(),
+            *methods_of(
+                ENDPOINT.service,
+                types,
+                ("DeployModel", self.deploy, operation),
+                ("UndeployModel", self.undeploy, operation),
+                ("MutateDeployedModel", self.mutate, operation),
+            ),
         ]
-        more = [Method(ENDPOINT.service, name, req.pb(), operation, fn) for name, req, fn in table]
-        found = []
-        for method in super().methods():
-            creates = method.name == "CreateEndpoint"
-            found.append(
-                Method(
-                    method.service, method.name, method.request,
-                    operation if creates else method.response, method.unary,
-                )
-            )  # fmt: skip
-        return [*found, *more]
 
     async def create(self, request: Pb) -> Pb:
         _, location = creation_parent(request.parent)
@@ -103,10 +104,7 @@ class EndpointService(ResourceServer):
             raise invalid(("update_mask", f"{', '.join(wrong)} can't be changed here; {can} can"))
         async with self._lock:
             endpoint = self._changed(requested.name)
-            if requested.etag and requested.etag != endpoint.etag:
-                raise WireError(
-                    code_pb2.ABORTED, f"{endpoint.name} has changed: read it again, then update it."
-                )
+            check_etag(requested.etag, endpoint, "update")
             for field in fields:
                 copy_field(requested, endpoint, field)
             problems = list(resource_problems(endpoint, endpoint.name.split("/")[3]))
@@ -210,10 +208,7 @@ class EndpointService(ResourceServer):
     async def mutate(self, request: Pb) -> operations_pb2.Operation:
         """Change the numbers of replicas, which change nothing here, or the logging."""
         masked = [path.removeprefix("dedicated_resources.") for path in request.update_mask.paths]
-        wrong = [path for path in masked if path not in _MUTABLE]
-        if wrong or not masked:
-            says = f"{', '.join(wrong)} can't be changed" if wrong else "is required"
-            raise invalid(("update_mask", f"{says}; {', '.join(_MUTABLE)} can"))
+        check_mask(masked, _MUTABLE)
         async with self._lock:
             endpoint = self._changed(request.endpoint)
             deployed = self._deployed(endpoint, request.deployed_model.id)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import model_service as types
 from google.cloud.aiplatform_v1.types import operation as operation_types
@@ -21,7 +20,7 @@ from tui.emulator.experiments.kinds import MODEL, MODELS, VERSION
 from tui.emulator.experiments.resource_service import ResourceServer, copy_field, named_fields, touched
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, current_time
-from tui.emulator.rpc.methods import Method, failed_precondition, invalid
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid, methods_of
 from tui.emulator.serving.registry import DEFAULT, SHARED, ModelRegistry
 from tui.emulator.serving.validate import alias_problems, model_problems
 from tui.emulator.training_pipelines.inputs import read_custom_task
@@ -54,18 +53,18 @@ class ModelService(ResourceServer):
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
-        operation, model = operations_pb2.Operation, MODEL.message
-        table: list[tuple[str, Any, Any, Any]] = [
-            ("UploadModel", types.UploadModelRequest, operation, self.upload),
-            ("GetModel", types.GetModelRequest, model, self.get),
-            ("ListModels", types.ListModelsRequest, MODEL.reply("List"), self.list),
-            ("ListModelVersions", types.ListModelVersionsRequest, _Versions, self.list_versions),
-            ("UpdateModel", types.UpdateModelRequest, model, self.update),
-            ("DeleteModel", types.DeleteModelRequest, operation, self.delete),
-            ("DeleteModelVersion", types.DeleteModelVersionRequest, operation, self.delete_version),
-            ("MergeVersionAliases", types.MergeVersionAliasesRequest, model, self.merge_aliases),
+        operation = operations_pb2.Operation
+        return [
+            *super().methods(),
+            *methods_of(
+                MODELS,
+                types,
+                ("UploadModel", self.upload, operation),
+                ("ListModelVersions", self.list_versions),
+                ("DeleteModelVersion", self.delete_version, operation),
+                ("MergeVersionAliases", self.merge_aliases, MODEL.message),
+            ),
         ]
-        return [Method(MODELS, name, req.pb(), res, handler) for name, req, res, handler in table]
 
     async def upload(self, request: Pb) -> Pb:
         """Store a model, or a version of one; at once, as nothing is copied."""

@@ -6,7 +6,6 @@ both are FAILED_PRECONDITION here.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from google.protobuf import empty_pb2
 
 from tui.emulator.filters import FieldTable
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import Method, failed_precondition
+from tui.emulator.messages import Pb, snake_case
+from tui.emulator.rpc.methods import Method, failed_precondition, message_class, methods_of
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.vertex.operations import Operations, log_record
 from tui.emulator.vertex.resource_requests import find, list_page
@@ -64,15 +63,16 @@ class JobType:
     @property
     def plural(self) -> str:
         """The field of a list's reply, e.g. `custom_jobs`."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower() + "s"
+        return f"{snake_case(self.name)}s"
 
     @property
     def resource_type(self) -> str:
         return f"aiplatform.googleapis.com/{self.name}"
 
-    def message(self, name: str) -> Any:
-        """The class of a request or reply."""
-        return getattr(self.types, name).pb()
+    @property
+    def lists(self) -> str:
+        """Name of the RPC that lists."""
+        return f"List{self.name}s"
 
 
 class JobHandlers(ABC, Generic[R]):
@@ -86,18 +86,16 @@ class JobHandlers(ABC, Generic[R]):
 
     def methods(self) -> list[Method]:
         """The RPCs of the kind."""
-        name, pb, lists = self.TYPE.name, self.TYPE.pb, f"List{self.TYPE.name}s"
-        table: list[tuple[str, Any, Any]] = [
-            (f"Create{name}", pb, self.create),
-            (f"Get{name}", pb, self.get),
-            (lists, self.TYPE.message(f"{lists}Response"), self.list),
-            (f"Cancel{name}", empty_pb2.Empty, self.cancel),
-            (f"Delete{name}", operations_pb2.Operation, self.delete),
-        ]
-        return [
-            Method(self.TYPE.service, rpc, self.TYPE.message(f"{rpc}Request"), reply, handler)
-            for rpc, reply, handler in table
-        ]
+        name, pb = self.TYPE.name, self.TYPE.pb
+        return methods_of(
+            self.TYPE.service,
+            self.TYPE.types,
+            (f"Create{name}", self.create, pb),
+            (f"Get{name}", self.get, pb),
+            (self.TYPE.lists, self.list),
+            (f"Cancel{name}", self.cancel, empty_pb2.Empty),
+            (f"Delete{name}", self.delete, operations_pb2.Operation),
+        )
 
     @abstractmethod
     async def create(self, request: Pb) -> Pb:
@@ -110,7 +108,7 @@ class JobHandlers(ABC, Generic[R]):
         fields = mask_fields(request.read_mask.paths, self.TYPE.pb.DESCRIPTOR)
         page, token = self._page(request)
         jobs = {self.TYPE.plural: [job.pb for job in page]}
-        reply = self.TYPE.message(f"List{self.TYPE.name}sResponse")(**jobs, next_page_token=token)
+        reply = message_class(self.TYPE.types, f"{self.TYPE.lists}Response")(**jobs, next_page_token=token)
         listed = getattr(reply, self.TYPE.plural)
         for job in listed:
             for field in self.TYPE.unlisted:
