@@ -12,9 +12,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tui.backends.group_resources import GroupResources
-from tui.backends.group_schedules import GroupSchedules
-from tui.backends.group_serving import GroupServing
+from tui.backends.group_services import GroupQuotas, GroupResources, GroupSchedules, GroupServing
 from tui.backends.interface import (
     EVERY_KIND,
     Backend,
@@ -26,7 +24,6 @@ from tui.backends.interface import (
     LaunchRequest,
     NotFound,
     NotOffered,
-    QuotaService,
     ServiceHealth,
     Services,
     Stopped,
@@ -34,7 +31,6 @@ from tui.backends.interface import (
 )
 from tui.backends.merge import answers_of, merged
 from tui.domain.core.job import Job
-from tui.domain.core.quota import Quota
 
 T = TypeVar("T")
 Read = Callable[[JobService], AsyncGenerator[JobPage, None]]
@@ -42,6 +38,13 @@ AT_ONCE = 4
 """Contexts read at the same time; each of them reads several regions."""
 AGAIN_AFTER = 15.0
 """Seconds until a context that could not be reached is tried again."""
+_SERVICES: Mapping[str, Callable[[Any], Any]] = {
+    "quotas": GroupQuotas,
+    "resources": GroupResources,
+    "schedules": GroupSchedules,
+    "serving": GroupServing,
+}
+"""Services over all members, by their names in `Services`."""
 
 
 class GroupBackend(Backend):
@@ -71,20 +74,15 @@ class GroupBackend(Backend):
         if not ready:
             raise Unavailable(f"Not connected to {self.info.name}.", fix="Connect first.")
         kinds = dict.fromkeys(kind for member in ready for kind in member.services.jobs)
-        found: dict[str, Any] = {"jobs": {kind: GroupJobs(self, kind) for kind in kinds}}
+        services: dict[str, Any] = {"jobs": {kind: GroupJobs(self, kind) for kind in kinds}}
         for member in ready:
             for name in Services.__dataclass_fields__:
                 if isinstance(getattr(member.services, name), JobReader):
-                    found[name] = RoutedReader(self, name)
-        if any(member.services.quotas is not None for member in ready):
-            found["quotas"] = GroupQuotas(self)
-        if any(member.services.resources is not None for member in ready):
-            found["resources"] = GroupResources(self)
-        if any(member.services.schedules is not None for member in ready):
-            found["schedules"] = GroupSchedules(self)
-        if any(member.services.serving is not None for member in ready):
-            found["serving"] = GroupServing(self)
-        return Services(**found)
+                    services[name] = RoutedReader(self, name)
+        for name, service in _SERVICES.items():
+            if any(getattr(member.services, name) is not None for member in ready):
+                services[name] = service(self)
+        return Services(**services)
 
     # Connecting
 
@@ -299,11 +297,11 @@ class RoutedReader(JobReader):
         return [item for part in parts for item in part]
 
 
-def _by_owner(operation: str) -> Any:
+def _of_owner(operation: str) -> Any:
     """An operation on one job, run by the member that has it."""
 
-    def run(jobs: GroupJobs, name: str) -> Any:
-        return getattr(jobs.of(name), operation)(name)
+    def run(jobs: GroupJobs, name: str, *rest: Any) -> Any:
+        return getattr(jobs.of(name), operation)(name, *rest)
 
     return run
 
@@ -362,15 +360,13 @@ class GroupJobs(JobService):
         jobs = self._group.owner(job.name).jobs
         return await jobs[self._kind].parent_of(job) if self._kind in jobs else None
 
-    get = _by_owner("get")
-    spec = _by_owner("spec")
-    cancel = _by_owner("cancel")
-    delete = _by_owner("delete")
-    suspend = _by_owner("suspend")
-    resume = _by_owner("resume")
-
-    async def scale(self, name: str, replicas: int) -> None:
-        await self.of(name).scale(name, replicas)
+    get = _of_owner("get")
+    spec = _of_owner("spec")
+    cancel = _of_owner("cancel")
+    delete = _of_owner("delete")
+    suspend = _of_owner("suspend")
+    resume = _of_owner("resume")
+    scale = _of_owner("scale")
 
     async def create(self, request: LaunchRequest) -> Job:
         names = ", ".join(member.info.name for member in self._group.members)
@@ -378,18 +374,3 @@ class GroupJobs(JobService):
             f"{self._group.info.name} stands for several contexts; a job is launched in one of them.",
             fix=f"Go to one of {names}.",
         )
-
-
-class GroupQuotas(QuotaService):
-    """Quotas of every member, each region with its member's name before it."""
-
-    def __init__(self, group: GroupBackend) -> None:
-        self._group = group
-
-    async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        answers = await self._group.ask(lambda member: member.quotas.read(regions))
-        return [
-            replace(quota, region=f"{member.info.name}/{quota.region}")
-            for member, quotas in answers
-            for quota in quotas
-        ]

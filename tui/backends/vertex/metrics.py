@@ -17,7 +17,6 @@ from tui.backends.vertex.logs.reader import Get
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.paging import first_page
 from tui.domain.core.job import Job
 from tui.domain.core.metric import (
     GPU,
@@ -39,12 +38,12 @@ BEFORE = timedelta(seconds=300)
 AFTER = timedelta(seconds=600)
 """Series start late and lag: the window is wider than the job (docs/facts/vertex.md 6.1)."""
 MOST_POINTS = 2000
-"""Of one series: a rate is taken over longer periods rather than give more."""
+"""Most points of a series: a longer one has rates over longer periods."""
 PAGE = 100_000
 
 _ACCELERATOR_LABELS = ("accelerator_id", "accelerator_index", "gpu_id", "accelerator")
 _REPLICA_LABELS = ("replica_id", "task_name", "replica", "replica_name", "task_id")
-_AGGREGATE = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
+_FULL = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 
 
 class Metrics(MetricService):
@@ -64,17 +63,17 @@ class Metrics(MetricService):
         metrics: Sequence[str] = (),
         job: Job | None = None,
     ) -> MetricsReading:
-        """All series of a job at once, one call a metric."""
-        asked = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
+        """Read all series of a job at the same time, with one call per metric."""
+        names = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
         now = datetime.now(UTC)
-        # Each is a round trip of its own.
-        read, _ = await asyncio.gather(_known(job) if job else self._get(name), self.prepare(asked))
-        window = _window(read, since, now)
-        found = await asyncio.gather(*(self._series(read, metric, window) for metric in asked))
-        series = tuple(one for many in found for one in many)
-        measured = {one.metric for one in series}
+        # The job and the descriptors are separate round trips.
+        shown, _ = await asyncio.gather(_known(job) if job else self._get(name), self.prepare(names))
+        window = _window(shown, since, now)
+        answers = await asyncio.gather(*(self._series(shown, metric, window) for metric in names))
+        series = tuple(line for lines in answers for line in lines)
+        measured = {line.metric for line in series}
         missing = [
-            NotMeasured(metric, _reason(read, metric, now)) for metric in asked if metric not in measured
+            NotMeasured(metric, _reason(shown, metric, now)) for metric in names if metric not in measured
         ]
         return MetricsReading(series, tuple(missing), now)
 
@@ -100,7 +99,7 @@ class Metrics(MetricService):
         return [series for pb in messages if (series := _series(metric, pb)).points]
 
     async def _rate(self, metric: str, window: tuple[datetime, datetime]) -> dict[str, Any]:
-        """Bytes a second, over the period of the samples."""
+        """The aggregation into bytes per second, over the sample period or longer."""
         sampled = await self._sample_period(metric)
         span = (window[1] - window[0]).total_seconds()
         period = max(math.ceil(sampled), 1, math.ceil(span / MOST_POINTS))
@@ -110,23 +109,21 @@ class Metrics(MetricService):
         }
 
     async def _sample_period(self, metric: str) -> float:
-        """Seconds between two samples, by the metric's descriptor; asked once."""
+        """Seconds between two samples, from the metric's descriptor, which is read once."""
         if metric not in self._periods:
             name = f"projects/{self._info.project}/metricDescriptors/{TRAINING_PREFIX}{metric}"
-
-            async def send(seconds: float) -> Any:
-                return await self._clients.monitoring().get_metric_descriptor(
-                    name=name, retry=None, timeout=seconds
-                )
-
             usual = self._clients.endpoint.pace.sample_period
             try:
-                descriptor = await self._clients.caller.read(f"read the descriptor of {metric}", send)
-                said = descriptor.metadata.sample_period
-                self._periods[metric] = (said.seconds + said.nanos / 1e9) or usual
+                descriptor = await self._clients.read(
+                    f"read the descriptor of {metric}",
+                    lambda: self._clients.monitoring().get_metric_descriptor,
+                    name=name,
+                )
             except BackendError:
-                # The descriptor is a nicety; the series themselves say what is wrong.
+                # Reading the series fails with the same error if it matters.
                 return usual
+            period = descriptor.metadata.sample_period
+            self._periods[metric] = (period.seconds + period.nanos / 1e9) or usual
         return self._periods[metric]
 
 
@@ -143,40 +140,30 @@ async def list_series(
     what: str,
     aggregation: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """Every page of a ListTimeSeries as plain protobuf."""
-    found: list[Any] = []
-    token = ""
-    while True:
-        request = metric_service.ListTimeSeriesRequest(
-            name=f"projects/{project}",
-            filter=text,
-            interval={"start_time": _timestamp(window[0]), "end_time": _timestamp(window[1])},
-            aggregation=dict(aggregation) if aggregation else None,
-            view=_AGGREGATE,
-            page_size=PAGE,
-            page_token=token,
-        )
-
-        async def send(seconds: float, request: Any = request) -> Any:
-            call = clients.monitoring().list_time_series
-            return await first_page(await call(request, retry=None, timeout=seconds))
-
-        reply = await clients.caller.read(what, send, within=deadlines.SERIES)
-        found.extend(reply.time_series)
-        token = reply.next_page_token
-        if not token:
-            return found
+    """The series of every page of a ListTimeSeries as plain protobuf."""
+    request = {
+        "name": f"projects/{project}",
+        "filter": text,
+        "interval": {"start_time": _timestamp(window[0]), "end_time": _timestamp(window[1])},
+        "aggregation": dict(aggregation) if aggregation else None,
+        "view": _FULL,
+        "page_size": PAGE,
+    }
+    pages = clients.pages(
+        what, lambda: clients.monitoring().list_time_series, request, "time_series", deadlines.SERIES
+    )
+    return [series async for series in pages]
 
 
 def points(pb: Any) -> list[tuple[datetime, float]]:
     """Points of a TimeSeries message, oldest first; on the wire they are newest first."""
-    found = []
+    values = []
     for point in reversed(pb.points):
         at = moment(point.interval, "end_time")
         kind = point.value.WhichOneof("value")
         if at is not None and kind in {"double_value", "int64_value", "bool_value"}:
-            found.append((at, float(getattr(point.value, kind))))
-    return found
+            values.append((at, float(getattr(point.value, kind))))
+    return values
 
 
 def _series(metric: str, pb: Any) -> Series:
@@ -197,8 +184,8 @@ def _label(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def _replica_like(labels: Mapping[str, str]) -> str:
-    """The label names are not documented (docs/facts/vertex.md 6.2): take the value that looks like a
-    replica."""
+    """The label value that looks like a replica: the label names are not documented (docs/facts/vertex.md
+    6.2)."""
     return next((value for value in labels.values() if value.startswith(PREFIX)), "")
 
 
@@ -206,7 +193,7 @@ def _window(job: Job, since: datetime | None, now: datetime) -> tuple[datetime, 
     began = job.start_time or job.create_time or now
     start = began - BEFORE if since is None else since
     end = now if job.end_time is None else min(now, job.end_time + AFTER)
-    # An interval has to have a length.
+    # The service refuses an empty interval.
     return min(start, end - timedelta(seconds=1)), end
 
 
@@ -221,6 +208,6 @@ def _reason(job: Job, metric: str, now: datetime) -> str:
 
 
 def _timestamp(moment: datetime) -> timestamp_pb2.Timestamp:
-    found = timestamp_pb2.Timestamp()
-    found.FromDatetime(moment)
-    return found
+    stamp = timestamp_pb2.Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp

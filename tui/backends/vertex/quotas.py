@@ -7,29 +7,26 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from google.cloud.cloudquotas_v1.types import cloudquotas
-
 from tui.backends.interface import ContextInfo, InvalidRequest, NotFound, QuotaService
 from tui.backends.vertex.metrics import list_series, points
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.paging import first_page
 from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.vertex.catalog import SERVICE
 
 LIMITS_AGE = timedelta(minutes=10)
-"""How long limits that were read stand; they change about daily, and say when they were read."""
+"""Age up to which limits are used again; they change about daily, and their age is shown."""
 USAGE_WINDOW = timedelta(days=7)
-"""Usage is written on change: the newest point may be days old."""
+"""Time before now in which usage is read: it is written on change, so the newest point may be days old."""
 USAGE_METRICS = (
     "serviceruntime.googleapis.com/quota/allocation/usage",
-    # Large GPUs are called concurrent in the quota page; their usage may be here (docs/facts/vertex.md 7.4).
+    # The quota page lists large GPUs as concurrent; their usage may be here (docs/facts/vertex.md 7.4).
     "serviceruntime.googleapis.com/quota/concurrent/usage",
 )
 _TRAINING = ("custom_model_training", "restricted_image_training")
 _PAGE = 1000
 
 Usage = dict[tuple[str, str], tuple[int, datetime]]
-"""(metric without the service's prefix, region) → amount and when."""
+"""(metric without the service's prefix, region) → amount and time."""
 
 
 class VertexQuotas(QuotaService):
@@ -44,7 +41,7 @@ class VertexQuotas(QuotaService):
     async def read(self, regions: Sequence[str] = ()) -> list[Quota]:
         """Every training quota of `regions`, by region and metric."""
         infos, usage = await asyncio.gather(self._limits(), self._usage())
-        found = []
+        quotas = []
         for region in regions or self._info.regions:
             for pb in infos:
                 metric = pb.metric.removeprefix(f"{SERVICE}/")
@@ -61,45 +58,29 @@ class VertexQuotas(QuotaService):
                     limit_read_at=self._read_at,
                     used_at=None if used is None else used[1],
                 )
-                found.append(quota)
-        return sorted(found, key=lambda quota: (quota.region, quota.metric))
+                quotas.append(quota)
+        return sorted(quotas, key=lambda quota: (quota.region, quota.metric))
 
     async def _limits(self) -> list[Any]:
         now = datetime.now(UTC)
-        # Here a limit is a line in the emulator's settings; asking again costs nothing.
+        # A limit of the emulator may change at any time, and reading it costs nothing.
         fresh = timedelta(0) if self._info.local else LIMITS_AGE
         if self._read_at is not None and now - self._read_at < fresh:
             return self._infos
-        found: list[Any] = []
-        token = ""
-        while True:
-            reply = await self._page(token)
-            found.extend(pb for pb in reply.quota_infos if any(word in pb.metric for word in _TRAINING))
-            token = reply.next_page_token
-            if not token:
-                break
-        self._infos, self._read_at = found, now
-        return found
-
-    async def _page(self, token: str) -> Any:
-        request = cloudquotas.ListQuotaInfosRequest(
-            parent=f"projects/{self._info.project}/locations/global/services/{SERVICE}",
-            page_size=_PAGE,
-            page_token=token,
+        project = self._info.project
+        infos = self._clients.pages(
+            f"read the quota limits of {project}",
+            lambda: self._clients.quotas().list_quota_infos,
+            {"parent": f"projects/{project}/locations/global/services/{SERVICE}", "page_size": _PAGE},
+            "quota_infos",
         )
-
-        async def send(seconds: float) -> Any:
-            call = self._clients.quotas().list_quota_infos
-            return await first_page(await call(request, retry=None, timeout=seconds))
-
-        return await self._clients.caller.read(f"read the quota limits of {self._info.project}", send)
+        self._infos = [pb async for pb in infos if any(word in pb.metric for word in _TRAINING)]
+        self._read_at = now
+        return self._infos
 
     async def _usage(self) -> Usage:
         groups = await asyncio.gather(*(self._usage_of(metric) for metric in USAGE_METRICS))
-        found: Usage = {}
-        for group in groups:
-            found.update(group)
-        return found
+        return {key: amount for group in groups for key, amount in group.items()}
 
     async def _usage_of(self, metric: str) -> Usage:
         now = datetime.now(UTC)
@@ -116,22 +97,22 @@ class VertexQuotas(QuotaService):
                 what=f"read the quota usage of {self._info.project}",
             )
         except (NotFound, InvalidRequest):
-            # A project that never wrote this metric does not know its type.
+            # The project has never used a quota of this kind.
             return {}
-        found: Usage = {}
+        usage: Usage = {}
         for pb in series:
-            seen = points(pb)
+            values = points(pb)
             name = pb.metric.labels.get("quota_metric", "").removeprefix(f"{SERVICE}/")
             region = pb.resource.labels.get("location", "")
-            if seen and any(word in name for word in _TRAINING):
-                found[name, region] = (int(seen[-1][1]), seen[-1][0])
-        return found
+            if values and any(word in name for word in _TRAINING):
+                usage[name, region] = (int(values[-1][1]), values[-1][0])
+        return usage
 
 
 def limit_of(pb: Any, region: str) -> int:
     """Limit of a QuotaInfo in `region`; entries go from specific to general (docs/facts/vertex.md 7.4).
 
-    No entry at all means unlimited, a region that none names has nothing.
+    `UNLIMITED` without any entry, and 0 if no entry names the region.
     """
     if not pb.dimensions_infos:
         return UNLIMITED

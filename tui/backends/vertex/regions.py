@@ -1,16 +1,15 @@
-"""Lists of a resource over the regions of a context."""
+"""Lists resources in every region of a context."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from tui.backends.interface import ContextInfo, InvalidRequest
 from tui.backends.merge import answers_of
 from tui.backends.serving import RegionResults
-from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.paging import first_page
+from tui.backends.vertex.transport.channels import Clients, Method
 from tui.domain.core.resource_name import name_pattern
 
 T = TypeVar("T")
@@ -27,36 +26,25 @@ class RegionLists:
         self._clients = clients
 
     def parent(self, region: str) -> str:
-        """The name of a location."""
+        """The name of a region's location."""
         return f"projects/{self._info.project}/locations/{region}"
 
     async def everywhere(self, read: Callable[[str], Awaitable[list[T]]]) -> RegionResults[T]:
-        """What `read` has of each region, newest first, and why a region could not be read."""
+        """The items that `read` gives for each region, newest first, and the errors of regions."""
         answers, errors = await answers_of(read, self._info.regions)
-        return RegionResults(newest_first(each for _, found in answers for each in found), errors)
+        return RegionResults(newest_first(item for _, items in answers for item in items), errors)
 
-    async def pages(
-        self, what: str, call: Callable[..., Awaitable[Any]], request: dict[str, Any], field: str
+    async def all(
+        self, what: str, method: Callable[[], Method], request: Mapping[str, Any], field: str
     ) -> list[Pb]:
-        """The messages of all pages. Raises BackendError."""
-        found: list[Pb] = []
-        token = ""
-        while True:
-
-            async def send(seconds: float, token: str = token) -> Pb:
-                asked = {**request, "page_size": PAGE, "page_token": token}
-                return await first_page(await call(asked, retry=None, timeout=seconds))
-
-            page = await self._clients.caller.read(what, send)
-            found += getattr(page, field)
-            token = page.next_page_token
-            if not token:
-                return found
+        """The items of all pages. Raises BackendError."""
+        request = {**request, "page_size": PAGE}
+        return [item async for item in self._clients.pages(what, method, request, field)]
 
 
-def newest_first(found: Any) -> list[Any]:
-    """By the time of creation; what has none comes last."""
-    return sorted(found, key=lambda each: each.create_time or _NEVER, reverse=True)
+def newest_first(items: Any) -> list[Any]:
+    """Sort by creation time; an item without one comes last."""
+    return sorted(items, key=lambda item: item.create_time or _NEVER, reverse=True)
 
 
 def region_in(name: str, collection: str) -> str:
@@ -64,7 +52,7 @@ def region_in(name: str, collection: str) -> str:
     match = name_pattern(collection).fullmatch(name)
     if match is None:
         raise InvalidRequest(
-            f"{name!r} is no full resource name.",
+            f"{name!r} is not a full resource name.",
             fix=f"Write projects/PROJECT/locations/REGION/{collection}/ID.",
         )
     return match[2]

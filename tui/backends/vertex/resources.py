@@ -28,7 +28,7 @@ _ACCELERATORS = {member.value: name for name, member in AcceleratorType.__member
 
 
 class Resources(ResourceService):
-    """Those of one context's project, in its regions."""
+    """Persistent resources of one context's project, in its regions."""
 
     def __init__(self, info: ContextInfo, clients: Clients) -> None:
         self._info = info
@@ -37,23 +37,24 @@ class Resources(ResourceService):
 
     async def list_all(self) -> RegionResults[PersistentResource]:
         async def read(region: str) -> list[PersistentResource]:
-            call = self._clients.resources(region).list_persistent_resources
-            request = {"parent": self._lists.parent(region)}
-            what = f"list the persistent resources of {region}"
-            found = await self._lists.pages(what, call, request, "persistent_resources")
-            return [persistent_resource(pb, region, self._info.name) for pb in found]
+            messages = await self._lists.all(
+                f"list the persistent resources of {region}",
+                lambda: self._clients.resources(region).list_persistent_resources,
+                {"parent": self._lists.parent(region)},
+                "persistent_resources",
+            )
+            return [persistent_resource(pb, region, self._info.name) for pb in messages]
 
         return await self._lists.everywhere(read)
 
     async def get(self, name: str) -> PersistentResource:
         region = region_in(name, COLLECTION)
-
-        async def send(seconds: float) -> Pb:
-            call = self._clients.resources(region).get_persistent_resource
-            return PersistentResourceProto.pb(await call(name=name, retry=None, timeout=seconds))
-
-        found = await self._clients.caller.read(f"read the persistent resource {name}", send)
-        return persistent_resource(found, region, self._info.name)
+        pb = await self._clients.read(
+            f"read the persistent resource {name}",
+            lambda: self._clients.resources(region).get_persistent_resource,
+            name=name,
+        )
+        return persistent_resource(pb, region, self._info.name)
 
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> PersistentResource:
         region = region or self._info.regions[0]
@@ -63,18 +64,17 @@ class Resources(ResourceService):
         except json_format.ParseError as error:
             raise InvalidRequest(f"This is not the form of a persistent resource: {error}") from error
         parent = self._lists.parent(region)
-
-        async def send(seconds: float) -> None:
-            await self._clients.resources(region).create_persistent_resource(
-                parent=parent, persistent_resource=PersistentResourceProto.wrap(message),
-                persistent_resource_id=id, retry=None, timeout=seconds,
-            )  # fmt: skip
-
-        what = f"create the persistent resource {id} in {region}"
         name = f"{parent}/{COLLECTION}/{id}"
-        # The id is the client's: a second create would be refused, and is not needed to find what was made.
+        # The client chooses the id: a second create would be refused, and the resource is found without one.
         try:
-            await self._clients.caller.once(what, send, within=deadlines.CREATE)
+            await self._clients.once(
+                f"create the persistent resource {id} in {region}",
+                lambda: self._clients.resources(region).create_persistent_resource,
+                within=deadlines.CREATE,
+                parent=parent,
+                persistent_resource=PersistentResourceProto.wrap(message),
+                persistent_resource_id=id,
+            )
         except Unavailable as error:
             if isinstance(error, Stopped):
                 raise
@@ -95,14 +95,12 @@ class Resources(ResourceService):
         return await self.get(name)
 
     async def _change(self, verb: str, name: str) -> None:
-        """Sent once: a second reboot would be another one."""
-        call = getattr(self._clients.resources(region_in(name, COLLECTION)), f"{verb}_persistent_resource")
-
-        async def send(seconds: float) -> None:
-            await call(name=name, retry=None, timeout=seconds)
-
-        await self._clients.caller.once(
-            f"{verb} the persistent resource {name}", send, within=deadlines.CHANGE
+        """Send the change once: a repeated reboot would be another reboot."""
+        client = self._clients.resources(region_in(name, COLLECTION))
+        await self._clients.once(
+            f"{verb} the persistent resource {name}",
+            lambda: getattr(client, f"{verb}_persistent_resource"),
+            name=name,
         )
 
 

@@ -24,7 +24,6 @@ from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
-from tui.backends.vertex.transport.paging import first_page
 from tui.domain.core.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.schedules.schedule import NewSchedule, Schedule
@@ -32,9 +31,9 @@ from tui.domain.schedules.schedule import NewSchedule, Schedule
 Pb = Any
 COLLECTION = "schedules"
 RUNS = 50
-"""Newest runs that are listed."""
+"""Most runs that are listed."""
 AT_ONCE = 4
-"""Schedules whose newest runs are read at once."""
+"""Schedules whose newest runs are read at the same time."""
 _Message = ScheduleProto.pb()
 _STATES = {member.value: name for name, member in ScheduleProto.State.__members__.items()}
 _RUN_FIELDS = (
@@ -44,14 +43,14 @@ _RUN_FIELDS = (
 
 
 class Schedules(ScheduleService):
-    """Those of one context's project, in its regions."""
+    """Schedules of one context's project, in its regions."""
 
     def __init__(self, info: ContextInfo, clients: Clients) -> None:
         self._info = info
         self._clients = clients
         self._lists = RegionLists(info, clients)
         self._newest: dict[str, tuple[datetime | None, Job]] = {}
-        """A schedule's newest run that has ended, with the time of its last run: no need to read it again."""
+        """The newest run of a schedule if it has ended, with its due time: it is not read again."""
 
     async def list_all(self) -> RegionResults[Schedule]:
         gate = asyncio.Semaphore(AT_ONCE)
@@ -61,22 +60,22 @@ class Schedules(ScheduleService):
                 return schedule_of(pb, region, self._info.name, await self._newest_run(pb, region))
 
         async def read(region: str) -> list[Schedule]:
-            request = {"parent": self._lists.parent(region)}
-            what = f"list the schedules of {region}"
-            found = await self._lists.pages(what, self._client(region).list_schedules, request, "schedules")
-            return await asyncio.gather(*(with_run(pb, region) for pb in found))
+            messages = await self._lists.all(
+                f"list the schedules of {region}",
+                lambda: self._client(region).list_schedules,
+                {"parent": self._lists.parent(region)},
+                "schedules",
+            )
+            return await asyncio.gather(*(with_run(pb, region) for pb in messages))
 
         return await self._lists.everywhere(read)
 
     async def get(self, name: str) -> Schedule:
         region = region_in(name, COLLECTION)
-
-        async def send(seconds: float) -> Pb:
-            call = self._client(region).get_schedule
-            return ScheduleProto.pb(await call(name=name, retry=None, timeout=seconds))
-
-        found = await self._clients.caller.read(f"read the schedule {name}", send)
-        return schedule_of(found, region, self._info.name, await self._newest_run(found, region))
+        pb = await self._clients.read(
+            f"read the schedule {name}", lambda: self._client(region).get_schedule, name=name
+        )
+        return schedule_of(pb, region, self._info.name, await self._newest_run(pb, region))
 
     async def runs(self, name: str) -> Sequence[Job]:
         return await self._runs(name, region_in(name, COLLECTION), RUNS)
@@ -85,38 +84,31 @@ class Schedules(ScheduleService):
         region = region or self._info.regions[0]
         parent = self._lists.parent(region)
         message = _message(schedule, parent)
-
-        async def send(seconds: float) -> str:
-            made = await self._client(region).create_schedule(
-                parent=parent, schedule=ScheduleProto.wrap(message), retry=None, timeout=seconds
-            )
-            return str(made.name)
-
-        what = f"create the schedule {schedule.display_name} in {region}"
-        return await self.get(await self._clients.caller.once(what, send, within=deadlines.CREATE))
+        pb = await self._clients.once(
+            f"create the schedule {schedule.display_name} in {region}",
+            lambda: self._client(region).create_schedule,
+            within=deadlines.CREATE,
+            parent=parent,
+            schedule=ScheduleProto.wrap(message),
+        )
+        return await self.get(pb.name)
 
     async def pause(self, name: str) -> Schedule:
-        async def send(seconds: float) -> None:
-            call = self._client(region_in(name, COLLECTION)).pause_schedule
-            await call(name=name, retry=None, timeout=seconds)
-
-        await self._clients.caller.once(f"pause the schedule {name}", send, within=deadlines.CHANGE)
+        await self._change("pause", name)
         return await self.get(name)
 
     async def resume(self, name: str, catch_up: bool) -> Schedule:
-        async def send(seconds: float) -> None:
-            call = self._client(region_in(name, COLLECTION)).resume_schedule
-            await call(name=name, catch_up=catch_up, retry=None, timeout=seconds)
-
-        await self._clients.caller.once(f"resume the schedule {name}", send, within=deadlines.CHANGE)
+        await self._change("resume", name, catch_up=catch_up)
         return await self.get(name)
 
     async def delete(self, name: str) -> None:
-        async def send(seconds: float) -> None:
-            call = self._client(region_in(name, COLLECTION)).delete_schedule
-            await call(name=name, retry=None, timeout=seconds)
+        await self._change("delete", name)
 
-        await self._clients.caller.once(f"delete the schedule {name}", send, within=deadlines.CHANGE)
+    async def _change(self, verb: str, name: str, **fields: Any) -> None:
+        client = self._client(region_in(name, COLLECTION))
+        await self._clients.once(
+            f"{verb} the schedule {name}", lambda: getattr(client, f"{verb}_schedule"), name=name, **fields
+        )
 
     def _client(self, region: str) -> ScheduleServiceAsyncClient:
         """ScheduleService of one region, at the address of JobService."""
@@ -124,7 +116,7 @@ class Schedules(ScheduleService):
         return self._clients.client_of(Service.JOBS, region, *classes)  # type: ignore[no-any-return]
 
     async def _newest_run(self, pb: Pb, region: str) -> Job | None:
-        """`None` where there is none, or it can't be read: the list of schedules does not fail for it."""
+        """The newest run; `None` without one, or if it can't be read: the schedule is listed without it."""
         if not pb.started_run_count:
             return None
         due = moment(pb.last_scheduled_run_response, "scheduled_run_time")
@@ -132,24 +124,26 @@ class Schedules(ScheduleService):
         if known is not None and at == due:
             return known
         try:
-            found = await self._runs(pb.name, region, 1)
+            runs = await self._runs(pb.name, region, 1)
         except BackendError:
             return None
-        if found and found[0].state.terminal:
-            self._newest[pb.name] = due, found[0]
-        return found[0] if found else None
+        if runs and runs[0].state.terminal:
+            self._newest[pb.name] = due, runs[0]
+        return runs[0] if runs else None
 
     async def _runs(self, name: str, region: str, count: int) -> list[Job]:
         request = {
-            "parent": self._lists.parent(region), "filter": f'schedule_name="{name}"', "page_size": count,
-            "order_by": "create_time desc", "read_mask": {"paths": list(_RUN_FIELDS)},
-        }  # fmt: skip
-
-        async def send(seconds: float) -> Pb:
-            call = self._clients.pipelines(region).list_pipeline_jobs
-            return await first_page(await call(request, retry=None, timeout=seconds))
-
-        page = await self._clients.caller.read(f"list the runs of the schedule {name}", send)
+            "parent": self._lists.parent(region),
+            "filter": f'schedule_name="{name}"',
+            "page_size": count,
+            "order_by": "create_time desc",
+            "read_mask": {"paths": list(_RUN_FIELDS)},
+        }
+        page = await self._clients.read(
+            f"list the runs of the schedule {name}",
+            lambda: self._clients.pipelines(region).list_pipeline_jobs,
+            request,
+        )
         return [pipeline_job_convert.job(pb, self._info.name) for pb in page.pipeline_jobs]
 
 
@@ -191,11 +185,11 @@ def _pipeline(pb: Pb) -> str:
 
 
 def _message(schedule: NewSchedule, parent: str) -> Pb:
-    """What is sent. Raises InvalidRequest, naming the field that does not fit."""
+    """The message of a create. Raises InvalidRequest with the field that does not fit."""
     message = _Message(
         display_name=schedule.display_name,
         cron=schedule.cron,
-        # Starting a run is one call: there is no need for several at once.
+        # Starting a run is one call: several at once are not needed.
         max_concurrent_run_count=1,
         max_run_count=schedule.max_runs or 0,
         max_concurrent_active_run_count=schedule.max_active or 0,

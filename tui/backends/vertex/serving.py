@@ -18,6 +18,7 @@ from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
+from tui.backends.vertex.transport.paging import plain
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import percents_of, shares
@@ -25,7 +26,7 @@ from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 
 Pb = Any
 LONGEST_CHANGE = 45 * 60.0
-"""Seconds to wait for a model to be deployed; the default limit of a deployment is not documented."""
+"""Longest wait (s) for a model to be deployed; the service's own limit is not documented."""
 
 
 class _Overtaken(BackendError):
@@ -46,26 +47,37 @@ class Serving(ServingService):
 
     async def models(self) -> RegionResults[Model]:
         async def read(region: str) -> list[Model]:
-            call = _models(self._clients, region).list_models
             request = {"parent": self._lists.parent(region)}
-            found = await self._lists.pages(f"list the models of {region}", call, request, "models")
-            return [self._model(pb, region) for pb in found]
+            messages = await self._lists.all(
+                f"list the models of {region}",
+                lambda: _models(self._clients, region).list_models,
+                request,
+                "models",
+            )
+            return [self._model(pb, region) for pb in messages]
 
         return await self._lists.everywhere(read)
 
     async def versions(self, model: str) -> Sequence[Model]:
         region = region_in(model, "models")
-        call = _models(self._clients, region).list_model_versions
-        request = {"name": model}
-        found = await self._lists.pages(f"list the versions of {model}", call, request, "models")
-        return newest_first(self._model(pb, region) for pb in found)
+        messages = await self._lists.all(
+            f"list the versions of {model}",
+            lambda: _models(self._clients, region).list_model_versions,
+            {"name": model},
+            "models",
+        )
+        return newest_first(self._model(pb, region) for pb in messages)
 
     async def endpoints(self) -> RegionResults[ServingEndpoint]:
         async def read(region: str) -> list[ServingEndpoint]:
-            call = _endpoints(self._clients, region).list_endpoints
             request = {"parent": self._lists.parent(region)}
-            found = await self._lists.pages(f"list the endpoints of {region}", call, request, "endpoints")
-            return [self._endpoint(pb, region) for pb in found]
+            messages = await self._lists.all(
+                f"list the endpoints of {region}",
+                lambda: _endpoints(self._clients, region).list_endpoints,
+                request,
+                "endpoints",
+            )
+            return [self._endpoint(pb, region) for pb in messages]
 
         return await self._lists.everywhere(read)
 
@@ -79,18 +91,17 @@ class Serving(ServingService):
         async def send(seconds: float) -> Pb:
             call = _endpoints(self._clients, region).update_endpoint
             try:
-                made = await call(request, retry=None, timeout=seconds)
+                return await plain(await call(request, retry=None, timeout=seconds))
             except Aborted as error:
-                # Once more would be refused again: not what the caller takes for a lost connection.
+                # The caller would repeat an aborted request, which fails again: the etag is outdated.
                 raise _Overtaken from error
-            return type(made).pb(made)
 
         what = f"split the traffic of {endpoint}"
         try:
-            # The split is idempotent: a second request after a lost reply does no harm.
-            made = await self._clients.caller.read(what, send, within=deadlines.CHANGE)
+            # A split may be sent again after a lost reply: it is idempotent.
+            changed = await self._clients.caller.read(what, send, within=deadlines.CHANGE)
         except _Overtaken as error:
-            # It may be our own change, whose reply was lost.
+            # The other change may be this one, if its reply was lost.
             now = await self.endpoint(endpoint)
             if shares(percents_of(now)) == shares(percents):
                 return now
@@ -98,17 +109,16 @@ class Serving(ServingService):
                 f"Can't {what}: it was changed elsewhere meanwhile.",
                 fix="Look at the split, then set it again.",
             ) from error
-        return self._endpoint(made, region)
+        return self._endpoint(changed, region)
 
     async def endpoint(self, name: str) -> ServingEndpoint:
         region = region_in(name, "endpoints")
-
-        async def send(seconds: float) -> Pb:
-            call = _endpoints(self._clients, region).get_endpoint
-            found = await call(name=name, retry=None, timeout=seconds)
-            return type(found).pb(found)
-
-        return self._endpoint(await self._clients.caller.read(f"read {name}", send), region)
+        return self._endpoint(
+            await self._clients.read(
+                f"read {name}", lambda: _endpoints(self._clients, region).get_endpoint, name=name
+            ),
+            region,
+        )
 
     async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
         return await read_loads(self._clients, self._info.project, endpoints)
@@ -136,16 +146,16 @@ class Serving(ServingService):
     async def _operated(
         self, what: str, endpoint: str, method: str, request: dict[str, Any]
     ) -> ServingEndpoint:
-        """The endpoint after a long-running operation on it."""
+        """Run a long-running operation on an endpoint; the endpoint as it is afterwards."""
         region = region_in(endpoint, "endpoints")
 
         async def send(seconds: float) -> Pb:
             call = getattr(_endpoints(self._clients, region), method)
-            made = await call(request, retry=None, timeout=seconds)
-            if made.operation.done:
-                # asyncio reports the error of the client's own future where nobody takes it.
-                await made.exception()
-            return made.operation
+            future = await call(request, retry=None, timeout=seconds)
+            if future.operation.done:
+                # asyncio would report the error of the client's own future as never retrieved.
+                await future.exception()
+            return future.operation
 
         try:
             begun = await self._clients.caller.once(what, send, within=deadlines.CREATE)
@@ -153,8 +163,8 @@ class Serving(ServingService):
             if isinstance(error, Stopped):
                 raise
             raise Unavailable(
-                f"{error.message.rstrip('.')}. It may have been begun all the same, and cost money.",
-                fix="Look at the endpoint in a few minutes, before you do it again.",
+                f"{error.message.rstrip('.')}. The change may have begun all the same, and cost money.",
+                fix="Look at the endpoint in a few minutes before you try again.",
             ) from error
         await wait_for(self._clients, region, begun, what, seconds=LONGEST_CHANGE)
         return await self.endpoint(endpoint)
@@ -171,9 +181,9 @@ class Serving(ServingService):
             image=pb.container_spec.image_uri,
             artifacts=pb.artifact_uri,
             made_by=pb.training_pipeline or pb.pipeline_job,
-            endpoints=tuple(dict.fromkeys(each.endpoint for each in pb.deployed_models)),
+            endpoints=tuple(dict.fromkeys(deployed.endpoint for deployed in pb.deployed_models)),
             labels=dict(pb.labels),
-        )  # fmt: skip
+        )
 
     def _endpoint(self, pb: Pb, region: str) -> ServingEndpoint:
         return ServingEndpoint(
@@ -182,7 +192,9 @@ class Serving(ServingService):
             region=region,
             context=self._info.name,
             create_time=moment(pb, "create_time"),
-            deployed=tuple(_deployed(each, pb.traffic_split.get(each.id, 0)) for each in pb.deployed_models),
+            deployed=tuple(
+                _deployed(model, pb.traffic_split.get(model.id, 0)) for model in pb.deployed_models
+            ),
             etag=pb.etag,
         )
 
@@ -204,12 +216,12 @@ def _deployed(pb: Pb, percent: int) -> Deployed:
 
 
 def _accelerator(spec: Pb) -> str:
-    """The accelerator's name in the API; "" for none."""
+    """The accelerator's name in the API, or "" without one."""
     field = spec.DESCRIPTOR.fields_by_name["accelerator_type"]
     return field.enum_type.values_by_number[spec.accelerator_type].name if spec.accelerator_type else ""
 
 
-# The clients are loaded with the first call: the console's start needs neither.
+# These clients are imported on first use, so that the console starts faster.
 
 
 def _models(clients: Clients, region: str) -> Any:

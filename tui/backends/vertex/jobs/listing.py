@@ -18,7 +18,6 @@ from tui.backends.interface import InvalidRequest, NotFound
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.paging import first_page
 from tui.domain.core.job import Job
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
@@ -199,13 +198,12 @@ class JobListing:
             page_token=token,
             read_mask={"paths": list(self._resource.list_fields)} if self._resource.list_fields else None,
         )
-
-        async def send(seconds: float) -> Any:
-            call = self._resource.call(self._clients, self._region, "list")
-            return await first_page(await call(request, retry=None, timeout=seconds))
-
         where = "every region" if self._region == "-" else self._region
-        return await self._clients.caller.read(f"list the {self._resource.title}s of {where}", send)
+        return await self._clients.read(
+            f"list the {self._resource.title}s of {where}",
+            lambda: self._resource.call(self._clients, self._region, "list"),
+            request,
+        )
 
 
 def _latest(known: datetime | None, jobs: Iterable[Job]) -> datetime | None:

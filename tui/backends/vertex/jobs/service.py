@@ -136,12 +136,11 @@ class VertexJobs(JobService):
         return await self._fetch(name, self._region_of(name))
 
     async def _fetch(self, name: str, region: str) -> Any:
-        call = self.resource.call(self._clients, region, "get")
-
-        async def send(seconds: float) -> Any:
-            return self.resource.message.pb(await call(name=name, retry=None, timeout=seconds))
-
-        return await self._call.read(f"read the {self.resource.title} {name}", send)
+        return await self._clients.read(
+            f"read the {self.resource.title} {name}",
+            lambda: self.resource.call(self._clients, region, "get"),
+            name=name,
+        )
 
     async def find(self, reference: str) -> list[Job]:
         """By full name, by id, else by display name; over all regions."""

@@ -16,7 +16,6 @@ from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
-from tui.backends.vertex.transport.paging import first_page
 from tui.domain.core.job import Job
 from tui.domain.core.resource_name import log_project
 
@@ -96,14 +95,10 @@ class LogReader:
             page_size=size,
             page_token=token,
         )
-
-        async def send(seconds: float) -> Any:
-            call = self._clients.logging().list_log_entries
-            return await first_page(await call(request, retry=None, timeout=seconds))
-
-        return await self._clients.caller.read(
+        return await self._clients.read(
             f"read the logs of {self._info.project}",
-            send,
+            lambda: self._clients.logging().list_log_entries,
+            request,
             within=deadlines.LOG_PAGE,
             patience=patience,
             limiter=self.budget,

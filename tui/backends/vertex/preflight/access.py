@@ -1,22 +1,18 @@
-"""Who the caller is and what they may do: credentials, permissions, acting as a service account."""
+"""Checks of the caller: credentials, permissions, acting as a service account."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tui.backends.interface import ContextInfo, NotFound, Unauthenticated
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 
 NEEDED = ("create", "get")
-"""Without these on the job's collection it can't be launched (docs/facts/vertex.md 2.5)."""
+"""Verbs on the job's collection without which it can't be launched (docs/facts/vertex.md 2.5)."""
 FOLLOWED = ("list", "cancel")
-"""Without these it can't be followed."""
-USEFUL = (
-    "logging.logEntries.list",
-    "monitoring.timeSeries.list",
-)
+"""Verbs without which it can't be followed."""
+USEFUL = ("logging.logEntries.list", "monitoring.timeSeries.list")
 """Permissions without which the logs and metrics of a job can't be read."""
 ACT_AS = "iam.serviceAccounts.actAs"
 _ROLES = {
@@ -27,31 +23,31 @@ _ROLES = {
 
 
 class Access:
-    """Asks IAM."""
+    """Checks what IAM allows the caller."""
 
     def __init__(self, info: ContextInfo, clients: CheckClients) -> None:
         self._info = info
         self._clients = clients
 
     @property
-    def _who(self) -> str:
-        """The caller's account, "" where the credentials don't tell."""
+    def _account(self) -> str:
+        """The caller's account, or "" if the credentials don't name it."""
         credentials = self._clients.clients.endpoint.credentials
-        found = getattr(credentials, "service_account_email", "") or getattr(credentials, "account", "")
-        return "" if found == "default" else str(found)
+        email = getattr(credentials, "service_account_email", "") or getattr(credentials, "account", "")
+        return "" if email == "default" else str(email)
 
     async def caller(self, collection: str = "customJobs") -> Sequence[Check]:
-        """Credentials and permissions of the project for the jobs of a collection, by one call."""
+        """Check credentials and the project's permissions for the jobs of a collection, with one call."""
         project = self._info.project
         needed = [f"aiplatform.{collection}.{verb}" for verb in NEEDED]
         useful = [*(f"aiplatform.{collection}.{verb}" for verb in FOLLOWED), *USEFUL]
-        asked = {"resource": f"projects/{project}", "permissions": [*needed, *useful]}
-
-        async def send(seconds: float) -> Any:
-            return await self._clients.projects().test_iam_permissions(asked, retry=None, timeout=seconds)
-
+        request = {"resource": f"projects/{project}", "permissions": [*needed, *useful]}
         try:
-            reply = await self._call(f"ask for permissions in {project}", send)
+            reply = await self._clients.read(
+                f"ask for permissions in {project}",
+                lambda: self._clients.projects().test_iam_permissions,
+                request,
+            )
         except Unauthenticated as error:
             refused = Check("credentials", CheckStatus.PROBLEM, error.message, error.fix)
             return [refused, unknown("permissions", "can't be looked up without valid credentials")]
@@ -65,52 +61,44 @@ class Access:
         return [ok("credentials", self._signed_in()), self._granted(set(reply.permissions), needed, useful)]
 
     def _signed_in(self) -> str:
-        return f"signed in as {self._who}" if self._who else "the service accepts them"
+        return f"signed in as {self._account}" if self._account else "the service accepts them"
 
     def _granted(self, granted: set[str], needed: Sequence[str], useful: Sequence[str]) -> Check:
-        who, project = self._who or "you", self._info.project
+        caller, project = self._account or "you", self._info.project
         lacking = [p for p in needed if p not in granted]
         hindering = [p for p in useful if p not in granted]
         if not lacking and not hindering:
-            return ok("permissions", f"{who} may create, follow and cancel jobs in {project}")
+            return ok("permissions", f"{caller} may create, follow and cancel jobs in {project}")
         names = lacking + hindering
         roles = ", ".join(dict.fromkeys(_ROLES[name.partition(".")[0]] for name in names))
-        sentence = f"{who} lack{'s' if self._who else ''} {', '.join(names)} in {project}"
+        sentence = f"{caller} lack{'s' if self._account else ''} {', '.join(names)} in {project}"
         fix = f"Ask the project's owner for {roles}."
         return Check("permissions", CheckStatus.PROBLEM, sentence, fix, stops=bool(lacking))
 
     async def account(self, email: str) -> Sequence[Check]:
-        """Whether the caller may run a job as this account."""
+        """Check whether the caller may run a job as this account."""
         project = _home(email)
         resource = f"projects/{project}/serviceAccounts/{email}"
-
-        async def send(seconds: float) -> Any:
-            asked = {"resource": resource, "permissions": [ACT_AS]}
-            return await self._clients.accounts().test_iam_permissions(asked, retry=None, timeout=seconds)
-
         try:
-            reply = await self._call(f"ask for permissions on {email}", send)
+            reply = await self._clients.read(
+                f"ask for permissions on {email}",
+                lambda: self._clients.accounts().test_iam_permissions,
+                {"resource": resource, "permissions": [ACT_AS]},
+            )
         except NotFound:
-            fix = f"`gcloud iam service-accounts list --project={self._info.project}` lists those that are."
+            fix = (
+                f"`gcloud iam service-accounts list --project={self._info.project}` lists the existing ones."
+            )
             return [Check("account", CheckStatus.PROBLEM, f"there is no service account {email}", fix)]
         if ACT_AS in reply.permissions:
-            return [ok("account", f"{self._who or 'you'} may act as {email}")]
-        sentence = f"{self._who or 'you'} may not act as {email} ({ACT_AS})"
-        return [
-            Check(
-                "account",
-                CheckStatus.PROBLEM,
-                sentence,
-                "Ask for roles/iam.serviceAccountUser on that account.",
-            )
-        ]
-
-    async def _call(self, what: str, send: Any) -> Any:
-        return await self._clients.clients.caller.read(what, send, patience=2.0)
+            return [ok("account", f"{self._account or 'you'} may act as {email}")]
+        sentence = f"{self._account or 'you'} may not act as {email} ({ACT_AS})"
+        fix = "Ask for roles/iam.serviceAccountUser on that account."
+        return [Check("account", CheckStatus.PROBLEM, sentence, fix)]
 
 
 def _home(email: str) -> str:
-    """Project of an account; "-" where its name doesn't tell, which IAM takes for any."""
+    """Project of an account, or "-" (any project, to IAM) if its name doesn't contain it."""
     domain = email.partition("@")[2]
     tail = ".iam.gserviceaccount.com"
     return domain.removesuffix(tail) if domain.endswith(tail) and "gcp-sa-" not in domain else "-"

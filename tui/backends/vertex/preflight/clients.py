@@ -1,4 +1,4 @@
-"""Clients that only the launch checks need. Imports them: load it late, in a thread."""
+"""Clients that only the launch checks use. Importing them is slow: load this module late, in a thread."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from google.cloud.resourcemanager_v3.services.projects.transports.grpc_asyncio i
     ProjectsGrpcAsyncIOTransport,
 )
 
-from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.channels import Clients, Method
 from tui.backends.vertex.transport.connect import Service
 
 
 class CheckClients:
-    """One client of each, over the context's own channels; made in the event loop when first asked for."""
+    """The clients over the context's own channels; each is made on first use, in the event loop."""
 
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
+
+    async def read(self, what: str, method: Callable[[], Method], *request: Any, **fields: Any) -> Any:
+        """The plain reply of a method that changes nothing, or BackendError after a short while."""
+        return await self.clients.read(what, method, *request, patience=2.0, **fields)
 
     def projects(self) -> Any:
         return self._over(Service.PROJECTS, "", ProjectsAsyncClient, ProjectsGrpcAsyncIOTransport)
@@ -42,7 +46,7 @@ class CheckClients:
         )
 
     def boards(self, region: str) -> Any:
-        """TensorBoards of one region."""
+        """TensorboardService of one region."""
         return self._over(
             Service.JOBS, region, TensorboardServiceAsyncClient, TensorboardServiceGrpcAsyncIOTransport
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from tui.backends.interface import BackendError, NotFound, PermissionDenied
 from tui.backends.vertex.preflight.clients import CheckClients
-from tui.backends.vertex.transport.paging import first_page
+from tui.backends.vertex.timestamps import moment
 from tui.domain.document.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, Image, Path, image_of, ok, unknown
 
@@ -22,13 +23,13 @@ MACHINES = "amd64"
 
 
 class Images:
-    """Asks the registry."""
+    """Looks images up in the registry."""
 
     def __init__(self, clients: CheckClients) -> None:
         self._clients = clients
 
     async def look(self, uri: str, paths: Sequence[Path]) -> Sequence[Check]:
-        """Tag, digest and architecture of one image."""
+        """Check tag, digest and architecture of one image."""
         image, id = image_of(uri), f"image:{uri}"
         if not image.repository:
             why = f"{uri} is on {image.host}, which can't be asked; a private image there can't be pulled"
@@ -49,43 +50,39 @@ class Images:
         if kinds and MACHINES not in kinds:
             sentence = f"{image.uri} is built for {', '.join(kinds)}; training machines are {MACHINES}"
             return Check(id, CheckStatus.PROBLEM, sentence, "Build it with --platform=linux/amd64.")
-        said = [*kinds, *([_age(about.upload_time)] if about and about.upload_time else [])]
-        return ok(id, short_image(image.uri) + (f" is there ({', '.join(said)})" if said else " is there"))
+        uploaded = moment(about, "upload_time") if about else None
+        facts = [*kinds, *([_age(uploaded)] if uploaded else [])]
+        return ok(id, short_image(image.uri) + (f" exists ({', '.join(facts)})" if facts else " exists"))
 
     async def _digest(self, package: str, tag: str) -> str:
-        async def send(seconds: float) -> Any:
-            name = f"{package}/tags/{tag}"
-            return await self._clients.registry().get_tag(name=name, retry=None, timeout=seconds)
-
-        found = await self._call(f"read the tag {tag}", send)
-        return str(found.version).rpartition("/versions/")[2]
+        pb = await self._clients.read(
+            f"read the tag {tag}", lambda: self._clients.registry().get_tag, name=f"{package}/tags/{tag}"
+        )
+        return str(pb.version).rpartition("/versions/")[2]
 
     async def _about(self, image: Image, digest: str) -> Any:
-        """The image's properties; `None` where only its tag is known."""
-
-        async def send(seconds: float) -> Any:
-            name = f"{image.parent}/dockerImages/{quote(image.package, safe='')}@{digest}"
-            return await self._clients.registry().get_docker_image(name=name, retry=None, timeout=seconds)
-
+        """The image's properties; `None` if only its tag is known."""
+        name = f"{image.parent}/dockerImages/{quote(image.package, safe='')}@{digest}"
         try:
-            return await self._call(f"read the image {image.uri}", send)
+            return await self._clients.read(
+                f"read the image {image.uri}", lambda: self._clients.registry().get_docker_image, name=name
+            )
         except BackendError:
             if image.digest:
                 raise
             return None
 
     async def _missing(self, id: str, image: Image, package: str, paths: Sequence[Path]) -> Check:
-        async def send(seconds: float) -> Any:
-            asked = {"parent": package, "page_size": MOST_TAGS}
-            call = self._clients.registry().list_tags
-            page = await first_page(await call(asked, retry=None, timeout=seconds))
-            return [tag.name.rpartition("/tags/")[2] for tag in page.tags]
-
         name = image.uri.removesuffix(f":{image.tag}")
-        try:
-            tags = [] if image.digest else await self._call(f"list the tags of {name}", send)
-        except BackendError:
-            tags = []
+        tags: list[str] = []
+        if not image.digest:
+            with suppress(BackendError):
+                page = await self._clients.read(
+                    f"list the tags of {name}",
+                    lambda: self._clients.registry().list_tags,
+                    {"parent": package, "page_size": MOST_TAGS},
+                )
+                tags = [tag.name.rpartition("/tags/")[2] for tag in page.tags]
         if not tags:
             fix = "Push it, or correct the name."
             return Check(id, CheckStatus.PROBLEM, f"there is no image {image.uri}", fix)
@@ -93,15 +90,12 @@ class Images:
         sentence = f"{name} has no tag {image.tag}; it has {', '.join(tags[:5])}"
         sentence += f" and {len(tags) - 5} more" if len(tags) > 5 else ""
         edits = tuple(Edit(path, f"{name}:{near[0]}") for path in paths) if near else ()
-        fix = f"Use {name}:{near[0]}." if near else "Name one of them, or push it."
+        fix = f"Use {name}:{near[0]}." if near else "Use one of these tags, or push it."
         return Check(id, CheckStatus.PROBLEM, sentence, fix, edits)
-
-    async def _call(self, what: str, send: Any) -> Any:
-        return await self._clients.clients.caller.read(what, send, patience=2.0)
 
 
 def short_image(uri: str) -> str:
-    """The end of a long name, which distinguishes images."""
+    """The name, or the end of a long one, which distinguishes images."""
     return uri if len(uri) <= SHOWN else "…/" + "/".join(uri.split("/")[-2:])
 
 

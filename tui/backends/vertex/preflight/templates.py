@@ -1,10 +1,9 @@
-"""Checks that the template of a pipeline is where its address says: Cloud Storage, Artifact Registry."""
+"""Checks that the template of a pipeline exists in Cloud Storage or Artifact Registry."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 from tui.backends.interface import NotFound, PermissionDenied
@@ -19,14 +18,14 @@ _REGISTRY = re.compile(
 
 
 class Templates:
-    """Asks where the template is."""
+    """Looks templates up."""
 
     def __init__(self, storage: Storage, clients: CheckClients) -> None:
         self._storage = storage
         self._clients = clients
 
     async def look(self, uri: str) -> Sequence[Check]:
-        """One template, by its address."""
+        """Check one template, by its address."""
         try:
             there = await (self._object(uri) if uri.startswith("gs://") else self._package(uri))
         except NotFound:
@@ -35,11 +34,11 @@ class Templates:
             why = f"you may not look at {uri}; the pipeline's own account may be allowed to"
             return [unknown("template", why, error.fix)]
         if there is None:
-            return [unknown("template", f"{uri} is no address that can be looked up")]
+            return [unknown("template", f"{uri} can't be looked up")]
         if not there:
             fix = "Upload the compiled pipeline, or correct templateUri."
             return [Check("template", CheckStatus.PROBLEM, f"there is no template {uri}", fix)]
-        return [ok("template", f"{uri} is there; its parameters are checked by the service")]
+        return [ok("template", f"{uri} exists; the service checks its parameters")]
 
     async def _object(self, uri: str) -> bool:
         return await self._storage.size_of(uri) is not None
@@ -52,14 +51,9 @@ class Templates:
             f"projects/{match['project']}/locations/{match['location']}/repositories/"
             f"{match['repository']}/packages/{quote(match['name'], safe='')}"
         )
-        tag = match["tag"]
-
-        async def send(seconds: float) -> Any:
-            registry = self._clients.registry()
-            if tag.startswith("sha256:"):
-                name = f"{package}/versions/{tag}"
-                return await registry.get_version({"name": name}, retry=None, timeout=seconds)
-            return await registry.get_tag(name=f"{package}/tags/{tag}", retry=None, timeout=seconds)
-
-        await self._clients.clients.caller.read(f"read the template {uri}", send, patience=2.0)
+        tag, registry = match["tag"], self._clients.registry()
+        method, name = registry.get_tag, f"{package}/tags/{tag}"
+        if tag.startswith("sha256:"):
+            method, name = registry.get_version, f"{package}/versions/{tag}"
+        await self._clients.read(f"read the template {uri}", lambda: method, {"name": name})
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
@@ -34,9 +35,14 @@ from google.cloud.monitoring_v3.services.metric_service.transports.grpc_asyncio 
     MetricServiceGrpcAsyncIOTransport,
 )
 
+from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.connect import Endpoint, Service
 from tui.backends.vertex.transport.errors import UndecodableReply
-from tui.backends.vertex.transport.retry import Caller
+from tui.backends.vertex.transport.paging import plain
+from tui.backends.vertex.transport.retry import Caller, Limiter
+
+Method = Callable[..., Awaitable[Any]]
+"""A method of an async client."""
 
 _CLIENTS: dict[Service, tuple[Any, Any]] = {
     Service.JOBS: (JobServiceAsyncClient, JobServiceGrpcAsyncIOTransport),
@@ -120,6 +126,59 @@ class Clients:
         and some hundred of them exceed Python's depth of recursion.
         """
         return self._client(service, region, (client, transport))
+
+    async def read(
+        self,
+        what: str,
+        method: Callable[[], Method],
+        *request: Any,
+        within: float = deadlines.READ,
+        patience: float | None = None,
+        limiter: Limiter | None = None,
+        **fields: Any,
+    ) -> Any:
+        """The plain reply of a method that changes nothing; the call is repeated while that may help.
+
+        `method` gives the client's method for each attempt. Raises BackendError.
+        """
+
+        async def send(seconds: float) -> Any:
+            return await plain(await method()(*request, retry=None, timeout=seconds, **fields))
+
+        return await self.caller.read(what, send, within=within, patience=patience, limiter=limiter)
+
+    async def once(
+        self,
+        what: str,
+        method: Callable[[], Method],
+        *request: Any,
+        within: float = deadlines.CHANGE,
+        **fields: Any,
+    ) -> Any:
+        """The plain reply of a method that is called once. Raises BackendError."""
+
+        async def send(seconds: float) -> Any:
+            return await plain(await method()(*request, retry=None, timeout=seconds, **fields))
+
+        return await self.caller.once(what, send, within=within)
+
+    async def pages(
+        self,
+        what: str,
+        method: Callable[[], Method],
+        request: Mapping[str, Any],
+        field: str,
+        within: float = deadlines.READ,
+    ) -> AsyncGenerator[Any, None]:
+        """The items of `field` of every page of a list, in plain messages. Raises BackendError."""
+        token = ""
+        while True:
+            page = await self.read(what, method, {**request, "page_token": token}, within=within)
+            for item in getattr(page, field):
+                yield item
+            token = page.next_page_token
+            if not token:
+                return
 
     async def close(self) -> None:
         """Close all channels; calls under way end with `Unavailable`."""
