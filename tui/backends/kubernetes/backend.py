@@ -29,7 +29,7 @@ CHECK_CONNECT_SECONDS = 30.0
 
 
 class KubernetesBackend(Backend):
-    """One cluster, wherever `cluster` leads; of all its namespaces, or of those that are named."""
+    """One cluster, with all of its namespaces or the named ones."""
 
     def __init__(self, info: ContextInfo, cluster: Cluster, namespaces: Sequence[str] = ()) -> None:
         self.info = info
@@ -39,7 +39,8 @@ class KubernetesBackend(Backend):
         self._connected: OpenCluster | None = None
 
     async def connect(self) -> None:
-        """Also when connected: logs in anew, brings the local cluster up again, and asks what is served."""
+        """Connect. If connected, log in again, restart a killed local cluster, and read again what is
+        served."""
         async with self._connecting:
             before = self._connected
             try:
@@ -76,14 +77,14 @@ class KubernetesBackend(Backend):
 
     @property
     def cluster(self) -> ConnectedCluster:
-        """What its services share. Raises Unavailable while it is not connected."""
+        """The parts that its services share. Raises Unavailable while not connected."""
         return self._open.cluster
 
     def may_have(self, job_name: str) -> bool:
-        found = parse_name(job_name)
-        if found is None:
+        name = parse_name(job_name)
+        if name is None:
             return False
-        return self._connected is None or found.cluster == self._open.cluster.connection.login.cluster
+        return self._connected is None or name.cluster == self._open.cluster.connection.login.cluster
 
     async def check_health(self) -> Sequence[ServiceHealth]:
         try:

@@ -1,4 +1,4 @@
-"""What the services of one connected cluster share."""
+"""The parts that the services of a connected cluster share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
 
 @dataclass(frozen=True, slots=True)
 class ConnectedCluster:
-    """A cluster that is logged in to, what it serves, and what is watched in it."""
+    """A cluster with its open connection, the types that it serves, and its watches."""
 
     info: ContextInfo
     connection: ClusterConnection
@@ -23,5 +23,5 @@ class ConnectedCluster:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """The namespaces that are read; none where all are."""
-        return tuple(each for each in self.watch.scopes if each != EVERYWHERE)
+        """The namespaces that are read; empty if all are."""
+        return tuple(scope for scope in self.watch.scopes if scope != EVERYWHERE)

@@ -1,4 +1,4 @@
-"""What a Kubernetes API server, httpx and kr8s say of a failure, in the words of `tui.backends.errors`."""
+"""Translates the errors of a Kubernetes API server, httpx and kr8s into those of `tui.backends.errors`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from tui.backends.errors import (
 from tui.backends.kubernetes.login.cluster import LOGIN_FIX
 
 REACH_FIX = "`vxtui doctor` says what can be reached."
-_CERTIFICATE_FIX = (
-    "The certificate authority of the kubeconfig is not this server's: fetch the cluster's credentials anew."
-)
+_CERTIFICATE_FIX = "The kubeconfig has another certificate authority: fetch the cluster's credentials again."
 _DENIED = re.compile(
     r'cannot (?P<verb>[\w*]+) resource "(?P<resource>[^"]+)"(?: in API group "(?P<group>[^"]*)")?', re.ASCII
 )
@@ -43,34 +41,34 @@ _LONGEST = 800
 
 
 class Conflict(FailedPrecondition):
-    """The object has changed since it was read; read it again before the change is repeated."""
+    """The object has changed since it was read; read it again before repeating the change."""
 
 
 class AlreadyExists(FailedPrecondition):
-    """There is an object of this name already."""
+    """An object of this name exists."""
 
 
 class AdmissionRefused(InvalidRequest):
-    """An admission webhook or policy refuses the object. Its code is 403 too, as of a missing permission."""
+    """An admission webhook or policy refuses the object; the code is 403, as for a missing permission."""
 
 
 class Expired(BackendError):
-    """This resourceVersion or `continue` token is too old (410): list again."""
+    """The resourceVersion or `continue` token is too old (410): list again."""
 
     code = "OUT_OF_RANGE"
 
 
 def from_reply(status: int, headers: Mapping[str, str], body: bytes, what: str) -> BackendError:
-    """The error of a reply that refused; `what` completes "Can't …"."""
+    """The error of a refusing reply; `what` completes "Can't …"."""
     return from_status(_status_of(status, headers, body), what)
 
 
-def from_status(said: Mapping[str, Any], what: str) -> BackendError:
-    """Return the error for a `Status` object, which ends a watch or a stream of exec."""
-    code = int(said.get("code") or 500)
-    details = said.get("details") or {}
-    reason = str(said.get("reason") or "")
-    words = " ".join(str(said.get("message") or reason or f"the server answered {code}").split())
+def from_status(status: Mapping[str, Any], what: str) -> BackendError:
+    """The error of a `Status` object, which ends a watch or a stream of exec."""
+    code = int(status.get("code") or 500)
+    details = status.get("details") or {}
+    reason = str(status.get("reason") or "")
+    words = " ".join(str(status.get("message") or reason or f"the server answered {code}").split())
     words = _of_the_object(words, details)[:_LONGEST]
     message = f"Can't {what}: {words}"
     if code == 401:
@@ -83,7 +81,7 @@ def from_status(said: Mapping[str, Any], what: str) -> BackendError:
         return NotFound(message, fix="`vxtui jobs` lists what is there.")
     if code == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
-        fix = "Give it another name." if kind is AlreadyExists else "It changed meanwhile: try again."
+        fix = "Give it another name." if kind is AlreadyExists else "It has changed: try again."
         return kind(message, fix=fix)
     if code == 410:
         return Expired(message)
@@ -102,7 +100,7 @@ def from_status(said: Mapping[str, Any], what: str) -> BackendError:
 
 
 def from_exception(error: BaseException, what: str, server: str = "") -> BackendError:
-    """What httpx, ssl and kr8s raise, as a BackendError."""
+    """The error of an exception of httpx, ssl or kr8s."""
     if isinstance(error, BackendError):
         return error
     to = f" at {server}" if server else ""
@@ -122,31 +120,31 @@ def from_exception(error: BaseException, what: str, server: str = "") -> Backend
 
 
 def _status_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-    """The `Status` of a reply; what a proxy on the way sends instead becomes one."""
+    """The `Status` of a reply; the reply of a proxy on the way becomes one."""
     try:
-        found = json.loads(body)
+        answer = json.loads(body)
     except ValueError:
-        found = None
-    if not (isinstance(found, dict) and found.get("kind") == "Status"):
-        found = {"message": body[:_LONGEST].decode("utf-8", "replace").strip()}
-    found = {**found, "code": status}
-    details = found.get("details")
-    found["details"] = dict(details) if isinstance(details, Mapping) else {}
+        answer = None
+    if not (isinstance(answer, dict) and answer.get("kind") == "Status"):
+        answer = {"message": body[:_LONGEST].decode("utf-8", "replace").strip()}
+    answer = {**answer, "code": status}
+    details = answer.get("details")
+    answer["details"] = dict(details) if isinstance(details, Mapping) else {}
     wait = headers.get("retry-after", "")
     if wait.isascii() and wait.isdigit():
-        found["details"]["retryAfterSeconds"] = int(wait)
-    return found
+        answer["details"]["retryAfterSeconds"] = int(wait)
+    return answer
 
 
 def _of_the_object(words: str, details: Mapping[str, Any]) -> str:
-    """The causes of an invalid object, without that which only says that others were not looked for.
+    """The causes of an invalid object, without the note that other causes were not checked.
 
-    `<nil>` is how the API server names the object as a whole.
+    `<nil>` is the API server's name of the whole object.
     """
-    found = words.replace(f", <nil>: {_UNCHECKED}", "")
-    if found != words and len(details.get("causes") or ()) == 2:
-        found = found.replace(" is invalid: [", " is invalid: ").removesuffix("]")
-    return found.replace('<nil>: Invalid value: "object": ', "")
+    cleaned = words.replace(f", <nil>: {_UNCHECKED}", "")
+    if cleaned != words and len(details.get("causes") or ()) == 2:
+        cleaned = cleaned.replace(" is invalid: [", " is invalid: ").removesuffix("]")
+    return cleaned.replace('<nil>: Invalid value: "object": ', "")
 
 
 def _forbidden(words: str, message: str) -> BackendError:
@@ -154,22 +152,22 @@ def _forbidden(words: str, message: str) -> BackendError:
         return QuotaExceeded(
             message, fix="A ResourceQuota of the namespace is used up; ask for less, or end a job."
         )
-    found = _DENIED.search(words)
-    if found is None:
+    denied = _DENIED.search(words)
+    if denied is None:
         return PermissionDenied(message, fix="Ask the cluster's administrator for a role that allows it.")
-    group = f".{found['group']}" if found["group"] else ""
-    asked = f"`kubectl auth can-i {found['verb']} {found['resource']}{group}`"
-    return PermissionDenied(message, fix=f"Ask for a role that allows it; {asked} tells.")
+    group = f".{denied['group']}" if denied["group"] else ""
+    command = f"`kubectl auth can-i {denied['verb']} {denied['resource']}{group}`"
+    return PermissionDenied(message, fix=f"Ask for a role that allows it; {command} tells.")
 
 
 def _admission_fix(words: str) -> str:
-    """What to change: the field that the words name, where they name one."""
-    found = _FIELD.search(words)
-    if found is None:
-        return "Change what it names; the cluster's administrator knows the rules of its admission."
-    if found["field"] == "metadata.name":
-        return "Give it another name, one that the cluster accepts."
-    return f"Change {found['field']} as the cluster says."
+    """The advice: the field to change, if the words name one."""
+    field = _FIELD.search(words)
+    if field is None:
+        return "Change what the message names; the cluster's administrator knows its admission rules."
+    if field["field"] == "metadata.name":
+        return "Give it a name that the cluster accepts."
+    return f"Change {field['field']} as the cluster says."
 
 
 def _fields(details: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What `doctor` says of a cluster: its version, the kinds that it serves, and what the login may do."""
+"""The lines of `doctor` about a cluster: its version, the kinds that it serves, the login's permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERBS = ("list", "watch", "create", "patch", "delete")
 
 
 async def check(cluster: ConnectedCluster) -> Sequence[ServiceHealth]:
-    """A line for the server, each namespace that is missing, each kind of job, and pods. It never raises."""
+    """Lines for the server, each missing namespace, each kind of job, and pods. Never raises."""
     lines = [await _version(cluster)]
     missing = cluster.watch.namespaces
     await missing.look()
@@ -30,7 +30,7 @@ async def check(cluster: ConnectedCluster) -> Sequence[ServiceHealth]:
             absent = "not installed: jobs of this kind are not offered"
             lines.append(ServiceHealth(workload.plural, True, absent))
             continue
-        lines.append(await _may(cluster, types[0], VERBS, ", ".join(each.version for each in types)))
+        lines.append(await _may(cluster, types[0], VERBS, ", ".join(type_.version for type_ in types)))
     logs = await cluster.permissions.allowed("get", PODS, _home(cluster), "log")
     shell = await cluster.permissions.allowed("create", PODS, _home(cluster), "exec")
     pods = await _may(cluster, PODS, ("list", "watch"), "")
@@ -43,10 +43,10 @@ async def _version(cluster: ConnectedCluster) -> ServiceHealth:
     login = cluster.connection.login
     scope = "all namespaces" if cluster.watch.scopes == (EVERYWHERE,) else ", ".join(cluster.watch.scopes)
     try:
-        found = await cluster.connection.request("GET", "/version", what="ask for the version", patience=3.0)
+        reply = await cluster.connection.request("GET", "/version", what="ask for the version", patience=3.0)
     except BackendError as error:
         return ServiceHealth("cluster", False, error.message, error.fix)
-    return ServiceHealth("cluster", True, f"{login.cluster} {found.get('gitVersion', '')}, {scope}")
+    return ServiceHealth("cluster", True, f"{login.cluster} {reply.get('gitVersion', '')}, {scope}")
 
 
 def _home(cluster: ConnectedCluster) -> str:

@@ -1,4 +1,4 @@
-"""What the login may do, asked of the cluster (SelfSubjectAccessReview) before it is tried."""
+"""Asks the cluster what the login may do (SelfSubjectAccessReview) before it is tried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import ApiType
 
 REMEMBERED = 300.0
-"""Seconds that an answer counts: a role may be given meanwhile."""
+"""Seconds for which an answer is kept: a role may be granted meanwhile."""
 AT_ONCE = 8
 _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 Question = tuple[str, str, str, str]
@@ -19,7 +19,7 @@ Question = tuple[str, str, str, str]
 
 
 class Permissions:
-    """Asks, and remembers the answers for a while."""
+    """Asks, and keeps the answers for a while."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
@@ -27,15 +27,15 @@ class Permissions:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def allowed(self, verb: str, of: ApiType, namespace: str = "", subresource: str = "") -> bool:
-        """Whether the login may do that; True where the cluster does not say."""
+        """Whether the login may do that; True if the cluster does not answer."""
         try:
             return (await self._ask(_question(verb, of, namespace, subresource)))[0]
         except BackendError:
-            # The operation itself will say what is wrong.
+            # The operation itself fails with the reason.
             return True
 
     async def require(self, verb: str, of: ApiType, namespace: str, subresource: str = "") -> None:
-        """Raises PermissionDenied, with the reason, for what the login may not do."""
+        """Raise PermissionDenied, with the reason, if the login may not do that."""
         question = _question(verb, of, namespace, subresource)
         try:
             may, why = await self._ask(question)
@@ -44,19 +44,19 @@ class Permissions:
         if not may:
             resource = f"{of.plural}/{subresource}" if subresource else of.plural
             name = f"{resource}.{of.group}" if of.group else resource
-            asked = f"`kubectl auth can-i {verb} {name} -n {namespace}`"
+            command = f"`kubectl auth can-i {verb} {name} -n {namespace}`"
             raise PermissionDenied(
                 f"The login of {self._connection.login.cluster} may not {verb} {name} in the namespace "
                 f"{namespace}{f': {why}' if why else ''}.",
-                fix=f"Ask for a role that allows it; {asked} tells.",
+                fix=f"Ask for a role that allows it; check with {command}.",
             )
 
     async def ask_ahead(self, questions: Iterable[tuple[str, ApiType, str]]) -> None:
-        """Ask several things, so that `denied` knows them."""
+        """Ask these questions, so that `denied` knows the answers."""
         await asyncio.gather(*(self.allowed(verb, of, namespace) for verb, of, namespace in questions))
 
     def denied(self, verb: str, of: ApiType, namespace: str) -> bool:
-        """Whether the cluster has said no, as far as it was asked."""
+        """Whether the cluster has denied this; False while it is not asked."""
         known = self._answers.get(_question(verb, of, namespace, ""))
         return known is not None and not known[1]
 
@@ -75,10 +75,10 @@ class Permissions:
             "spec": {"resourceAttributes": {k: v for k, v in attributes.items() if v}},
         }  # fmt: skip
         async with self._gate:
-            found = await self._connection.request(
+            reply = await self._connection.request(
                 "POST", _PATH, what="ask what the login may do", body=body, repeat=True, patience=3.0
             )
-        status = (found or {}).get("status") or {}
+        status = (reply or {}).get("status") or {}
         may, why = bool(status.get("allowed")), str(status.get("reason") or "")
         self._answers[question] = time.monotonic(), may, why
         return may, why

@@ -1,6 +1,6 @@
-"""Checks before a launch in a cluster: what is served and allowed, what is there, where the job fits.
+"""Checks before a launch in a cluster: served types, permissions, existing objects, room for the job.
 
-A look that is refused or fails is `unknown` with the reason. Only what the cluster has answered is a problem.
+A check that is refused or fails is `unknown` with the reason; a problem is an answer of the cluster.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class ClusterPreflight(PreflightService):
         self, region: str, job: Mapping[str, Any], running: RunningJobs
     ) -> AsyncGenerator[Check, None]:
         launch = _Launch(region or self._cluster.info.regions[0], job)
-        async with aclosing(run_probes(self._probes(launch))) as found:
-            async for check in found:
+        async with aclosing(run_probes(self._probes(launch))) as checks:
+            async for check in checks:
                 yield check
 
     def _probes(self, launch: _Launch) -> list[tuple[str, Probe]]:
         if not launch.job:
             return []
-        found: list[tuple[str, Probe]] = [
+        probes: list[tuple[str, Probe]] = [
             ("served permissions dry-run", partial(self._created, launch)),
             ("namespace", partial(self._namespace, launch.namespace)),
             ("name", partial(self._name, launch)),
@@ -64,39 +64,39 @@ class ClusterPreflight(PreflightService):
         ]
         queue = fields(launch.job, "metadata", "labels").get(QUEUE)
         if queue:
-            found.append(("queue", partial(self._queue, launch, str(queue))))
-        for each in references(launch.objects):
-            key = f"{_NAMED[each.kind]}:{each.name}"
-            found.append((key, partial(self._reference, launch.namespace, each, key)))
+            probes.append(("queue", partial(self._queue, launch, str(queue))))
+        for obj in references(launch.objects):
+            key = f"{_NAMED[obj.kind]}:{obj.name}"
+            probes.append((key, partial(self._reference, launch.namespace, obj, key)))
         runtime = runtime_of(launch.objects)
         if runtime is not None:
-            found.append((f"runtime:{runtime[1]}", partial(self._runtime, launch.namespace, *runtime)))
-        for each in launch.others:
-            name = str(at(each, "metadata", "name"))
-            found.append((f"beside:{name}", partial(self._other, launch.namespace, each, name)))
-        return found
+            probes.append((f"runtime:{runtime[1]}", partial(self._runtime, launch.namespace, *runtime)))
+        for obj in launch.others:
+            name = str(at(obj, "metadata", "name"))
+            probes.append((f"beside:{name}", partial(self._other, launch.namespace, obj, name)))
+        return probes
 
     # What is created
 
     async def _created(self, launch: _Launch) -> list[Check]:
-        """Whether the kind is served, may be created, and the server would take the objects."""
+        """Check that the kind is served, may be created, and that the server accepts the objects."""
         try:
             of = await type_of(self._connection, launch.job)
         except NotFound as error:
             return [Check("served", CheckStatus.PROBLEM, error.message, error.fix)]
-        found = [ok("served", f"{of.what} {of.version}")]
+        checks = [ok("served", f"{of.what} {of.version}")]
         refused = await self._refused(of, launch)
         if refused is not None:
-            return [*found, refused]
-        found.append(ok("permissions", f"may create {of.plural} in {launch.namespace}"))
-        return [*found, await self._dry_run(of, launch)]
+            return [*checks, refused]
+        checks.append(ok("permissions", f"may create {of.plural} in {launch.namespace}"))
+        return [*checks, await self._dry_run(of, launch)]
 
     async def _refused(self, of: ApiType, launch: _Launch) -> Check | None:
-        """That an object may not be created."""
+        """The check of the first object that may not be created; `None` if all may."""
         try:
             await self._cluster.permissions.require("create", of, launch.namespace)
-            for each in launch.others:
-                other = await type_of(self._connection, each)
+            for obj in launch.others:
+                other = await type_of(self._connection, obj)
                 await self._cluster.permissions.require(
                     "patch", other, launch.namespace if other.namespaced else ""
                 )
@@ -105,24 +105,24 @@ class ClusterPreflight(PreflightService):
         return None
 
     async def _dry_run(self, of: ApiType, launch: _Launch) -> Check:
-        """What the server says of the job: its schema, defaults and admission webhooks."""
+        """Check the job against the server's schema, defaults and admission webhooks."""
         body = {**launch.job, "metadata": {**fields(launch.job, "metadata"), "namespace": launch.namespace}}
         params = {"dryRun": "All", "fieldManager": MANAGER, "fieldValidation": "Strict"}
         what = f"create the {of.kind} {launch.name} on trial"
         try:
-            for each in launch.others:
-                await self._apply_on_trial(each, launch.namespace)
+            for obj in launch.others:
+                await self._apply_on_trial(obj, launch.namespace)
             await self._connection.request(
                 "POST", of.path(launch.namespace), what=what, body=body, params=params, repeat=True
             )
         except AlreadyExists:
-            return unknown("dry-run", "the name is taken, so the server was not asked for the rest")
+            return unknown("dry-run", "the name is taken, so the server did not check the rest")
         except (InvalidRequest, QuotaExceeded) as error:
             fields_of = error.fields.items() if isinstance(error, InvalidRequest) else ()
             words = "; ".join(f"{name}: {text}" for name, text in fields_of) or error.message
-            fix = error.fix or "Mend the manifest: the server says which field."
-            return Check("dry-run", CheckStatus.PROBLEM, f"the server refuses it: {words}", fix)
-        return ok("dry-run", "the server takes it (dryRun=All)")
+            fix = error.fix or "Correct the field of the manifest that the server names."
+            return Check("dry-run", CheckStatus.PROBLEM, f"the server refuses the job: {words}", fix)
+        return ok("dry-run", "the server accepts it (dryRun=All)")
 
     async def _apply_on_trial(self, obj: Mapping[str, Any], namespace: str) -> None:
         of = await type_of(self._connection, obj)
@@ -133,20 +133,20 @@ class ClusterPreflight(PreflightService):
             params={"fieldManager": MANAGER, "dryRun": "All"}, content_type=APPLY, repeat=True,
         )  # fmt: skip
 
-    # What is there
+    # Existing objects
 
     async def _namespace(self, namespace: str) -> list[Check]:
         try:
-            found = await self._get(NAMESPACES.path("", namespace), f"look for the namespace {namespace}")
+            there = await self._get(NAMESPACES.path("", namespace), f"look for the namespace {namespace}")
         except NotFound:
             fix = f"`kubectl create namespace {namespace}`, or launch in another one (--region)."
             return [Check("namespace", CheckStatus.PROBLEM, f"there is no namespace {namespace}", fix)]
-        if at(found, "status", "phase") == "Terminating":
+        if at(there, "status", "phase") == "Terminating":
             return [Check("namespace", CheckStatus.PROBLEM, f"the namespace {namespace} is being deleted")]
         return [ok("namespace", namespace)]
 
     async def _name(self, launch: _Launch) -> list[Check]:
-        """Whether the name is free; of a job that has it, what differs."""
+        """Check that the name is free; if a job has it, say what differs."""
         of = await type_of(self._connection, launch.job)
         what = f"look for the {of.kind} {launch.name}"
         try:
@@ -166,10 +166,10 @@ class ClusterPreflight(PreflightService):
 
     async def _names(self, of: ApiType, namespace: str) -> set[str]:
         listed = await self._get(of.path(namespace), f"list the {of.plural}", limit=PAGE)
-        return {str(at(each, "metadata", "name")) for each in (listed or {}).get("items") or ()}
+        return {str(at(obj, "metadata", "name")) for obj in (listed or {}).get("items") or ()}
 
     async def _other(self, namespace: str, obj: Mapping[str, Any], name: str) -> list[Check]:
-        """What the launch makes of an object beside the job."""
+        """Check what the launch changes in an object beside the job."""
         of = await type_of(self._connection, obj)
         key, where = f"beside:{name}", namespace if of.namespaced else ""
         try:
@@ -178,23 +178,23 @@ class ClusterPreflight(PreflightService):
             return [ok(key, f"the {of.kind} {name} is created")]
         lines = change_lines(there, obj)
         if not lines:
-            return [ok(key, f"the {of.kind} {name} is there and stays as it is")]
-        sentence = f"the {of.kind} {name} is there, and the launch changes it: {in_words(lines)}"
-        fix = "Rename it where other jobs need it as it is."
+            return [ok(key, f"the {of.kind} {name} exists and stays unchanged")]
+        sentence = f"the {of.kind} {name} exists, and the launch changes it: {in_words(lines)}"
+        fix = "Rename it if other jobs need the present one."
         return [Check(key, CheckStatus.PROBLEM, sentence, fix, stops=False)]
 
-    async def _reference(self, namespace: str, wanted: Reference, key: str) -> list[Check]:
-        path = f"/api/v1/namespaces/{namespace}/{wanted.plural}/{wanted.name}"
+    async def _reference(self, namespace: str, reference: Reference, key: str) -> list[Check]:
+        path = f"/api/v1/namespaces/{namespace}/{reference.plural}/{reference.name}"
         try:
-            found = await self._get(path, f"look for the {wanted.kind} {wanted.name}")
+            obj = await self._get(path, f"look for the {reference.kind} {reference.name}")
         except NotFound:
-            sentence = f"there is no {wanted.kind} {wanted.name} in {namespace}, which the pods need"
+            sentence = f"there is no {reference.kind} {reference.name} in {namespace}, which the pods need"
             fix = "Create it, or add it to the manifest."
             return [Check(key, CheckStatus.PROBLEM, sentence, fix)]
-        phase = at(found, "status", "phase")
-        if wanted.kind == "PersistentVolumeClaim" and phase == "Lost":
-            return [Check(key, CheckStatus.PROBLEM, f"the volume of the claim {wanted.name} is lost")]
-        return [ok(key, f"the {wanted.kind} {wanted.name} is there")]
+        phase = at(obj, "status", "phase")
+        if reference.kind == "PersistentVolumeClaim" and phase == "Lost":
+            return [Check(key, CheckStatus.PROBLEM, f"the volume of the claim {reference.name} is lost")]
+        return [ok(key, f"the {reference.kind} {reference.name} exists")]
 
     async def _runtime(self, namespace: str, kind: str, name: str) -> list[Check]:
         of = self._cluster.served.part(kind)
@@ -210,19 +210,19 @@ class ClusterPreflight(PreflightService):
             there = sorted(await self._names(of, where))
             fix = f"Name one of {', '.join(there)}." if there else f"Create a {kind}."
             return [Check(key, CheckStatus.PROBLEM, f"there is no {kind} {name}", fix)]
-        return [ok(key, f"the {kind} {name} is there")]
+        return [ok(key, f"the {kind} {name} exists")]
 
-    # Where it fits
+    # Room for the job
 
     async def _nodes(self, launch: _Launch) -> list[Check]:
         nodes = await self._all("/api/v1/nodes", "read the nodes")
         fits = [fit(group, nodes) for group in groups(launch.job)]
-        short = [each for each in fits if each.room < each.wanted]
+        short = [group_fit for group_fit in fits if group_fit.room < group_fit.wanted]
         if not short:
             return [ok("nodes", "; ".join(each.sentence for each in fits))]
         fix = "A pool that scales up may bring such nodes; otherwise the pods wait."
         if self._connection.local:
-            fix = "Ask for nodes that this cluster has; its configuration names the node pools."
+            fix = "Request nodes that this cluster has; its configuration names the node pools."
         words = "; ".join(each.sentence for each in short)
         return [Check("nodes", CheckStatus.PROBLEM, words, fix, stops=self._connection.local)]
 
@@ -246,7 +246,7 @@ class ClusterPreflight(PreflightService):
         over = over_quota(groups(launch.job), cluster_queue)
         if over:
             sentence = f"the queue {name} never admits it: {'; '.join(over)} (ClusterQueue {above})"
-            return [Check("queue", CheckStatus.PROBLEM, sentence, "Ask for less, or name another queue.")]
+            return [Check("queue", CheckStatus.PROBLEM, sentence, "Request less, or name another queue.")]
         waiting = at(queue, "status", "pendingWorkloads") or 0
         return [ok("queue", f"{name} of the ClusterQueue {above}, {waiting} waiting")]
 
@@ -254,9 +254,9 @@ class ClusterPreflight(PreflightService):
         try:
             listed = await self._kueue(where, "list the LocalQueues")
         except NotFound:
-            sentence = f"the cluster has no Kueue: nothing reads the queue {name}, and the job starts at once"
+            sentence = f"the cluster has no Kueue: the queue {name} is ignored, and the job starts at once"
             return Check("queue", CheckStatus.PROBLEM, sentence, f"Remove the label {QUEUE}.", stops=False)
-        names = sorted(str(at(each, "metadata", "name")) for each in (listed or {}).get("items") or ())
+        names = sorted(str(at(queue, "metadata", "name")) for queue in (listed or {}).get("items") or ())
         fix = f"Name one of {', '.join(names)}." if names else "Ask for a LocalQueue in this namespace."
         return Check("queue", CheckStatus.PROBLEM, f"there is no LocalQueue {name} in {namespace}", fix)
 
@@ -274,24 +274,24 @@ class ClusterPreflight(PreflightService):
         return await self._connection.request("GET", path, what=what, params=params or None)
 
     async def _all(self, path: str, what: str) -> list[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = []
-        following = ""
+        objects: list[Mapping[str, Any]] = []
+        token = ""
         while True:
-            page = await self._get(path, what, limit=PAGE, **({"continue": following} if following else {}))
-            found += (page or {}).get("items") or []
-            following = str(at(page, "metadata", "continue") or "")
-            if not following:
-                return found
+            page = await self._get(path, what, limit=PAGE, **({"continue": token} if token else {}))
+            objects += (page or {}).get("items") or []
+            token = str(at(page, "metadata", "continue") or "")
+            if not token:
+                return objects
             await asyncio.sleep(0)
 
 
 class _Launch:
-    """The objects that a launch would send, and where."""
+    """The objects of a launch, and their namespace."""
 
     def __init__(self, namespace: str, job: Mapping[str, Any]) -> None:
         resource = MANIFEST.resource(job) if fields(job, BODY).get(OBJECTS) else {}
         self.namespace = namespace
         self.objects: Sequence[Any] = objects_of(resource) or []
         self.job = job_in(resource) if resource else {}
-        self.others = [each for each in self.objects if each is not self.job and each != self.job]
+        self.others = [obj for obj in self.objects if obj is not self.job and obj != self.job]
         self.name = str(at(self.job, "metadata", "name") or "")

@@ -1,7 +1,7 @@
-"""Training progress from the ends of pods' logs: of a list of jobs the one pod of each that tells it.
+"""Training progress from the ends of pods' logs: one pod of each job is read.
 
-A read is one request for a job, of its newest lines since the last read. Where many jobs run, those whose
-reading is oldest come first, and the others keep what is known of them.
+A read is one request for each job, for its newest lines since the last read. If many jobs run, those with the
+oldest reading come first, and the others keep their known progress.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
 
 TAIL = 200
-"""Newest lines of a job that are read at first, and at most in a later read."""
+"""Newest lines of a job in the first read, and most lines in a later one."""
 HEAD = 64 * 1024
-"""Bytes of the oldest lines, which have the first loss."""
+"""Bytes of the oldest lines, which contain the first loss."""
 MOST_JOBS_LOCAL, MOST_JOBS = 100, 40
-"""Jobs that one `read` asks for: on this machine, and of a cluster elsewhere."""
+"""Most jobs of one `read`: on this machine, and in a cluster elsewhere."""
 FIRST_LOSSES = 4
-"""Jobs whose first loss one `read` requests."""
+"""Jobs whose first loss is read in one `read`."""
 MOST_LINES = 200_000
-"""Lines of a log that are searched for training steps."""
+"""Most lines of a log that are searched for training steps."""
 GLANCE = 8.0
-"""Seconds for the log of one job of a list: that of a node that is gone takes the API server half a minute.
+"""Longest read (s) of one log for a list: for the log of a lost node the API server takes half a minute.
 
-A read that fails is not repeated: the next one of the list is soon."""
+A failed read is not repeated: the list is read again soon.
+"""
 FORGET = timedelta(hours=1)
 PRIMARY = ("master", "chief", "launcher", "node", "worker")
-"""Groups in the order in which they tell the progress of a job."""
+"""Replica groups in the order in which they are read for a job's progress."""
 
 
 @dataclass(slots=True)
@@ -56,13 +57,13 @@ class _Known:
     read_at: float = 0.0
     pod: ContainerName | None = None
     since: int | None = None
-    """Second since 1970 that the next read begins at."""
+    """Second since 1970 at which the next read begins."""
     whole: bool = False
-    """Its first lines were read."""
+    """The job's first lines were read."""
     final: bool = False
-    """Its lines were read after its end."""
+    """The job's lines were read after its end."""
     lost: bool = False
-    """Its pods went before that: what is known of it is not its last."""
+    """The pods were deleted before the last read: the known progress is not final."""
 
 
 class KubernetesProgress(ProgressService):
@@ -76,25 +77,25 @@ class KubernetesProgress(ProgressService):
         self._steps: dict[str, tuple[datetime | None, CollectedSteps]] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Progress by job name. Raises BackendError where no job can be read."""
-        found = {job.name: self._known_of(job) for job in jobs}
+        """Progress by job name. Raises BackendError if no job can be read."""
+        known = {job.name: self._known_of(job) for job in jobs}
         due = [job for job in jobs if _has_pods(job)]
-        due.sort(key=lambda job: found[job.name].read_at)
+        due.sort(key=lambda job: known[job.name].read_at)
         due = due[: self._most]
-        said = await asyncio.gather(*(self._advance(job, found[job.name]) for job in due))
-        errors = [error for error in said if error is not None]
+        outcomes = await asyncio.gather(*(self._advance(job, known[job.name]) for job in due))
+        errors = [error for error in outcomes if error is not None]
         if errors and len(errors) == len(due) and not isinstance(errors[0], NotFound):
             raise errors[0]
-        unknown = [job for job in due if _wants_first_loss(found[job.name])][:FIRST_LOSSES]
-        await asyncio.gather(*(self._read_first_loss(found[job.name]) for job in unknown))
+        unknown = [job for job in due if _wants_first_loss(known[job.name])][:FIRST_LOSSES]
+        await asyncio.gather(*(self._read_first_loss(known[job.name]) for job in unknown))
         self._forget()
-        return {name: _progress(known) for name, known in found.items()}
+        return {name: _progress(known) for name, known in known.items()}
 
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
         job = await self._pods.job(name)
         created, steps = self._steps.get(name, (None, None))
         if steps is None or created != job.create_time:
-            # A job that was deleted and created again is another one.
+            # The job was deleted and created again.
             steps = CollectedSteps(progress_pattern(job.progress_pattern))
             self._steps[name] = (job.create_time, steps)
         try:
@@ -122,7 +123,7 @@ class KubernetesProgress(ProgressService):
         return known
 
     async def _advance(self, job: Job, known: _Known) -> BackendError | None:
-        """Read the newest lines of the job's primary replica; why that could not be done."""
+        """Read the newest lines of the job's primary replica; return the error if that fails."""
         known.read_at = monotonic()
         try:
             pod = await self._container(job, known)
@@ -142,8 +143,9 @@ class KubernetesProgress(ProgressService):
         return None
 
     async def _container(self, job: Job, known: _Known) -> ContainerName:
-        """The container that tells the job's progress, asked for when its pod is new. Raises NotFound."""
-        shown = min((each for each in job.replicas if each.pod), key=_rank, default=None)
+        """The container that reports the job's progress; it is looked up again for a new pod. Raises
+        NotFound."""
+        shown = min((replica for replica in job.replicas if replica.pod), key=_rank, default=None)
         if known.pod is not None and (shown is None or shown.pod == known.pod.pod):
             return known.pod
         pods = [pod for pod in await self._pods.pods(job.name, job) if pod.replica]
@@ -161,7 +163,7 @@ class KubernetesProgress(ProgressService):
             return []
 
     async def _read_first_loss(self, known: _Known) -> None:
-        """Users compare with it, and the newest lines do not have it."""
+        """Read the oldest lines: users compare with the first loss, which the newest lines lack."""
         assert known.pod is not None
         try:
             lines = await self._newest.last(known.pod, TAIL, most_bytes=HEAD, within=GLANCE, patience=0.0)
@@ -175,14 +177,14 @@ class KubernetesProgress(ProgressService):
         known.first_loss = known.reader.progress.first_loss if first is None else first
 
     def _forget(self) -> None:
-        """Jobs that nobody has asked for in a long time."""
+        """Drop jobs that were not read for a long time."""
         limit = monotonic() - FORGET.total_seconds()
         for name in [name for name, known in self._known.items() if 0 < known.read_at < limit]:
             del self._known[name]
 
 
 def _is_waiting(error: InvalidRequest) -> bool:
-    """Whether a log is refused because its container has not run yet: its image is pulled, for one."""
+    """Whether a log is refused because its container has not run yet, e.g. while its image is pulled."""
     return "is waiting to start" in error.message
 
 
@@ -195,7 +197,7 @@ def _rank(replica: Replica) -> tuple[int, int]:
 
 
 def _rank_of(replica: str) -> tuple[int, int]:
-    """The order in which replicas tell the progress of a job."""
+    """The order in which replicas are read for a job's progress."""
     group, _, index = replica.rpartition("-")
     known = PRIMARY.index(group) if group in PRIMARY else len(PRIMARY)
     return known, int(index) if index.isascii() and index.isdigit() else 0
@@ -208,7 +210,7 @@ def _wants_first_loss(known: _Known) -> bool:
 def _progress(known: _Known) -> Progress:
     progress = known.reader.progress
     if known.lost and progress.fraction != 1.0:
-        # A step of some time before the end would be read as the one at which it ended.
+        # An old step would be read as the step at which the job ended.
         return NO_PROGRESS
     if known.first_loss is not None and progress.first_loss != known.first_loss:
         return replace(progress, first_loss=known.first_loss)
@@ -216,12 +218,12 @@ def _progress(known: _Known) -> Progress:
 
 
 def _entries(name: ContainerName, lines: Iterable[StampedLine]) -> list[LogEntry]:
-    """Entries of lines in the order of the file; those of one time are counted from 0."""
-    found: list[LogEntry] = []
+    """Entries of lines in file order; lines of one time are numbered from 0."""
+    entries: list[LogEntry] = []
     last, ordinal = -1, 0
     for line in lines:
         ordinal = ordinal + 1 if line.stamp == last else 0
         last = line.stamp
-        found += entries_of(name, line.stamp, ordinal, line.text)
-    found.sort(key=lambda entry: entry.key)
-    return found
+        entries += entries_of(name, line.stamp, ordinal, line.text)
+    entries.sort(key=lambda entry: entry.key)
+    return entries

@@ -1,6 +1,6 @@
-"""Quotas of a cluster: Kueue's queues, ResourceQuotas of namespaces, and what node pools have.
+"""Quotas of a cluster: Kueue's queues, ResourceQuotas of namespaces, and the resources of node pools.
 
-Each is read where it is served and may be read. A person who may read only a namespace sees that one's.
+Each kind is read if it is served and the login may read it. A login for one namespace sees that namespace's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tui.domain.kubernetes.quotas import ClusterObjects, quotas_of
 PAGE = 1000
 KUEUE = "/apis/kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-"""Of Kueue, the newest first: a cluster serves one or both."""
+"""Versions of Kueue's API, the newest first: a cluster serves one or both."""
 ON_NODES = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 Found = list[dict[str, Any]] | None
@@ -36,7 +36,7 @@ class ClusterQuotas(QuotaService):
         """Quotas of these namespaces, by default the context's, and of the cluster.
 
         Raises:
-            BackendError: where none of them can be read, with the first reason.
+            BackendError: no quota can be read; the first reason.
         """
         namespaces = tuple(dict.fromkeys(regions or self._namespaces))
         self._refused: list[BackendError] = []
@@ -48,13 +48,13 @@ class ClusterQuotas(QuotaService):
             self._in(namespaces, "localqueues"),
             self._in(namespaces, "resourcequotas"),
         )
-        found = ClusterObjects(nodes, pods, queues, local, flavors, hard)
+        objects = ClusterObjects(nodes, pods, queues, local, flavors, hard)
         if nodes is queues is local is hard is None:
             raise self._refused[0]
-        return quotas_of(found, datetime.now(UTC))
+        return quotas_of(objects, datetime.now(UTC))
 
     async def _in(self, namespaces: Sequence[str], plural: str) -> Found:
-        """The objects of every namespace that may be read; `None` where none may."""
+        """The objects of every readable namespace; `None` if none is readable."""
         what = "read the LocalQueues of {}" if plural == "localqueues" else "read the ResourceQuotas of {}"
         pages = await asyncio.gather(
             *(
@@ -64,19 +64,19 @@ class ClusterQuotas(QuotaService):
                 for name in namespaces
             )
         )
-        read = [page for page in pages if page is not None]
-        return [each for page in read for each in page] if read else None
+        pages_read = [page for page in pages if page is not None]
+        return [obj for page in pages_read for obj in page] if pages_read else None
 
     async def _kueue(self, path: str, what: str) -> Found:
         for version in VERSIONS:
-            found = await self._list(f"{KUEUE}/{version}/{path}", what)
-            if found is not None:
-                return found
+            objects = await self._list(f"{KUEUE}/{version}/{path}", what)
+            if objects is not None:
+                return objects
         return None
 
     async def _list(self, path: str, what: str, **params: str) -> Found:
-        """All objects of a list; `None` where it is not served, or may not be read."""
-        found: list[dict[str, Any]] = []
+        """All objects of a list; `None` if it is not served, or may not be read."""
+        objects: list[dict[str, Any]] = []
         page = {"limit": PAGE, **params}
         while True:
             try:
@@ -84,8 +84,8 @@ class ClusterQuotas(QuotaService):
             except (NotFound, PermissionDenied) as error:
                 self._refused.append(error)
                 return None
-            found += reply.get("items") or []
+            objects += reply.get("items") or []
             token = (reply.get("metadata") or {}).get("continue")
             if not token:
-                return found
+                return objects
             page["continue"] = token

@@ -1,6 +1,6 @@
-"""Programs in the pods of running jobs: `exec` over a WebSocket, as kubectl does it.
+"""Programs in the pods of running jobs: `exec` over a WebSocket, like kubectl.
 
-Frames begin with the number of their channel. `v5.channel.k8s.io` also has a frame that ends the input.
+The first byte of a frame is its channel. `v5.channel.k8s.io` also has a frame that ends the input.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 LOST = ShellEnd(None, "The connection to the cluster broke, and the shell ended with it.")
 MOST_INPUT = 32 * 1024
-"""Bytes of one frame."""
-# $1 and $2 are TERM and COLORTERM of the user's terminal: exec has no way to set a variable.
+"""Most bytes of a frame."""
+# $1 and $2 are TERM and COLORTERM of the user's terminal: exec can't set variables.
 _SHELL = (
     'TERM=${1:-xterm}; export TERM; if [ -n "$2" ]; then COLORTERM=$2; export COLORTERM; fi; '
     "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
 )
 _NO_SHELL = (
-    "The image may have no shell at all: `kubectl debug -it POD --image=busybox --target=CONTAINER` "
-    "starts one beside it."
+    "The image may have no shell: `kubectl debug -it POD --image=busybox --target=CONTAINER` "
+    "starts a shell beside it."
 )
 
 
 class KubernetesShells(ShellService):
-    """Each program has a WebSocket of its own."""
+    """Opens a WebSocket for each program."""
 
     def __init__(self, connection: ClusterConnection, pods: JobPods) -> None:
         self._connection = connection
@@ -71,23 +71,23 @@ class KubernetesShells(ShellService):
             raise failed
 
     async def _pod(self, job_name: str, replica: str) -> LoggedPod:
-        """The pod of the replica that runs. Raises NotFound and FailedPrecondition."""
+        """The replica's running pod. Raises NotFound and FailedPrecondition."""
         job = await self._pods.job(job_name)
-        found = [pod for pod in await self._pods.pods(job_name, job) if pod.replica == replica]
-        running = [pod for pod in found if pod.containers[pod.main].running and not pod.deleting]
+        pods = [pod for pod in await self._pods.pods(job_name, job) if pod.replica == replica]
+        running = [pod for pod in pods if pod.containers[pod.main].running and not pod.deleting]
         if running:
             return running[-1]
-        if not found:
-            known = ", ".join(each.id for each in job.replicas)
+        if not pods:
+            known = ", ".join(replica_.id for replica_ in job.replicas)
             if replica not in {each.id for each in job.replicas}:
                 raise NotFound(f"{job.display_name} has no replica {replica}; it has {known or 'none yet'}.")
             raise FailedPrecondition(f"{replica} of {job.display_name} has no pod now.")
-        pod = found[-1]
+        pod = pods[-1]
         waits = pod.containers[pod.main].waiting
         why = f"it waits: {waits}" if waits else "it has ended" if pod.over else "it has not started yet"
         raise FailedPrecondition(
             f"{replica} of {job.display_name} does not run: {why}.",
-            fix="A shell needs a running replica; `vxtui describe` says how each is.",
+            fix="A shell needs a running replica; `vxtui describe` shows their states.",
         )
 
 
@@ -116,7 +116,7 @@ class _Session(ShellSession):
             await self._send(INPUT, data[start : start + MOST_INPUT])
 
     async def end_input(self) -> None:
-        # The fourth version of the protocol has no word for it.
+        # Version 4 of the protocol can't close the input.
         if self._socket.subprotocol == PROTOCOLS[0]:
             await self._send(CLOSE, bytes([INPUT]))
 
@@ -124,15 +124,15 @@ class _Session(ShellSession):
         await self._send(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
     async def _send(self, channel: int, data: bytes) -> None:
-        # Where the program has ended meanwhile, `read` says so.
+        # If the program has ended, `read` reports it.
         with suppress(httpx_ws.HTTPXWSException, OSError):
-            # Keys and a new size may come at once.
+            # Key presses and a new size may be sent at the same time.
             async with self._sending:
                 await self._socket.send_bytes(bytes([channel]) + data)
 
 
 def end_of(content: bytes, hint: str = "") -> ShellEnd:
-    """How a program ended, by the Status in the last frame; `hint` is for one that can't be started."""
+    """How a program ended, from the Status in the last frame; `hint` is added if it can't be started."""
     try:
         status: Any = json.loads(content)
     except ValueError:

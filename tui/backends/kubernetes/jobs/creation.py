@@ -1,4 +1,4 @@
-"""Creates exactly one job, found again by its label; other objects of its manifest are applied before it."""
+"""Creates exactly one job and finds it by its label; the manifest's other objects are applied before it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JobCreation:
         self._single = single
 
     async def create(self, request: LaunchRequest) -> Job:
-        """One create, ever. After a lost reply the job is looked for by its label."""
+        """Send one create. After a lost reply, look for the job by its label."""
         region = request.region or self._cluster.info.regions[0]
         request = replace(request, region=region, mark=request.mark or secrets.token_hex(8))
         job, others = _split(request.resource)
@@ -45,23 +45,21 @@ class JobCreation:
         what = f"create the {self._workload.kind} {named} in {region}"
         try:
             request.on_send()
-            made = await self._cluster.connection.request(
+            reply = await self._cluster.connection.request(
                 "POST", of.path(region), what=what, body=body, within=CREATE
             )
         except AlreadyExists as error:
-            # An earlier try may have been heard, its reply lost.
-            found = await self.launched(request)
-            if found is not None:
-                return found
-            raise AlreadyExists(
-                error.message, fix="Give it another name, or delete the other one."
-            ) from error
+            # An earlier create may have succeeded although its reply was lost.
+            job_made = await self.launched(request)
+            if job_made is not None:
+                return job_made
+            raise AlreadyExists(error.message, fix="Use another name, or delete the other job.") from error
         except BackendError as error:
-            # These leave open whether the server acted; every other one says that it refused.
+            # These errors leave open whether the server acted; any other one is a refusal.
             if type(error) not in (Unavailable, BackendError):
                 raise
             return await created_job(request, error, self.launched, "cluster", waits=LOOK_AGAIN)
-        obj = {"apiVersion": of.api_version, "kind": of.kind, **made}
+        obj = {"apiVersion": of.api_version, "kind": of.kind, **reply}
         return await self._single.job(self._name(obj), obj)
 
     async def launched(self, request: LaunchRequest) -> Job | None:
@@ -77,7 +75,7 @@ class JobCreation:
         return None
 
     async def _apply(self, obj: Mapping[str, Any], namespace: str) -> None:
-        """Create an object of the manifest beside the job, or bring it up to date (server-side apply)."""
+        """Create an object of the manifest beside the job, or update it (server-side apply)."""
         of = await type_of(self._cluster.connection, obj)
         name = str(at(obj, "metadata", "name") or "")
         if not name:
@@ -100,12 +98,12 @@ class JobCreation:
 
 
 def _split(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
-    """The job of a manifest, which is its last one, and its other objects."""
+    """The manifest's job (the last one) and its other objects."""
     items = list(resource.get("items") or ()) if resource.get("kind") == "List" else [resource]
     at_job = next((i for i in reversed(range(len(items))) if workload_of(items[i]) is not None), None)
     if at_job is None:
-        raise InvalidRequest("The manifest has no job.", fix="Give it a PyTorchJob, TrainJob, JobSet or Job.")
-    return items[at_job], [each for i, each in enumerate(items) if i != at_job]
+        raise InvalidRequest("The manifest has no job.", fix="Add a PyTorchJob, TrainJob, JobSet or Job.")
+    return items[at_job], [obj for i, obj in enumerate(items) if i != at_job]
 
 
 def _marked(job: Mapping[str, Any], namespace: str, mark: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The position of a waiting job in its queue, read from Kueue's visibility API: that can't be watched."""
+"""The position of a waiting job in its queue, from Kueue's visibility API, which can't be watched."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tui.domain.kubernetes.workloads import at
 
 Obj = Mapping[str, Any]
 RECENT = 5.0
-"""Seconds for which a summary is not read again: a job on the screen is asked for every second."""
+"""Seconds for which a summary is used again: the job on the screen is read every second."""
 
 
 class QueuePositions:
-    """Summaries of LocalQueues as they were some seconds ago."""
+    """Summaries of LocalQueues, at most some seconds old."""
 
     def __init__(self, cluster: ConnectedCluster) -> None:
         self._cluster = cluster
         self._summaries: dict[str, tuple[float, Obj]] = {}
-        """By path, with the time of reading; of an API that may not be read, nothing."""
+        """Time of reading and summary, by path; the summary is empty if the API can't be read."""
 
     async def told(self, name: JobName, job: Job, workload: Obj | None) -> Job:
-        """Add to the reasons for which the job waits how many jobs are before it in its queue."""
+        """Add the number of jobs ahead in the queue to the reasons why the job waits."""
         of, queue = self._cluster.served.positions, str(at(workload or {}, "spec", "queueName") or "")
         if of is None or workload is None or not queue or not job.waiting or not is_pending(workload):
             return job
@@ -45,7 +45,7 @@ class QueuePositions:
                     "GET", path, what=f"read who waits in the LocalQueue {queue}"
                 )
             except BackendError:
-                # A job is shown without it.
+                # The job is shown without its position.
                 summary = {}
             self._summaries[path] = now, summary
         return summary

@@ -1,4 +1,4 @@
-"""Jobs of one kind in a cluster: listed from what is watched, changed by calls that are checked first."""
+"""Jobs of one kind in a cluster: listed from a watch, changed by calls that are checked first."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.workloads import WORKLOADS, at
 
 FIRST_LIST_SECONDS = 30.0
-"""Longest wait for the first list of a kind."""
+"""Longest wait for the first list of the kind."""
 PARTS_SECONDS = 5.0
-"""Longest wait for pods and other parts after the jobs are known; a job shown without them says so."""
+"""Longest wait for pods and other parts once the jobs are listed; a job without them says so."""
 AT_ONCE = 20
-"""Jobs that are converted before others have their turn: some 10 ms where each has had a failure."""
+"""Jobs converted before the event loop has its turn: some 10 ms if each has failed."""
 GONE_SECONDS = 60.0
-"""Longest wait for a job's end after it was deleted: its pods have their grace period."""
+"""Longest wait for the end of a deleted job, whose pods have a grace period."""
 
 
 class KubernetesJobs(JobService):
@@ -37,11 +37,11 @@ class KubernetesJobs(JobService):
 
     def __init__(self, cluster: ConnectedCluster, kind: str) -> None:
         self._cluster = cluster
-        self._workload = next(each for each in WORKLOADS if each.key == kind)
+        self._workload = next(workload for workload in WORKLOADS if workload.key == kind)
         self._single = SingleReader(cluster, self._workload)
         self._creation = JobCreation(cluster, self._workload, self._single)
         self._seen: set[str] = set()
-        """Namespaces that have had such jobs."""
+        """Namespaces that have had jobs of this kind."""
 
     def offers(self, operation: str, *, anybody: bool = False) -> bool:
         needed = {"create": "create", "delete": "delete"}.get(operation, "patch")
@@ -53,8 +53,8 @@ class KubernetesJobs(JobService):
         return super().offers(operation) and may
 
     def owns(self, name: str) -> bool:
-        found = parse_name(name)
-        return found is not None and (found.plural, found.cluster) == (
+        name_parts = parse_name(name)
+        return name_parts is not None and (name_parts.plural, name_parts.cluster) == (
             self._workload.plural, self._cluster.connection.login.cluster,
         )  # fmt: skip
 
@@ -66,7 +66,7 @@ class KubernetesJobs(JobService):
         watch.start()
         await asyncio.gather(self._listed(), watch.namespaces.look())
         if known:
-            # Nothing is listed anew, so only a request tells whether the cluster answers.
+            # Without a new list, only a request tells whether the cluster answers.
             await watch.asked.ask()
         watch.take_changed(key)
         await self._convert(watch.places(key))
@@ -91,22 +91,22 @@ class KubernetesJobs(JobService):
                 watch.put_back(key, places)
 
     async def _convert(self, places: Iterable[Place]) -> None:
-        """Convert jobs a few at a time, so that a key does not wait for all of them."""
+        """Convert jobs a few at a time, so that key presses do not wait for all of them."""
         for number, place in enumerate(places, 1):
             self._cluster.watch.job(place)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
 
     async def _listed(self) -> None:
-        """Wait until each scope has been listed once, or can't be."""
+        """Wait until each scope has been listed once, or has failed."""
         watched = self._cluster.watch.of_kind(self._workload.key)
         end = asyncio.get_running_loop().time() + FIRST_LIST_SECONDS
-        for each in watched:
+        for watched_type in watched:
             left = end - asyncio.get_running_loop().time()
-            await each.reflector.settled(max(0.0, left))
-        # All are listed at the same time. Where there are many pods, jobs are shown before them.
+            await watched_type.reflector.settled(max(0.0, left))
+        # All are listed at the same time. Jobs are shown before a long list of pods ends.
         end = min(end, asyncio.get_running_loop().time() + PARTS_SECONDS)
-        parts = [each.reflector for each in self._cluster.watch.of_parts()]
+        parts = [watched_part.reflector for watched_part in self._cluster.watch.of_parts()]
         for reflector in [*parts, *self._cluster.watch.events.reflectors.values()]:
             left = end - asyncio.get_running_loop().time()
             await reflector.settled(max(0.0, left))
@@ -115,7 +115,8 @@ class KubernetesJobs(JobService):
                 await self._cluster.watch.learn_nodes()
 
     def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
-        """The jobs at these places as a page for each namespace; what can't be read now says so instead."""
+        """The jobs at these places as one page per namespace; a scope that can't be read has an error
+        page."""
         watch, key = self._cluster.watch, self._workload.key
         failing = {scope: watch.error(key, scope) or watch.unlisted(key, scope) for scope in watch.scopes}
         jobs: dict[str, list[Job]] = {}
@@ -136,28 +137,26 @@ class KubernetesJobs(JobService):
                 if error is not None:
                     pages.append(JobPage(namespace, error=error))
                     continue
-                found = sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))
+                shown = sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))
                 read_at = watch.as_of(key, scope) or datetime.now(UTC)
                 went = tuple(gone.get(namespace, ()))
                 soft = watch.asked.error or watch.namespaces.errors.get(namespace)
-                pages.append(JobPage(namespace, tuple(found), soft, read_at, whole=whole, gone=went))
+                pages.append(JobPage(namespace, tuple(shown), soft, read_at, whole=whole, gone=went))
         return pages
 
     def _namespaces(self, scope: str) -> Sequence[str]:
-        """The namespaces of a scope that have pages: of all of them those with jobs."""
+        """The namespaces of a scope that get pages: if it is the whole cluster, those with jobs."""
         return [scope] if scope != EVERYWHERE else sorted(self._seen) or self._cluster.info.regions[:1]
 
     async def get(self, name: str) -> Job:
-        found = self._parsed(name)
-        place = self._place(found)
-        if self._cluster.watch.live(self._workload.key, found.namespace):
+        parts = self._parsed(name)
+        place = self._place(parts)
+        if self._cluster.watch.live(self._workload.key, parts.namespace):
             job = self._cluster.watch.job(place)
             if job is None:
-                raise NotFound(
-                    f"There is no {self._workload.kind} {found.name} in {found.namespace} any more."
-                )
-            return await self._single.positions.told(found, job, self._cluster.watch.part(place, "Workload"))
-        return await self._single.job(found)
+                raise NotFound(f"There is no {self._workload.kind} {parts.name} in {parts.namespace}.")
+            return await self._single.positions.told(parts, job, self._cluster.watch.part(place, "Workload"))
+        return await self._single.job(parts)
 
     async def spec(self, name: str) -> dict[str, Any]:
         _, obj = await self._single.object(self._parsed(name))
@@ -174,7 +173,7 @@ class KubernetesJobs(JobService):
         """Jobs of this name in every namespace."""
         if parse_name(str(JobName("c", "n", self._workload.plural, name))) is None:
             return []
-        found: dict[str, Job] = {}
+        jobs_by_name: dict[str, Job] = {}
         lost: BackendError | None = None
         for of in self._cluster.served.jobs[self._workload.key]:
             for scope in self._cluster.watch.scopes:
@@ -183,10 +182,10 @@ class KubernetesJobs(JobService):
                 except BackendError as error:
                     lost = lost or error
                     continue
-                found |= {job.name: job for job in jobs}
-        if lost is not None and not found:
+                jobs_by_name |= {job.name: job for job in jobs}
+        if lost is not None and not jobs_by_name:
             raise lost
-        return list(found.values())
+        return list(jobs_by_name.values())
 
     async def _in_scope(self, of: ApiType, scope: str, name: str) -> list[Job]:
         params = {"fieldSelector": f"metadata.name={name}"}
@@ -197,7 +196,7 @@ class KubernetesJobs(JobService):
         for item in (listed or {}).get("items") or ():
             obj = {"apiVersion": of.api_version, "kind": of.kind, **item}
             owners = at(obj, "metadata", "ownerReferences") or ()
-            if any(each.get("controller") and each.get("kind") in _KINDS for each in owners):
+            if any(owner.get("controller") and owner.get("kind") in _KINDS for owner in owners):
                 continue
             namespace = str(at(obj, "metadata", "namespace"))
             place = JobName(self._cluster.connection.login.cluster, namespace, of.plural, name)
@@ -213,7 +212,7 @@ class KubernetesJobs(JobService):
         return await self._creation.launched(request)
 
     async def cancel(self, name: str) -> None:
-        """Suspend it: its pods end, and the record stays."""
+        """Suspend the job: its pods end, and its object stays."""
         await self.suspend(name)
 
     async def suspend(self, name: str) -> None:
@@ -223,29 +222,29 @@ class KubernetesJobs(JobService):
         await self._suspend(name, False)
 
     async def scale(self, name: str, replicas: int) -> None:
-        found = self._parsed(name)
-        of, obj = await self._object_to("patch", found)
+        parts = self._parsed(name)
+        of, obj = await self._object_to("patch", parts)
         problem = scale_problem(obj, replicas)
         if problem:
-            raise FailedPrecondition(f"Can't scale {found.name} to {replicas} workers: {problem}")
+            raise FailedPrecondition(f"Can't scale {parts.name} to {replicas} workers: {problem}")
         patch = scale_patch(self._workload.key, replicas, obj)
         if patch is None:
-            raise FailedPrecondition(f"{found.name} has no workers that can be scaled.")
-        await self._patch(of, found, patch, f"scale the {of.what} {found.name}")
+            raise FailedPrecondition(f"{parts.name} has no workers that can be scaled.")
+        await self._patch(of, parts, patch, f"scale the {of.what} {parts.name}")
 
     async def delete(self, name: str) -> None:
-        """Delete the job with its pods (propagation Foreground), and wait until the deletion is complete."""
-        found = self._parsed(name)
-        of, obj = await self._object_to("delete", found)
+        """Delete the job with its pods (propagation Foreground), and wait until they are deleted."""
+        parts = self._parsed(name)
+        of, obj = await self._object_to("delete", parts)
         uid = at(obj, "metadata", "uid")
         options = {
             "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground",
             "preconditions": {"uid": uid},
         }  # fmt: skip
-        what = f"delete the {of.what} {found.name}"
-        path = of.path(found.namespace, found.name)
+        what = f"delete the {of.what} {parts.name}"
+        path = of.path(parts.namespace, parts.name)
         try:
-            # Repeated after a lost reply: the precondition keeps it from a new job of the same name.
+            # May be sent again after a lost reply: the precondition protects a new job of the same name.
             await self._cluster.connection.request(
                 "DELETE", path, what=what, body=options, within=CHANGE, repeat=True
             )
@@ -266,25 +265,26 @@ class KubernetesJobs(JobService):
             if asyncio.get_running_loop().time() > end:
                 left = ", ".join(at(now, "metadata", "finalizers") or ()) or "its pods"
                 raise Unavailable(
-                    f"Can't {what}: it is being deleted, but is not gone after {GONE_SECONDS:.0f} s.",
-                    fix=f"It waits for {left}; see its pods and their nodes.",
+                    f"Can't {what}: it still exists after {GONE_SECONDS:.0f} s.",
+                    fix=f"The deletion waits for {left}; see the pods and their nodes.",
                 )
             await asyncio.sleep(wait)
             wait = min(2.0, wait * 1.5)
 
     async def _suspend(self, name: str, suspend: bool) -> None:
-        found = self._parsed(name)
-        of, obj = await self._object_to("patch", found)
-        what = f"{'suspend' if suspend else 'resume'} the {of.what} {found.name}"
+        parts = self._parsed(name)
+        of, obj = await self._object_to("patch", parts)
+        what = f"{'suspend' if suspend else 'resume'} the {of.what} {parts.name}"
         state = status_of(obj, self._workload.key).state
         if state.terminal:
             raise FailedPrecondition(f"Can't {what}: it {state.phrase} already.")
-        if queue_of(obj) and await self._deactivate(found, obj, suspend, what):
+        if queue_of(obj) and await self._deactivate(parts, obj, suspend, what):
             return
-        await self._patch(of, found, suspend_patch(obj, suspend), what)
+        await self._patch(of, parts, suspend_patch(obj, suspend), what)
 
     async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, what: str) -> bool:
-        """Suspend through Kueue, which would admit a suspended job again. False for one it does not know."""
+        """Suspend through Kueue, which would admit a suspended job again. False if Kueue does not know the
+        job."""
         workload = await self._single.queued(name, obj)
         of = self._cluster.served.part("Workload")
         if workload is None or of is None:
@@ -298,13 +298,13 @@ class KubernetesJobs(JobService):
         return True
 
     async def _object_to(self, verb: str, name: JobName) -> tuple[ApiType, Mapping[str, Any]]:
-        """The object of a job that is to be changed, once it is known that it may be."""
+        """The object of a job, if the login may change it."""
         of, obj = await self._single.object(name)
         await self._cluster.permissions.require(verb, of, name.namespace)
         return of, obj
 
     async def _patch(self, of: ApiType, name: JobName, patch: Mapping[str, Any], what: str) -> None:
-        # It says what is to be, so a second time changes nothing more.
+        # The patch is idempotent, so it may be sent again.
         await self._cluster.connection.request(
             "PATCH", of.path(name.namespace, name.name), what=what, body=patch, content_type=MERGE_PATCH,
             within=CHANGE, repeat=True,
@@ -313,14 +313,14 @@ class KubernetesJobs(JobService):
     # Names
 
     def _parsed(self, name: str) -> JobName:
-        found = parse_name(name)
-        if found is None or not self.owns(name):
+        parts = parse_name(name)
+        if parts is None or not self.owns(name):
             cluster = self._cluster.connection.login.cluster
             raise InvalidRequest(
                 f"{name!r} is not the full name of a {self._workload.kind} here.",
                 fix=f"Write clusters/{cluster}/namespaces/NAMESPACE/{self._workload.plural}/NAME.",
             )
-        return found
+        return parts
 
     def _name(self, place: Place) -> JobName:
         return JobName(self._cluster.connection.login.cluster, place[0], self._workload.plural, place[2])
@@ -329,4 +329,4 @@ class KubernetesJobs(JobService):
         return name.namespace, self._workload.kind, name.name
 
 
-_KINDS = frozenset(each.kind for each in WORKLOADS)
+_KINDS = frozenset(workload.kind for workload in WORKLOADS)

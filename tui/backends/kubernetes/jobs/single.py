@@ -1,4 +1,4 @@
-"""Reads one job with its pods by calls, where nothing is watched: a verb asks once and ends."""
+"""Reads one job with its pods by calls, for verbs, which watch nothing."""
 
 from __future__ import annotations
 
@@ -31,42 +31,40 @@ from tui.domain.kubernetes.workloads import Workload, at, fields
 Obj = Mapping[str, Any]
 EVENTS_SECONDS = 5.0
 MOST_PAGES = 40
-"""Pages of Events that are read for one job."""
+"""Most pages of Events read for one job."""
 _POD_LABELS = {
     "train_job": "jobset.sigs.k8s.io/jobset-name",
     "job_set": "jobset.sigs.k8s.io/jobset-name",
     "batch_job": "batch.kubernetes.io/job-name",
 }
-"""The label of a job's pods; of the other kinds it is that of the Training Operator."""
+"""The label of a job's pods; other kinds have the Training Operator's."""
 _OPERATOR_LABEL = "training.kubeflow.org/job-name"
 
 
 class SingleReader:
-    """One job at a time of a kind."""
+    """Reads single jobs of one kind."""
 
     def __init__(self, cluster: ConnectedCluster, workload: Workload) -> None:
         self._cluster = cluster
         self.positions = QueuePositions(cluster)
         self._workload = workload
         self._recent: tuple[tuple[str, str], float, EventIndex | None] = (("", ""), -EVENTS_SECONDS, None)
-        """For which job and version of it Events were read last, when, and they."""
+        """The last read of Events: (job and its version), time, the Events."""
 
     async def object(self, name: JobName) -> tuple[ApiType, Obj]:
-        """The job's object, and in which version it is served. Raises NotFound."""
+        """The job's object and its served version. Raises NotFound."""
         lost: BackendError | None = None
         for of in self._cluster.served.jobs[self._workload.key]:
             try:
-                found = await self._read(
-                    of.path(name.namespace, name.name), f"read the {of.what} {name.name}"
-                )
+                obj = await self._read(of.path(name.namespace, name.name), f"read the {of.what} {name.name}")
             except NotFound as error:
                 lost = lost or error
                 continue
-            return of, {"apiVersion": of.api_version, "kind": of.kind, **found}
+            return of, {"apiVersion": of.api_version, "kind": of.kind, **obj}
         raise lost or NotFound(f"The cluster has no {self._workload.kind}.")
 
     async def job(self, name: JobName, obj: Obj | None = None) -> Job:
-        """The job with its replicas, and why it waits."""
+        """The job with its replicas and the reasons why it waits."""
         if obj is None:
             _, obj = await self.object(name)
         pods, job_set, runtime, events, workload, group = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Whether the cluster answers now: a watch that is open goes on where every request is refused."""
+"""Checks whether the cluster answers now: an open watch continues while every request is refused."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS
 
 SHARED = 1.0
-"""Seconds for which an answer holds: the kinds of jobs ask at the same time."""
+"""Seconds for which an answer is shared: the kinds of jobs ask at the same time."""
 PATIENCE, WITHIN = 1.0, 10.0
-"""For how many seconds a refused request is tried again, and the longest wait for a reply."""
+"""Seconds for which a refused request is repeated, and longest wait for a reply."""
 FIRST_REST, MOST_REST = 2.0, 30.0
-"""Seconds until the request is repeated after it has failed."""
+"""Seconds before the next request after one or more failures, at first and at most."""
 
 
 class AskedRead:
-    """One cheap request, the list of a single pod. `error` says why the last one failed."""
+    """One cheap request, a list of one pod. `error` is that of the last request."""
 
     def __init__(self, connection: ClusterConnection, scopes: Sequence[str]) -> None:
         self.error: BackendError | None = None
@@ -30,7 +30,7 @@ class AskedRead:
         self._failures = 0
 
     async def ask(self) -> None:
-        """Ask now; who comes while another one waits gets the same answer."""
+        """Send the request; concurrent callers share the answer."""
         async with self._asking:
             if time.monotonic() - self._asked_at < SHARED:
                 return
@@ -40,7 +40,7 @@ class AskedRead:
                     within=WITHIN, patience=PATIENCE,
                 )  # fmt: skip
             except (PermissionDenied, NotFound):
-                # That is an answer. The watches say what may not be read.
+                # The cluster has answered. The watches report what the login may not read.
                 self.error = None
             except BackendError as error:
                 self.error = error
@@ -50,7 +50,7 @@ class AskedRead:
             self._asked_at = time.monotonic()
 
     async def repeat(self) -> None:
-        """Ask again where the last request failed, later and later."""
+        """Send the request again if the last one failed, at growing intervals."""
         rest = min(MOST_REST, FIRST_REST * 2 ** min(self._failures, 8))
         if self.error is not None and time.monotonic() - self._asked_at >= rest:
             await self.ask()

@@ -1,7 +1,7 @@
-"""All that is watched in a cluster, tied together by owners: a pod's change is one of the job that it is of.
+"""Watches a cluster and links objects by owner: a change of a pod is a change of its job.
 
-Objects of jobs are kept as the server sends them (without what only it needs), pods are reduced at arrival.
-A job is converted when it is asked for after something of it has changed.
+Objects of jobs are kept as sent (without fields that only the server needs), pods are reduced on arrival.
+A job is converted when it is read after a change.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(slots=True)
 class Watched:
-    """One type in one scope."""
+    """The watch of one type in one scope."""
 
     type: ApiType
     scope: str
@@ -52,16 +52,16 @@ class Watched:
 
 @dataclass(slots=True)
 class SeenJobs:
-    """What earlier readings said of jobs, by their uids, and the cluster no longer says."""
+    """Facts of earlier reads, by the job's uid, that the cluster no longer has."""
 
     started: dict[str, datetime] = field(default_factory=dict)
-    """When a job was first seen to run."""
+    """Time at which a job was first seen running."""
     nodes: dict[str, tuple[NodeShare, ...]] = field(default_factory=dict)
     """The nodes of a job whose pods have been deleted."""
 
 
 class ClusterWatch:
-    """Start it once; it belongs to the event loop. `scopes` are namespaces, or `EVERYWHERE` alone."""
+    """Start it once, in the event loop. `scopes` are namespaces, or `EVERYWHERE` alone."""
 
     def __init__(
         self, connection: ClusterConnection, served: Served, context: str, scopes: Sequence[str]
@@ -75,14 +75,14 @@ class ClusterWatch:
         self._watched: list[Watched] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: dict[Place, dict[Place, None]] = {}
-        """What an object controls, by its owner."""
+        """Objects by the object that controls them."""
         self._owners: dict[Place, Place] = {}
         self._objects: dict[Place, Any] = {}
-        """Every object that is kept, whatever its type."""
+        """Every kept object, of any type."""
         self._jobs: dict[Place, Job] = {}
         """Jobs as last converted."""
         self._podless: set[Place] = set()
-        """Jobs that were converted before their pods, or their Events, were listed."""
+        """Jobs that were converted before their pods or Events were listed."""
         self._failed = FailedPods()
         self.events = WatchedEvents(self._tell_event)
         self._seen = SeenJobs()
@@ -94,10 +94,10 @@ class ClusterWatch:
     # Watching
 
     def start(self) -> None:
-        """Begin to list and watch. Idempotent."""
+        """Start listing and watching. Idempotent."""
         if self._tasks:
             return
-        types = [each for found in self.served.jobs.values() for each in found]
+        types = [type_ for types_of_kind in self.served.jobs.values() for type_ in types_of_kind]
         for of in [*types, PODS, *self.served.parts]:
             for scope in self.scopes if of.namespaced else (EVERYWHERE,):
                 source = ApiSource(self._connection, of.path(scope), of.what)
@@ -107,8 +107,8 @@ class ClusterWatch:
                 self._watched.append(Watched(of, scope, reflector))
                 name = f"watch {of.what} {scope}".rstrip()
                 self._tasks.append(asyncio.create_task(reflector.run(), name=name))
-        for each in self.events.open(self._connection, self.scopes):
-            self._tasks.append(asyncio.create_task(each.run(), name="watch events"))
+        for events_reflector in self.events.open(self._connection, self.scopes):
+            self._tasks.append(asyncio.create_task(events_reflector.run(), name="watch events"))
 
     async def aclose(self) -> None:
         """Stop watching."""
@@ -122,34 +122,40 @@ class ClusterWatch:
         self.events.clear()
 
     def of_kind(self, key: str) -> list[Watched]:
-        """The watches of the jobs of a kind."""
+        """The watches of a kind's jobs."""
         types = self.served.jobs.get(key, ())
-        return [each for each in self._watched if each.type in types]
+        return [watched for watched in self._watched if watched.type in types]
 
     def of_pods(self) -> list[Watched]:
         """The watches of pods."""
-        return [each for each in self._watched if each.type is PODS]
+        return [watched for watched in self._watched if watched.type is PODS]
 
     def of_parts(self) -> list[Watched]:
-        """The watches of what jobs are made of, or wait for."""
+        """The watches of objects that jobs consist of or wait for."""
         made_of = {"Pod", "Job", "JobSet"}
-        return [each for each in self._watched if each.type.kind in made_of or each.type in self.served.parts]
+        return [
+            watched
+            for watched in self._watched
+            if watched.type.kind in made_of or watched.type in self.served.parts
+        ]
 
     def live(self, key: str, namespace: str) -> bool:
-        """Whether jobs of a kind there, and their pods, are as the cluster has them now."""
-        found = [
-            each for each in (*self.of_kind(key), *self.of_pods()) if each.scope in {EVERYWHERE, namespace}
+        """Whether the jobs of a kind in this namespace, and their pods, are up to date."""
+        watches = [
+            watched
+            for watched in (*self.of_kind(key), *self.of_pods())
+            if watched.scope in {EVERYWHERE, namespace}
         ]
-        return bool(found) and all(each.reflector.live for each in found)
+        return bool(watches) and all(each.reflector.live for each in watches)
 
     def error(self, key: str, scope: str) -> BackendError | None:
-        """Why the jobs of a kind can't be read in a scope now."""
-        found = [each.reflector.error for each in self.of_kind(key) if each.scope == scope]
-        return next((error for error in found if error is not None), None)
+        """Why the jobs of a kind in a scope can't be read now."""
+        errors = [watched.reflector.error for watched in self.of_kind(key) if watched.scope == scope]
+        return next((error for error in errors if error is not None), None)
 
     def unlisted(self, key: str, scope: str) -> BackendError | None:
-        """That the jobs of a kind have not been listed yet in a scope."""
-        if all(each.reflector.synced.is_set() for each in self.of_kind(key) if each.scope == scope):
+        """The error of a kind whose jobs in a scope have not been listed yet."""
+        if all(watched.reflector.synced.is_set() for watched in self.of_kind(key) if watched.scope == scope):
             return None
         return Unavailable(
             f"The {key.replace('_', ' ')}s of {scope or 'the cluster'} are still being listed."
@@ -157,24 +163,24 @@ class ClusterWatch:
 
     def listed(self, key: str) -> bool:
         """Whether all jobs of a kind have been listed once."""
-        found = self.of_kind(key)
-        return bool(found) and all(each.reflector.synced.is_set() for each in found)
+        watches = self.of_kind(key)
+        return bool(watches) and all(watched.reflector.synced.is_set() for watched in watches)
 
     def as_of(self, key: str, scope: str) -> datetime | None:
-        """The moment that what is known of the jobs of a kind in a scope shows."""
-        times = [each.reflector.as_of for each in self.of_kind(key) if each.scope == scope]
+        """The time as of which the jobs of a kind in a scope are known."""
+        times = [watched.reflector.as_of for watched in self.of_kind(key) if watched.scope == scope]
         known = [time for time in times if time is not None]
         return min(known) if known and len(known) == len(times) else None
 
     # Jobs
 
     def places(self, key: str) -> list[Place]:
-        """The jobs of a kind, without those that are parts of a job of another kind."""
+        """The places of a kind's jobs, without parts of jobs of other kinds."""
         workload = next(each for each in WORKLOADS if each.key == key)
         return [place for place in self._objects if place[1] == workload.kind and self._is_job(place)]
 
     def job(self, place: Place) -> Job | None:
-        """The job at a place; None where there is none (any more)."""
+        """The job at a place; None if there is none."""
         obj = self._objects.get(place)
         if obj is None or not self._is_job(place):
             return None
@@ -184,31 +190,31 @@ class ClusterWatch:
         return known
 
     def take_changed(self, key: str) -> list[Place]:
-        """The jobs of a kind that have changed since the last time; `put_back` those not dealt with."""
-        for place in [each for each in self._podless if self._all_known(each)]:
+        """The places of a kind's jobs that have changed since the last call; `put_back` unhandled ones."""
+        for place in [place_ for place_ in self._podless if self._all_known(place_)]:
             self._podless.discard(place)
             self._tell(place)
-        found = list(self._changed[key])
+        places = list(self._changed[key])
         self._changed[key].clear()
-        return found
+        return places
 
     def put_back(self, key: str, places: Iterable[Place]) -> None:
-        """Report these once more."""
+        """Report these places again in the next `take_changed`."""
         self._changed[key].update(dict.fromkeys(places))
 
     def object_at(self, place: Place) -> Obj | None:
         """The object at a place."""
-        found = self._objects.get(place)
-        return found if isinstance(found, Mapping) else None
+        obj = self._objects.get(place)
+        return obj if isinstance(obj, Mapping) else None
 
     def pods(self) -> dict[str, Pod]:
-        """Every pod of a job, by `namespace/name`."""
-        found = [each.reflector.objects for each in self.of_pods()]
-        return {key: pod for objects in found for key, pod in objects.items()}
+        """The pods of all jobs, by `namespace/name`."""
+        reflected = [watched.reflector.objects for watched in self.of_pods()]
+        return {key: pod for objects in reflected for key, pod in objects.items()}
 
     def pods_of(self, place: Place) -> list[Pod]:
-        """The pods of an object and of all that it controls; not those of an earlier one of its name."""
-        found: list[Pod] = []
+        """The pods of an object and of its parts, without those of an earlier object of the same name."""
+        pods: list[Pod] = []
         uid = str(at(self._objects.get(place) or {}, "metadata", "uid") or "")
         for part in self._parts.get(place, ()):
             obj = self._objects.get(part)
@@ -216,21 +222,21 @@ class ClusterWatch:
             if owner is not None and owner.is_other_than(place[1], uid):
                 continue
             if isinstance(obj, Pod):
-                found.append(obj)
+                pods.append(obj)
             else:
-                found += self.pods_of(part)
-        return found
+                pods += self.pods_of(part)
+        return pods
 
     def part(self, place: Place, kind: str) -> Obj | None:
-        """The first object of a kind that another one controls, e.g. the Workload of a job."""
-        found = next((part for part in self._parts.get(place, ()) if part[1] == kind), None)
-        return self.object_at(found) if found else None
+        """The first object of this kind that an object controls, e.g. a job's Workload."""
+        part_place = next((part for part in self._parts.get(place, ()) if part[1] == kind), None)
+        return self.object_at(part_place) if part_place else None
 
     def _converted(self, place: Place, obj: Obj) -> Job:
         pods = self.pods_of(place)
         uid = str(at(obj, "metadata", "uid") or "")
         index, workload = self.events.readable(place[0]), self.part(place, "Workload")
-        found = Found(
+        facts = Found(
             pods=pods,
             job_set=self.part(place, "JobSet"),
             runtime=self._runtime(place, obj),
@@ -244,32 +250,32 @@ class ClusterWatch:
             nodes=self._nodes_of(uid, pods),
             started=self._seen.started.get(uid),
         )  # fmt: skip
-        job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
+        job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, facts)
         if job.start_time is not None and not job.state.terminal:
             self._seen.started[uid] = job.start_time
         if not self._all_known(place):
             self._podless.add(place)
         if self._pods_known(place):
             return job
-        errors = [str(each.reflector.error) for each in self._of_pods(place) if each.reflector.error]
+        errors = [str(watched.reflector.error) for watched in self._of_pods(place) if watched.reflector.error]
         why = errors[0] if errors else "they have not been listed yet."
-        said = f"{job.reason.rstrip('.')}. Its pods are not known: {why}"
-        return replace(job, reason=said.removeprefix(". "))
+        reason = f"{job.reason.rstrip('.')}. Its pods are not known: {why}"
+        return replace(job, reason=reason.removeprefix(". "))
 
     def _nodes_of(self, uid: str, pods: Sequence[Pod]) -> tuple[NodeShare, ...]:
         self._new_nodes |= {pod.node for pod in pods if pod.node} - self.nodes.machines.keys()
-        found = node_shares(pods, self.nodes.machines)
-        if found:
-            self._seen.nodes[uid] = found
-        # Of pods that have ended both may be gone, the pods and the nodes.
-        return found or self._seen.nodes.get(uid, ())
+        shares = node_shares(pods, self.nodes.machines)
+        if shares:
+            self._seen.nodes[uid] = shares
+        # Pods that have ended may be deleted, and their nodes too.
+        return shares or self._seen.nodes.get(uid, ())
 
     async def learn_nodes(self) -> None:
-        """Read the nodes of pods that are not known yet; their jobs have changed then."""
+        """Read the unknown nodes of pods; their jobs count as changed."""
         await self._learn({pod.node for pod in self.pods().values()})
 
     def learn_nodes_later(self) -> None:
-        """Read in the background those that were seen when jobs were converted."""
+        """Read the nodes in the background that were seen while jobs were converted."""
         if not self._new_nodes or (self._learning is not None and not self._learning.done()):
             return
         names, self._new_nodes = self._new_nodes, set()
@@ -279,24 +285,24 @@ class ClusterWatch:
         learned = await self.nodes.learn(names)
         if not self.nodes.denied:
             self._new_nodes |= names - self.nodes.machines.keys()
-        for each in self.of_pods() if learned else ():
-            for key, pod in each.reflector.objects.items():
+        for watched in self.of_pods() if learned else ():
+            for key, pod in watched.reflector.objects.items():
                 if pod.node in learned:
                     self._tell(_place(PODS, key))
 
     def _pods_known(self, place: Place) -> bool:
-        """Whether the pods of a job have been listed, and what lies between them and the job."""
-        return all(each.reflector.synced.is_set() for each in self._of_pods(place))
+        """Whether the pods of a job, and the objects between them and the job, have been listed."""
+        return all(watched.reflector.synced.is_set() for watched in self._of_pods(place))
 
     def _all_known(self, place: Place) -> bool:
-        """Whether `_pods_known`, and the Events of the job have been listed or can't be."""
+        """Whether `_pods_known`, and the job's Events have been listed or can't be."""
         return self._pods_known(place) and self.events.settled(place[0])
 
     def _of_pods(self, place: Place) -> list[Watched]:
-        found = self.of_pods()
+        watches = self.of_pods()
         if place[1] in {"TrainJob", "JobSet"}:
-            found += [*self.of_kind("batch_job"), *self.of_kind("job_set")]
-        return [each for each in found if each.scope in {EVERYWHERE, place[0]}]
+            watches += [*self.of_kind("batch_job"), *self.of_kind("job_set")]
+        return [watched for watched in watches if watched.scope in {EVERYWHERE, place[0]}]
 
     def _runtime(self, place: Place, obj: Obj) -> Obj | None:
         named = fields(obj, "spec", "runtimeRef")
@@ -305,14 +311,14 @@ class ClusterWatch:
         return self.object_at((namespace, kind, str(named.get("name") or ""))) if named else None
 
     def _is_job(self, place: Place) -> bool:
-        """Whether it is a job of its own: what a known job controls is a part of that."""
+        """Whether the object is a job of its own: an object that a job controls is a part of it."""
         owner = self._owners.get(place)
         return owner is None or owner[1] not in _BY_KIND
 
     # Changes
 
     def _take(self, of: ApiType, reflector: Reflector[Any], key: str) -> None:
-        """Take over an object, or its end, from a reflector."""
+        """Store a reflector's object, or its deletion."""
         obj = reflector.objects.get(key)
         place = _place(of, key)
         before = self._owners.get(place)
@@ -333,7 +339,7 @@ class ClusterWatch:
                 self._tell(job)
 
     def _top(self, place: Place) -> Place:
-        """The job above a part: parts of it may be replaced with their pods."""
+        """The topmost owner of a part: intermediate parts may be replaced with their pods."""
         seen = set()
         while place in self._owners and place not in seen:
             seen.add(place)
@@ -352,7 +358,7 @@ class ClusterWatch:
             self._parts.setdefault(owner, {})[place] = None
 
     def _tell_event(self, namespace: str, event: ClusterEvent) -> None:
-        """Note that an Event tells something of a job, of one of its pods, or of a node that they were on."""
+        """Mark the jobs that an Event concerns, directly, by a pod, or by a node that ran their pods."""
         if event.kind == "Node":
             for pod in self.events.index.assigned(event.about):
                 self._tell_pod(*pod)
@@ -362,7 +368,7 @@ class ClusterWatch:
             self._tell((namespace, event.kind, event.about))
 
     def _tell_pod(self, namespace: str, name: str) -> None:
-        """Note that the job of a pod has changed, which may be gone: then the name tells whose it was."""
+        """Mark the job of a pod as changed; a deleted pod's job is found by the pod's name."""
         place = (namespace, "Pod", name)
         if place in self._objects:
             self._tell(place)
@@ -375,7 +381,7 @@ class ClusterWatch:
                     self._tell((namespace, kind, stem))
 
     def _tell(self, place: Place | None) -> None:
-        """Note that the jobs at and above a place have changed."""
+        """Mark the jobs at and above a place as changed."""
         seen = set()
         while place is not None and place not in seen:
             seen.add(place)
@@ -397,7 +403,7 @@ def _owner(place: Place, obj: Any) -> Place | None:
 
 
 def _kept(of: ApiType, obj: Obj) -> Obj:
-    """An object without what only the server needs; items of a list lack their type."""
+    """An object without fields that only the server needs; its type is added, which list items lack."""
     metadata = {k: v for k, v in fields(obj, "metadata").items() if k not in _DROPPED}
     notes = fields(metadata, "annotations")
     if _APPLIED in notes:

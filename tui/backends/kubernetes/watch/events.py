@@ -1,4 +1,4 @@
-"""Events of a cluster as they are watched: one watch for each scope, and one for those of nodes."""
+"""Watches a cluster's Events: one watch for each scope, and one for the Events of nodes."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from tui.domain.kubernetes.failures.events import (
 EVERYWHERE = ""
 """The scope of a watch that covers all namespaces."""
 MOST_EXPIRED = 2_000
-"""Events that are kept after the cluster has forgotten them: a console that stays open still knows why."""
+"""Most Events kept after the cluster has dropped them, so that a console that stays open can explain them."""
 
 
 class WatchedEvents:
-    """`changed` is called with the namespace and the Event that came or was counted again."""
+    """Calls `changed` with the namespace and the Event when an Event is new or repeated."""
 
     def __init__(self, changed: Callable[[str, ClusterEvent], None]) -> None:
         self.index = EventIndex()
         self.reflectors: dict[str, Reflector[ClusterEvent]] = {}
-        """By scope; that of nodes by `nodes`."""
+        """By scope; those of nodes under `nodes`."""
         self._changed = changed
         self._expired: dict[str, None] = {}
 
     def open(self, connection: ClusterConnection, scopes: Sequence[str]) -> list[Reflector[ClusterEvent]]:
-        """The reflectors to run."""
-        wanted = {scope: (scope, SELECTOR) for scope in scopes}
+        """Make the reflectors that the caller runs."""
+        sources = {scope: (scope, SELECTOR) for scope in scopes}
         if EVERYWHERE not in scopes and NODES_NAMESPACE not in scopes:
-            wanted["nodes"] = NODES_NAMESPACE, OF_NODES
-        for name, (scope, selector) in wanted.items():
+            sources["nodes"] = NODES_NAMESPACE, OF_NODES
+        for name, (scope, selector) in sources.items():
             source = ApiSource(connection, EVENTS.path(scope), "events", fields=selector)
             reflector: Reflector[ClusterEvent] = Reflector("events", source, event_of, lambda key: None)
             reflector.changed = lambda key, of=reflector: self._take(of, key)  # type: ignore[misc]
@@ -48,7 +48,7 @@ class WatchedEvents:
         return list(self.reflectors.values())
 
     def clear(self) -> None:
-        """Forget the reflectors."""
+        """Drop the reflectors."""
         self.reflectors.clear()
 
     def of(self, namespace: str) -> Reflector[ClusterEvent] | None:
@@ -57,23 +57,23 @@ class WatchedEvents:
 
     def settled(self, namespace: str) -> bool:
         """Whether the Events of a namespace have been listed, or can't be."""
-        found = self.of(namespace)
-        return found is None or found.synced.is_set() or found.error is not None
+        reflector = self.of(namespace)
+        return reflector is None or reflector.synced.is_set() or reflector.error is not None
 
     def readable(self, namespace: str) -> EventIndex | None:
-        """The Events, where those of a namespace can be read."""
-        found = self.of(namespace)
-        return self.index if found is not None and found.synced.is_set() else None
+        """The Events, if those of the namespace can be read."""
+        reflector = self.of(namespace)
+        return self.index if reflector is not None and reflector.synced.is_set() else None
 
     def error(self, namespace: str) -> BackendError | None:
         """Why the Events of a namespace can't be read."""
-        found = self.of(namespace)
-        return found.error if found is not None else None
+        reflector = self.of(namespace)
+        return reflector.error if reflector is not None else None
 
     def _take(self, reflector: Reflector[ClusterEvent], key: str) -> None:
         event = reflector.objects.get(key)
         if event is None:
-            # A cluster forgets an Event after an hour; what it told is still so.
+            # A cluster drops an Event after an hour; it remains true.
             if self.index.get(key) is not None:
                 self._expired[key] = None
             for old in list(self._expired)[:-MOST_EXPIRED]:

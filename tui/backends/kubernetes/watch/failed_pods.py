@@ -1,4 +1,4 @@
-"""The failed pods of jobs that are kept after an operator has replaced them, bounded in number and time."""
+"""Keeps failed pods of jobs after an operator has replaced them, limited in number and time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ KEPT = timedelta(hours=24)
 
 
 class FailedPods:
-    """By the job that they are of."""
+    """Failed pods by job."""
 
     def __init__(self) -> None:
         self._of: dict[Hashable, dict[str, Pod]] = {}
 
     def note(self, job: Hashable, pod: Pod) -> None:
-        """Keep a pod that failed by itself, the newest view of it."""
+        """Keep the newest state of a pod that failed by itself."""
         if not failed_by_itself(pod) or pod.index is None:
             return
         pods = self._of.pop(job, {})
@@ -33,18 +33,18 @@ class FailedPods:
             del self._of[old]
 
     def forget(self, job: Hashable) -> None:
-        """The job is gone."""
+        """Drop the pods of a deleted job."""
         self._of.pop(job, None)
 
     def of(self, job: Hashable, present: Collection[Pod], since: datetime | None) -> tuple[Pod, ...]:
-        """The pods of a job, which was created at `since`, that failed and are not there any more."""
+        """The failed pods of a job created at `since` that no longer exist."""
         uids = {pod.uid for pod in present}
         oldest = datetime.now(UTC) - KEPT
         return tuple(
             pod
             for pod in self._of.get(job, {}).values()
             if pod.uid not in uids
-            # Those of an earlier job of this name are not its own.
+            # These belong to an earlier job of this name.
             and not (since and pod.created and pod.created < since)
             and not (pod.ended and pod.ended < oldest)
         )

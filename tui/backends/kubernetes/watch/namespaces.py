@@ -1,4 +1,4 @@
-"""Namespaces that are to be read and do not exist: the API server lists them as empty ones."""
+"""Finds configured namespaces that do not exist: the API server lists them as if they were empty."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tui.backends.kubernetes.discovery import NAMESPACES
 from tui.backends.kubernetes.watch.events import EVERYWHERE
 
 SHARED = 1.0
-"""Seconds for which an answer holds: the kinds of jobs ask at the same time."""
+"""Seconds for which an answer is shared: the kinds of jobs ask at the same time."""
 REPEAT = 10.0
-"""Seconds until a namespace that does not exist is looked for again."""
+"""Seconds before a missing namespace is looked up again."""
 WITHIN = 5.0
-"""Longest wait for a reply (s): it holds up the list."""
+"""Longest wait for a reply (s): the list waits for it."""
 
 
 class MissingNamespaces:
-    """Looks for each namespace of the scopes; `errors` has those that do not exist."""
+    """Looks up each namespace of the scopes; `errors` has the missing ones."""
 
     def __init__(self, connection: ClusterConnection, scopes: Sequence[str]) -> None:
         self.errors: dict[str, BackendError] = {}
@@ -30,18 +30,18 @@ class MissingNamespaces:
         self._looked_at = float("-inf")
 
     async def look(self) -> None:
-        """Look now; who comes while another one waits gets the same answer."""
+        """Look the namespaces up; concurrent callers share the answer."""
         async with self._looking:
             if time.monotonic() - self._looked_at < SHARED:
                 return
-            found = await asyncio.gather(*(self._look_for(each) for each in self._scopes))
+            errors = await asyncio.gather(*(self._look_for(namespace) for namespace in self._scopes))
             self.errors = {
-                scope: error for scope, error in zip(self._scopes, found, strict=True) if error is not None
+                scope: error for scope, error in zip(self._scopes, errors, strict=True) if error is not None
             }
             self._looked_at = time.monotonic()
 
     async def repeat(self) -> None:
-        """Look again where a namespace did not exist: somebody may have created it."""
+        """Look missing namespaces up again: they may have been created."""
         if self.errors and time.monotonic() - self._looked_at >= REPEAT:
             await self.look()
 
@@ -57,6 +57,6 @@ class MissingNamespaces:
                 fix=f"`kubectl create namespace {namespace}`, or correct the context's `namespaces`.",
             )
         except BackendError:
-            # It may not be read, or is not now: then nothing is known of it.
+            # The namespace can't be read, so nothing is known about it.
             pass
         return None

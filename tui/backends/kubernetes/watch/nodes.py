@@ -1,6 +1,6 @@
-"""The machines of the nodes that pods of jobs are on, read when such a node is first seen.
+"""Reads the machines of the nodes that run pods of jobs, when such a node is first seen.
 
-Labels of a node stay as they are, so nodes are not watched: a kubelet changes each of them every few minutes.
+Nodes are not watched: their labels do not change, but a kubelet changes other fields every few minutes.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tui.domain.kubernetes.nodes.machine import NodeMachine, machine_of
 
 NODES = "/api/v1/nodes"
 METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
-"""Without status, in which a node lists its images."""
+"""Media type without the status, which lists the images of a node."""
 ONE_BY_ONE = 8
-"""Most new nodes that are read by name; for more, all nodes are listed."""
+"""Most new nodes that are read one by one; for more, all nodes are listed."""
 PAGE = 500
 AGAIN, AGAIN_DENIED = 30.0, 300.0
-"""Seconds until a node that could not be read is asked for again."""
+"""Seconds before a node that could not be read is read again."""
 
 
 class NodeReader:
-    """`machines` is by the name of the node, and keeps those that are gone: jobs ran there."""
+    """`machines` is by node name, and includes deleted nodes: jobs ran on them."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self.machines: dict[str, NodeMachine] = {}
@@ -37,7 +37,7 @@ class NodeReader:
         self._reading = asyncio.Lock()
 
     def unknown(self, names: Iterable[str]) -> set[str]:
-        """Those of these nodes that are to be read now."""
+        """The given nodes that should be read now."""
         now = time.monotonic()
         return {
             name for name in names
@@ -45,28 +45,28 @@ class NodeReader:
         }  # fmt: skip
 
     async def learn(self, names: Iterable[str]) -> set[str]:
-        """Read nodes that are not known; the names of those that are now. It never raises."""
+        """Read unknown nodes; returns the names of those that are known now. Never raises."""
         async with self._reading:
-            wanted = self.unknown(names)
-            if not wanted:
+            due = self.unknown(names)
+            if not due:
                 return set()
             wait = AGAIN
             try:
-                found = await self._read(wanted)
+                read = await self._read(due)
                 self.denied = False
             except PermissionDenied:
-                found, wait, self.denied = {}, AGAIN_DENIED, True
+                read, wait, self.denied = {}, AGAIN_DENIED, True
             except BackendError:
-                found = {}
-            self.machines |= found
-            self._not_before |= dict.fromkeys(wanted - found.keys(), time.monotonic() + wait)
-            return wanted & found.keys()
+                read = {}
+            self.machines |= read
+            self._not_before |= dict.fromkeys(due - read.keys(), time.monotonic() + wait)
+            return due & read.keys()
 
     async def _read(self, names: set[str]) -> dict[str, NodeMachine]:
         if len(names) > ONE_BY_ONE:
             return await self._all()
-        found = await asyncio.gather(*map(self._one, sorted(names)))
-        return {name: machine for name, machine in zip(sorted(names), found, strict=True) if machine}
+        machines = await asyncio.gather(*map(self._one, sorted(names)))
+        return {name: machine for name, machine in zip(sorted(names), machines, strict=True) if machine}
 
     async def _one(self, name: str) -> NodeMachine | None:
         try:
@@ -75,15 +75,15 @@ class NodeReader:
             return None
 
     async def _all(self) -> dict[str, NodeMachine]:
-        found: dict[str, NodeMachine] = {}
-        go_on = ""
+        machines: dict[str, NodeMachine] = {}
+        token = ""
         while True:
-            page = await self._get(NODES, "List", {"limit": PAGE, "continue": go_on})
+            page = await self._get(NODES, "List", {"limit": PAGE, "continue": token})
             for node in page.get("items") or ():
-                found[str(node["metadata"]["name"])] = machine_of(node)
-            go_on = str((page.get("metadata") or {}).get("continue") or "")
-            if not go_on:
-                return found
+                machines[str(node["metadata"]["name"])] = machine_of(node)
+            token = str((page.get("metadata") or {}).get("continue") or "")
+            if not token:
+                return machines
 
     async def _get(self, path: str, form: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         reply: Mapping[str, Any] = await self._connection.request(

@@ -1,9 +1,8 @@
-"""A copy of the objects of one type, kept equal to the server's: a list, then a watch from where it ended.
+"""Keeps a local copy of a list of objects: lists them, then watches.
 
-A stream may break, bring an event twice, or bring events out of order between two of the points at which
-the server says that all is delivered: a list, a bookmark, and the end of a watch that the server itself ends.
-So a watch that broke goes on from the last such point, and an event that is older than what is known of its
-object changes nothing. An expired resourceVersion (410) means another list.
+The copy is complete up to a point at which the server has delivered everything: a list, a bookmark, and the
+end of a watch that the server itself ends. A broken watch resumes at the last such point, and an event older
+than the known state of its object is ignored. An expired resourceVersion (410) starts another list.
 """
 
 from __future__ import annotations
