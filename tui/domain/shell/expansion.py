@@ -223,6 +223,27 @@ class Expander:
                     text, {**self.state.variables, name: v}))  # fmt: skip
             return self.unknown(f"$(({source})) can't be computed")
 
+    def evaluate(self, text: str) -> bool | None:
+        """Run `((…))` with its assignments; whether the last value is not zero (`None`: not known)."""
+        status: bool | None = None
+        for part in text.split(","):
+            match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(\+\+|--|[-+*/%]?=(?!=))\s*(.*?)\s*", part, re.DOTALL)
+            prefix = re.fullmatch(r"\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*", part)
+            if prefix:
+                match = re.fullmatch(r"([A-Za-z_]\w*)(\+\+|--)(.*)", prefix[2] + prefix[1])
+            if match is None:
+                value = self.number(part)
+            else:
+                name, operator, rest = match.groups()
+                step = f"{name}{operator[0]}1" if operator in {"++", "--"} else rest
+                step = f"{name}{operator[0]}({rest})" if len(operator) == 2 and rest else step
+                if name not in self.state.variables and self.known(name) is None:
+                    self.state.assign(name, "0")
+                value = self.number(step)
+                self.state.assign(name, value)
+            status = value != "0" if re.fullmatch(r"-?\d+", value) else None
+        return status
+
     # Variables
 
     def unknown(self, problem: str) -> str:

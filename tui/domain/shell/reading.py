@@ -1,71 +1,214 @@
-"""The interface of an interpreter to its builtins, conditions and branches."""
+"""One reading of a script: its state, its notes, and how a node, a text or a substitution is run."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tui.domain.shell.expansion import Expander
-from tui.domain.shell.parameters import OpenValues
-from tui.domain.shell.script import Script
+from tui.domain.shell.expansion import Expander, Stop
+from tui.domain.shell.parameters import OPEN, OpenValue, OpenValues
+from tui.domain.shell.scanning import Unclosed
+from tui.domain.shell.script import NotRead, Script, Word, short
 from tui.domain.shell.state import State
 from tui.domain.shell.syntax import Source
 
+Statement = Callable[["ScriptReading", Any], bool | None]
+"""Runs a node of one type: whether it succeeds, `None` where that is not known."""
+_MAX_DEPTH = 400
+_MAX_STEPS = 100_000
+_ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\+?=")
 
-class ScriptReading(ABC):
-    """What the parts of an interpreter ask of each other."""
 
-    state: State
-    source: Source
-    script: Script
-    values: OpenValues
-    expander: Expander
-    program: str
-    assumed: bool
-    output: list[str] | None
-    opaque: bool
-    stdin: str | None
+class Exit(Exception):
+    """`exit`."""
 
-    @abstractmethod
-    def run(self, node: Any) -> bool | None:
-        """Run one node."""
+    def __init__(self, status: int | None = 0) -> None:
+        super().__init__(status)
+        self.status = status
 
-    @abstractmethod
+
+class Return(Exception):
+    """`return`."""
+
+    def __init__(self, status: int | None = 0) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Loop(Exception):
+    """`break` and `continue`."""
+
+    def __init__(self, levels: int, *, again: bool) -> None:
+        super().__init__(levels)
+        self.levels, self.again = levels, again
+
+
+class ScriptReading:
+    """The state of one reading; `statements` says what runs a node of each type."""
+
+    def __init__(  # noqa: PLR0917 - everything that a reading depends on
+        self,
+        file: str,
+        program: str,
+        base: str,
+        environment: Mapping[str, str],
+        read: Callable[[str], str] | None,
+        statements: Mapping[str, Statement],
+    ) -> None:
+        self.file, self.program, self._read, self._statements = file, program, read, statements
+        self.state = State(base, "./" + file.rsplit("/", 1)[-1])
+        self.values = OpenValues()
+        self.expander = Expander(self.state, self.values, environment.get, self._substitute)
+        self.script = Script()
+        self.source: Source
+        self.output: list[str] | None = None
+        """Captured output; `None` if nobody reads it."""
+        self.opaque = False
+        """Whether the captured output is not known."""
+        self.stdin: str | None = None
+        self.naming = ""
+        """Variable being assigned: the name of an open value that it gets."""
+        self.assumed = False
+        """Whether the last condition depends on an open value."""
+        self.locals: list[dict[str, Any]] = []
+        """Earlier values of the local variables, for each running function."""
+        self._depth = 0
+        self._steps = 0
+
+    def run_source(self, source: Source) -> None:
+        """Run a whole text."""
+        before, self.source = getattr(self, "source", source), source
+        try:
+            self.run(source.root)
+        finally:
+            self.source = before
+
     def note(self, node: Any, message: str) -> None:
-        """Say what could not be followed."""
+        """Say once what could not be followed."""
+        self.note_line(self.source.line(node), message)
 
-    @abstractmethod
     def note_line(self, line: int, message: str) -> None:
-        """Note that a line could not be followed."""
+        """Note once that a line could not be followed."""
+        file = "" if self.source.file == self.file else f"{self.source.file}, "
+        words = f"{file}line {line}: {message}"
+        if words not in self.script.notes:
+            self.script.notes.append(words)
 
-    @abstractmethod
-    def arithmetic(self, text: str, node: Any) -> bool | None:
-        """`((…))`."""
+    # Statements
 
-    @abstractmethod
+    def run(self, node: Any) -> bool | None:
+        """Run one node; whether it succeeds, None where that is not known."""
+        self._steps += 1
+        if self._steps > _MAX_STEPS or self._depth > _MAX_DEPTH:
+            raise NotRead("the script has too many steps to be followed.", self.source.line(node))
+        statement = self._statements.get(node.type)
+        # Inside a group each statement is looked at on its own.
+        if node.has_error and node.type not in {"program"}:
+            return self._not_read(node)
+        if statement is None:
+            if not node.is_named or node.type == "comment":
+                return True
+            self.forget(node, "is not followed")
+            return None
+        self._depth += 1
+        try:
+            return statement(self, node)
+        except Unclosed as error:
+            text = f"the quote or bracket {error} is not closed."
+            raise NotRead(text, self.source.line(node)) from error
+        except (ValueError, LookupError, ArithmeticError, re.error) as error:
+            # Better no job than a wrong one.
+            raise NotRead(
+                f"`{short(self.source.of(node))}` can't be followed.", self.source.line(node)
+            ) from error
+        except RecursionError as error:
+            raise NotRead("the script is nested too deeply.", self.source.line(node)) from error
+        finally:
+            self._depth -= 1
+
+    def _not_read(self, node: Any) -> bool | None:
+        text = self.source.of(node)
+        if self.program in text:
+            bad = _first_error(node)
+            words = f"bash's syntax can't be read here: {self.source.of(bad)[:40]!r}."
+            raise NotRead(words, self.source.line(bad), self.source.column(bad.start_byte))
+        self.forget(node, "is not read")
+        return None
+
     def forget(self, node: Any, why: str) -> None:
         """Take a statement's variables as unknown."""
+        text = self.source.of(node)
+        line = self.source.line(node)
+        self.note(node, f"`{short(text)}` {why}.")
+        for name in _ASSIGNED.findall(text):
+            self.state.assign(name, self.unknown(f"{name} is set in line {line} by what can't be followed"))
+
+    def run_all(self, nodes: list[Any]) -> bool | None:
+        """Run several nodes; the status of the last."""
+        status: bool | None = True
+        for child in nodes:
+            status = self.run(child)
+        return status
 
     def unknown(self, problem: str) -> str:
         """A value that is an error where it reaches the service."""
         return self.expander.unknown(problem)
 
-    @abstractmethod
-    def run_all(self, nodes: list[Any]) -> bool | None:
-        """Run several nodes; the status of the last."""
+    def word(self, text: str, start: int) -> Word:
+        """A text with its place."""
+        used = self.values.of(text)
+        self.script.values |= {v.name: v for v in used}
+        problem = next((v.problem for v in used if v.problem), "")
+        names = tuple(v.name for v in used)
+        line, column = self.source.line_at(start), self.source.column(start)
+        return Word(self.values.template(text), line, column, names, problem)
 
-    @abstractmethod
-    def run_source(self, source: Source) -> None:
-        """Run a whole text."""
-
-    @abstractmethod
-    def run_command(self, node: Any, extra: tuple[Any, ...] = ()) -> bool | None:
-        """Run a command with further words."""
-
-    @abstractmethod
-    def joined(self, status: bool | None, operator: str, right: Any) -> bool | None:
-        """What follows `&&` or `||`."""
-
-    @abstractmethod
     def read_file(self, name: str) -> str:
-        """A file. Raises OSError."""
+        """A file that the script wrote or that lies beside it. Raises OSError."""
+        path = self.state.path(name)
+        if path in self.state.files:
+            return self.state.files[path]
+        if self._read is None or OPEN.search(path):
+            raise FileNotFoundError(path)
+        text = self._read(path)
+        if OPEN.search(text):
+            raise FileNotFoundError(path)
+        return text
+
+    # Substitution
+
+    def _substitute(self, text: str, line: int) -> str:
+        """The output of `$(text)`: computed where it depends on the script alone, else open."""
+        saved = self.state.copy(), self.output, self.opaque, self.stdin, self.naming
+        self.output, self.opaque = [], False
+        try:
+            if not re.match(r"\s*<\s*\S+\s*$", text):
+                self.run_source(Source(text, self.source.file, line))
+            else:
+                self.output.append(self.read_file(self.expander.text(text.strip()[1:].strip(), line)))
+            if not self.opaque:
+                return "".join(self.output).rstrip("\n")
+        except (Exit, Stop, OSError):
+            pass
+        finally:
+            before, self.output, self.opaque, self.stdin, self.naming = saved
+            self.state.restore(before)
+        name = self.naming or _name_for(text)
+        shown = OPEN.sub("…", " ".join(text.split()))
+        help = f"$({shown}) in line {line}"
+        return self.values.add(OpenValue(name, help, line, command="" if OPEN.search(text) else text))
+
+
+def _name_for(text: str) -> str:
+    words = re.findall(r"[A-Za-z][\w]*", text)
+    return "_".join(words[: 2 if words[:1] == ["git"] else 1]) or "output"
+
+
+def _first_error(node: Any) -> Any:
+    while not (node.is_error or node.is_missing):
+        following = next((c for c in node.children if c.has_error or c.is_error or c.is_missing), None)
+        if following is None:
+            return node
+        node = following
+    return node
