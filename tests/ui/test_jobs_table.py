@@ -14,9 +14,10 @@ from tests.ui.jobs_screen_support import again, current, lines, opened, painted,
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import Progress
+from tui.domain.fields.field import columns
+from tui.domain.fields.jobs import job_fields, progress_cell
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.columns import GAP, place
-from tui.widgets.table.job_table import COLUMNS, progress_content
 from tui.widgets.table.table import Table
 
 
@@ -99,7 +100,7 @@ async def test_columns_chosen_while_the_table_is_hidden_fit_when_it_is_shown(tmp
         found.display = False
         await until(pilot, lambda: not found.size, "the table to be hidden")
         found.use([*found.columns[:3], *found.columns[4:]])
-        found.use([*COLUMNS[:-1], *found.columns[-1:]])
+        found.use([*columns(job_fields((), contexts=False, ids=False))[:-1], *found.columns[-1:]])
         found.display = True
         await until(pilot, lambda: bool(found.size), "the table to be shown")
         assert painted(app)[0] == before
@@ -109,7 +110,10 @@ def test_a_cost_is_shown_whole_or_not_at_all() -> None:
     natural = {"cost": 11, "name": 30, "progress": 40, "replicas": 9}
     seen = set()
     for room in range(40, 260):
-        placed = {each.column.key: each for each in place(COLUMNS, natural, room)}
+        placed = {
+            each.column.key: each
+            for each in place(columns(job_fields((), contexts=False, ids=False)), natural, room)
+        }
         assert sum(each.width + GAP for each in placed.values()) <= room
         if "cost" in placed:
             seen.add(placed["cost"].width)
@@ -137,10 +141,10 @@ def test_a_job_that_waits_for_a_persistent_resource_says_so() -> None:
     waiting = replace(
         job(1, "a"), state=JobState.PENDING, create_time=NOON - timedelta(minutes=5), start_time=None
     )
-    assert progress_content(waiting, NOON).plain == "provisioning, 5m"
-    assert progress_content(replace(waiting, persistent_resource="mine"), NOON).plain == "waits for mine, 5m"
+    assert progress_cell(waiting, NOON).words == "provisioning, 5m"
+    assert progress_cell(replace(waiting, persistent_resource="mine"), NOON).words == "waits for mine, 5m"
     queued = replace(waiting, persistent_resource="mine", state=JobState.QUEUED)
-    assert progress_content(queued, NOON).plain == "no quota yet, 5m"
+    assert progress_cell(queued, NOON).words == "no quota yet, 5m"
 
 
 @pytest.mark.parametrize("width", [120, 160])
@@ -158,4 +162,4 @@ async def test_a_job_that_runs_after_a_failure_says_so_beside_its_progress(
     assert "22%  OOM worker-2 " in rows["failed"] and "22%  restarted 4× " in rows["often"]
     assert "restarted" not in rows["fine"]
     over = replace(often, state=JobState.SUCCEEDED)
-    assert "restarted" not in progress_content(over, NOON).plain
+    assert "restarted" not in progress_cell(over, NOON).words

@@ -21,9 +21,9 @@ from tui.domain.core.replica import (
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 from tui.domain.core.training_progress import Progress
+from tui.domain.fields.jobs import job_json
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.jobs.snapshot import SnapshotFile
-from tui.verbs.output import job_json
 from tui.widgets.log.render import replica_style
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)

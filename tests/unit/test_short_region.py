@@ -6,10 +6,11 @@ import pytest
 
 from tui.domain.core.formatting import short_region
 from tui.domain.core.quota import Quota
+from tui.domain.fields.field import columns
+from tui.domain.fields.jobs import job_fields
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Line
 from tui.widgets.table.columns import place
-from tui.widgets.table.job_table import COLUMNS
 
 
 @pytest.mark.parametrize("room", [8, 10, 13, 15, 20, 24])
@@ -33,7 +34,10 @@ def test_a_figure_is_shown_whole_or_not_at_all() -> None:
     natural = {"step": len("512,000/10,000,000"), "name": 30, "progress": 40, "replicas": 11}
     seen = set()
     for room in range(40, 260):
-        widths = {each.column.key: each.width for each in place(COLUMNS, natural, room)}
+        widths = {
+            each.column.key: each.width
+            for each in place(columns(job_fields((), contexts=False, ids=False)), natural, room)
+        }
         seen |= {(key, widths[key]) for key in ("step", "replicas") if key in widths}
     assert seen == {("step", 18), ("replicas", 11)}
 

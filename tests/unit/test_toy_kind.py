@@ -33,15 +33,19 @@ from tui.verbs.metrics import metrics
 from tui.widgets.table.job_table import JobTable
 
 KIND = """
+from tui.domain.fields.cell import Cell
+from tui.domain.fields.field import Field
 from tui.kinds.custom_job import OVERVIEW
-from tui.kinds.kind import Kind, KindAction, KindColumn, Tab, Words
+from tui.kinds.kind import Kind, KindAction, Tab, Words
 
 KIND = Kind(
     key="toy",
     words=Words("toy"),
     tabs=(OVERVIEW, Tab("blocks", "toy_kind.screen:BlocksPane")),
     services={"vertex": "toy_kind.service:Toys"},
-    columns=(KindColumn("blocks", "BLOCKS", lambda job: job.labels.get("blocks", ""), right=True),),
+    fields=(
+        Field("blocks", "BLOCKS", 8, cell=lambda row: Cell(row.job.labels.get("blocks", "")), right=True),
+    ),
     actions=(KindAction("poke", "P", "poke", "Poke the toy"),
              KindAction("paint", "", "paint", "Paint the toy", operation="toy.paint")),
     target="toy_kind.screen:ToyTarget",

@@ -12,9 +12,10 @@ from tui.backends.interface import MetricService, Unavailable
 from tui.config.settings import Settings
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU, MetricsReading, Series
+from tui.domain.fields.jobs import trend_cell
 from tui.session import Session
 from tui.store.jobs.usage import BARS, UsageFeed
-from tui.widgets.table.job_table import course_content
+from tui.widgets.table.cells import content
 
 
 class Busy(MemoryBackend):
@@ -65,10 +66,10 @@ async def test_the_mean_of_the_accelerators_and_a_dot_for_what_is_not_measured()
     await usage.read_due()
     course = usage.course(one.name, GPU)
     assert course.shares == (None,) * (BARS - 1) + (0.5,) and course.latest == 0.5
-    assert course_content(course).plain == "·····▅  50"
-    assert course_content(course, ascii_only=True).plain.isascii()
+    assert content(trend_cell(course)).plain == "·····▅  50"
+    assert content(trend_cell(course), ascii_only=True).plain.isascii()
     assert usage.course(one.name, CPU).latest is None
-    assert course_content(usage.course(one.name, CPU)).plain == "·" and changed == [one.name]
+    assert content(trend_cell(usage.course(one.name, CPU))).plain == "·" and changed == [one.name]
 
 
 async def test_a_job_is_read_when_it_comes_into_view_and_then_when_it_is_due() -> None:
@@ -114,4 +115,4 @@ async def test_simulated_figures_say_so() -> None:
     one = job(1, "one")
     usage, _ = feed(Busy([one], simulated=True), Clock(), [one])
     await usage.read_due()
-    assert course_content(usage.course(one.name, GPU)).plain.startswith("sim")
+    assert content(trend_cell(usage.course(one.name, GPU))).plain.startswith("sim")

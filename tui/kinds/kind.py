@@ -7,11 +7,12 @@ imported when it is used, so that listing the kinds loads nothing.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.core.job import Job
+from tui.domain.fields.field import Field
+from tui.domain.fields.job_row import JobRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +28,6 @@ class Words:
     """What its jobs are in."""
     machine: str = "machine"
     """What it has a replica on, where no type of machine is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class KindColumn:
-    """A column that the kind adds to the jobs table while a job of the kind is listed.
-
-    If the width does not suffice for all columns, those with the greatest `rank` are left out first.
-    """
-
-    key: str
-    title: str
-    text: Callable[[Job], str]
-    width: int = 8
-    max_width: int = 20
-    rank: int = 8
-    right: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +63,8 @@ class Kind:
     tabs: tuple[Tab, ...]
     services: Mapping[str, str] = field(default_factory=dict)
     """By family of backends, e.g. `vertex`: the class of its `JobService`."""
-    columns: tuple[KindColumn, ...] = ()
+    fields: tuple[Field[JobRow], ...] = ()
+    """Columns that the kind adds to the jobs list while a job of the kind is listed."""
     actions: tuple[KindAction, ...] = ()
     target: str = ""
     """The class that has the methods of `actions`; it takes the job's screen."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
+from tui.domain.fields.field import Field
+from tui.domain.fields.job_row import JobRow
 from tui.domain.spec import spec_format
 from tui.kinds.cluster_jobs import CLUSTER_JOBS
 from tui.kinds.custom_job import CUSTOM_JOB
@@ -67,6 +69,11 @@ def region_word(listed: Iterable[str]) -> str:
     """What the places of jobs of these kinds are called: a region, where their services differ."""
     words = {_KINDS[key].words.region for key in listed if key in _KINDS}
     return words.pop() if len(words) == 1 else "region"
+
+
+def own_fields(listed: Collection[str]) -> list[Field[JobRow]]:
+    """The columns that kinds add to a list of their jobs."""
+    return [field for kind in kinds() if kind.key in listed for field in kind.fields]
 
 
 def may_cancel(job: Job) -> bool:

@@ -20,8 +20,8 @@ from tui.actions.availability import job_refusal
 from tui.actions.registry import Action, actions, key_text
 from tui.actions.registry import action as action_named
 from tui.domain.core.text import plain
+from tui.domain.fields.jobs import SORTS
 from tui.screens.frame import FrameScreen, frame_of
-from tui.widgets.table.job_table import SORTABLE
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
@@ -68,7 +68,7 @@ def arguments(console: ConsoleApp, frame: FrameScreen, action: Action) -> list[s
         case "THEME":
             return sorted(console.available_themes)
         case "COLUMN":
-            return list(SORTABLE)
+            return list(SORTS)
         case "FILTER":
             return [plain(name) for name in getattr(frame_of(console), "filters", ())]
         case "CONTEXT":

@@ -10,11 +10,12 @@ import click
 from tui.domain.core import formatting
 from tui.domain.core.formatting import pieces
 from tui.domain.core.job import Job
+from tui.domain.fields.jobs import job_json
 from tui.domain.jobs.changes import scale_problem
 from tui.domain.kubernetes.changes import bounds_words
 from tui.domain.pipeline.rerun import reused
 from tui.kinds.registry import kind_of, may_cancel, titled
-from tui.verbs.output import job_json, note, out, print_json
+from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Run, confirmed, find_job, may_change, parent_of, value_of, verb, yes_option
 
 PATIENCE = 30.0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -18,20 +16,18 @@ from tui.domain.core import formatting
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, with_parents
 from tui.domain.core.states import JobState
-from tui.domain.core.text import clip, plain, sentences
+from tui.domain.core.text import sentences
 from tui.domain.core.training_progress import Progress
+from tui.domain.fields.job_row import JobFigures, JobRow
+from tui.domain.fields.jobs import job_fields, job_json, steps_text
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
-from tui.kinds.registry import kind_of, region_word, titled
+from tui.kinds.registry import kind_of, own_fields, region_word, titled
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
 from tui.verbs.log.diagnosis import read_diagnosis
-from tui.verbs.output import job_json, note, out, print_json, table
+from tui.verbs.output import note, out, print_fields, print_json, table
 from tui.verbs.run import READS, Failure, Run, find_job, parent_of, verb
-
-REASON = 80
-LEAST_REASON = 24
-"""Cells of the reason where the output is no terminal, and where a terminal has less room."""
 
 
 @click.command()
@@ -68,7 +64,8 @@ async def jobs(run: Run, query: str) -> int:
     found.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     if run.json:
         costs = JobCosts(listed, read_prices(state_dir())[0], now)
-        shown = [{**job_json(job), "cost": costs.of(job)} for job in found]
+        figures = JobFigures(cost_json=costs.of)
+        shown = [job_json(job, figures=figures) for job in found]
         print_json({"jobs": shown, "totals": costs.totals(found), "errors": errors})
     else:
         _print(found, now)
@@ -98,48 +95,17 @@ def _parsed(query: str) -> JobQuery:
         raise Failure(message, fix="Write e.g. --filter 'state:running name:bert age<2d'.") from error
 
 
-def _print(found: list[Job], now: datetime) -> None:
+def _print(listed: list[Job], now: datetime) -> None:
+    kinds = {job.kind for job in listed}
+    figures = JobFigures(words=lambda job: kind_of(job).words)
     # The kind and the context have a column if there are several.
-    several, contexts = len({job.kind for job in found}) > 1, len({job.context for job in found}) > 1
-    whys = [plain(formatting.why(job)) for job in found]
-    rows = [
-        [
-            job.state.value.lower(), *([kind_of(job).words.noun] if several else ()), job.display_name,
-            job.id, *([job.context] if contexts else ()), job.region, formatting.replicas(job),
-            formatting.accelerators(job),
-            "spot" if job.spot else job.strategy.lower(), _progress(job), formatting.age(job.age(now)),
-            formatting.age(job.duration(now)),
-        ]
-        for job in found
-    ]  # fmt: skip
-    place = region_word(job.kind for job in found).upper()
-    headers = [
-        "STATE", *(["KIND"] if several else ()), "NAME", "ID", *(["CONTEXT"] if contexts else ()), place,
-        "REPL", "ACCEL", "STRATEGY", "PROGRESS", "AGE", "RAN",
-    ]  # fmt: skip
-    right = (len(headers) - 2, len(headers) - 1)
-    if any(whys):
-        room = _room([len(max(each, key=len)) for each in zip(headers, *rows, strict=True)])
-        headers.append("REASON")
-        rows = [[*row, clip(why, room)] for row, why in zip(rows, whys, strict=True)]
-    table(headers, rows, right=right)
-
-
-def _room(widths: Sequence[int]) -> int:
-    """Cells for the reason beside columns of these widths: what a terminal has left, else a line's worth."""
-    if not sys.stdout.isatty():
-        return REASON
-    left = shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)
-    return max(LEAST_REASON, left)
-
-
-def _progress(job: Job) -> str:
-    progress = job.progress
-    if progress.step is None:
-        return ""
-    of = f"/{progress.total_steps}" if progress.total_steps else ""
-    loss = f"  loss {progress.last_loss:.3f}" if progress.last_loss is not None else ""
-    return f"{progress.step}{of}{loss}"
+    fields = job_fields(
+        kinds,
+        contexts=len({job.context for job in listed}) > 1,
+        place=region_word(kinds),
+        own=own_fields(kinds),
+    )
+    print_fields(fields, [JobRow(job, now, figures) for job in listed])
 
 
 async def read_progress(backend: Backend, job: Job) -> Progress:
@@ -206,7 +172,7 @@ def _print_job(found: Job, parent: Job | None, progress: Progress) -> None:
         waits = "waits for replicas of" if found.state is JobState.PENDING else "on"
         out(f"  {waits} the persistent resource {found.persistent_resource}")
     if progress.step is not None:
-        out(f"  step {_progress(replace(found, progress=progress))}")
+        out(f"  step {steps_text(progress)}")
 
 
 def _print_why(found: Job, diagnosis: Diagnosis | None) -> None:

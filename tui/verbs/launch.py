@@ -19,6 +19,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import sentences
 from tui.domain.core.training_progress import Progress
+from tui.domain.fields.jobs import job_json
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
 from tui.domain.profile.job_name import expand, is_template, prefix
@@ -42,7 +43,7 @@ from tui.verbs.dry_run import (
     show_dry_run,
 )
 from tui.verbs.log.diagnosis import read_diagnosis
-from tui.verbs.output import job_json, note, out, print_json
+from tui.verbs.output import note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
 from tui.verbs.run import (
     Failure,

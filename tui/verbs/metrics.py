@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import click
 
-from tui.domain.core.formatting import NOT_MEASURED, age, figure
+from tui.domain.core.formatting import NOT_MEASURED, age, figure, rfc3339
 from tui.domain.core.metric import Series
-from tui.verbs.output import note, print_json, table, when
+from tui.verbs.output import note, print_json, table
 from tui.verbs.run import READS, Run, find_job, naming_lost_runner, runner_of, task_named, verb
 
 
@@ -39,7 +39,7 @@ async def metrics(run: Run, job: str, task: str | None) -> None:
                         "unit": s.unit,
                         "simulated": s.simulated,
                         "source": s.source or None,
-                        "points": [[when(t), v] for t, v in s.points],
+                        "points": [[rfc3339(t), v] for t, v in s.points],
                     }
                     for s in reading.series
                 ],

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tui.config import crash_log
-from tui.domain.core.diagnosis import Diagnosis
-from tui.domain.core.job import Job, known_replicas
-from tui.domain.core.task import Artifact, Task
-from tui.domain.core.text import json_text, plain
-from tui.domain.core.training_progress import Progress
-from tui.domain.jobs.diagnosis import diagnosis_of
-from tui.domain.masking import mask_text, mask_value, masked
+from tui.domain.core.text import clip, json_text, plain
+from tui.domain.fields.field import Field
+from tui.domain.masking import mask_text
 from tui.interrupts import INTERRUPTED, WORD
 
 SCHEMA = 1
+LEAST_ROOM = 24
+"""Cells of the last column where a terminal has less room."""
+R = TypeVar("R")
 
 
 def out(text: str = "") -> None:
@@ -79,118 +78,26 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
         out("  ".join(cells).rstrip())
 
 
-def when(moment: datetime | None) -> str | None:
-    """RFC 3339 in UTC, or null."""
-    return (
-        None
-        if moment is None
-        else moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    )
+def print_fields(fields: Iterable[Field[R]], rows: Sequence[R]) -> None:
+    """Print the fields' columns; a last column that takes the rest of the line is cut to it."""
+    shown = [
+        (field, [field.cell(row).words for row in rows])
+        for field in fields
+        if field.cell is not None and field.only != "screen"
+    ]
+    shown = [(field, words) for field, words in shown if not field.optional or any(words)]
+    if shown and shown[-1][0].flex and shown[-1][0].max_width:
+        (*others, (last, words)) = shown
+        widths = [max(len(text) for text in (field.title, *texts)) for field, texts in others]
+        room = _room(widths, last.max_width)
+        shown = [*others, (last, [clip(plain(text), room) for text in words])]
+    right = [at for at, (field, _) in enumerate(shown) if field.right]
+    table([field.title for field, _ in shown], list(zip(*(words for _, words in shown), strict=True)), right)
 
 
-def job_json(
-    job: Job, progress: Progress | None = None, diagnosis: Diagnosis | None = None
-) -> dict[str, Any]:
-    """A job in the documented shape (docs/JSON.md).
-
-    `diagnosis` is what is known of what is wrong with it, where more than the job itself was read.
-    """
-    progress = progress or job.progress
-    diagnosis = diagnosis or diagnosis_of(job)
-    positions = {group.name: position for position, group in enumerate(job.groups)}
-    error = {"code": job.error.code, "message": job.error.message} if job.error else None
-    return {
-        "name": job.name,
-        "id": job.id,
-        "display_name": job.display_name,
-        "state": job.state.value,
-        "native_state": job.native_state,
-        "reason": job.reason or None,
-        "waiting": list(job.waiting),
-        "meaning": diagnosis.meaning or None if diagnosis else None,
-        "next_step": diagnosis.fix or None if diagnosis else None,
-        "kind": job.kind,
-        "parent": job.parent or None,
-        "context": job.context,
-        "region": job.region,
-        "persistent_resource": job.persistent_resource or None,
-        "create_time": when(job.create_time),
-        "start_time": when(job.start_time),
-        "resume_time": when(job.resume_time),
-        "end_time": when(job.end_time),
-        "labels": {key: mask_value(key, value) for key, value in job.labels.items()},
-        "error": error,
-        "replicas": [
-            {
-                "id": r.id,
-                "group": r.group,
-                "pool": positions.get(r.group),
-                "index": r.index,
-                "role": r.role,
-                "state": r.state.value,
-                "exit_code": r.exit_code,
-                "node": r.node or None,
-                "restarts": r.restarts,
-                "reason": r.reason or None,
-                "pod": r.pod or None,
-            }
-            for r in known_replicas(job)
-        ],
-        "restarts_note": job.restarts_note or None,
-        "tasks": [task_json(task) for task in job.tasks],
-        "progress": {
-            "step": progress.step,
-            "total_steps": progress.total_steps,
-            "loss": {"first": progress.first_loss, "last": progress.last_loss},
-            "tokens_per_second": progress.tokens_per_second,
-            "speed": None
-            if progress.speed is None
-            else {"value": progress.speed, "unit": progress.speed_unit},
-            "learning_rate": progress.learning_rate,
-            "expected_end": None if job.state.terminal else when(progress.ends_at),
-            "dialect": progress.dialect,
-        },
-    }
-
-
-def task_json(task: Task) -> dict[str, Any]:
-    """A task in the documented shape (docs/JSON.md)."""
-    return {
-        "id": task.id,
-        "name": task.name or task.id,
-        "parent": task.parent or None,
-        "state": task.state.value,
-        "native_state": task.native_state or None,
-        "job": task.job or None,
-        "depends_on": list(task.depends_on),
-        "parameters": {key: _masked(key, value) for key, value in task.parameters.items()},
-        "outputs": {key: _masked(key, value) for key, value in task.outputs.items()},
-        "input_artifacts": _artifacts_json(task.input_artifacts),
-        "output_artifacts": _artifacts_json(task.output_artifacts),
-        "metrics": dict(task.metrics),
-        "step": task.step,
-        "attempts": task.attempts,
-        "failed_jobs": list(task.failed_jobs),
-        "start_time": when(task.start_time),
-        "end_time": when(task.end_time),
-        "reason": mask_text(task.reason) or None,
-    }
-
-
-def _artifacts_json(found: Mapping[str, Sequence[Artifact]]) -> dict[str, Any]:
-    return {
-        name: [
-            {
-                "uri": mask_text(one.uri),
-                "type": one.type or None,
-                "name": one.name or None,
-                "metadata": masked(dict(one.metadata))[0],
-            }
-            for one in each
-        ]
-        for name, each in found.items()
-    }
-
-
-def _masked(name: str, value: object) -> object:
-    return mask_value(name, value) if isinstance(value, str) else value
+def _room(widths: Sequence[int], usual: int) -> int:
+    """Cells beside columns of these widths: what a terminal has left, else the usual number."""
+    if not sys.stdout.isatty():
+        return usual
+    left = shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)
+    return max(LEAST_ROOM, left)

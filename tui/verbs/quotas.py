@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from tui.backends.interface import Backend
-from tui.domain.core.formatting import NOT_MEASURED
+from tui.domain.core.formatting import NOT_MEASURED, rfc3339
 from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Fit, fits_in, with_running
 from tui.store.jobs.checks import active_jobs
 from tui.verbs.launch import prepare
-from tui.verbs.output import print_json, table, when
+from tui.verbs.output import print_json, table
 from tui.verbs.run import READS, Run, check_regions, verb
 
 STATUSES = ("fits", "unknown", "short")
@@ -50,8 +50,8 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
                         "used": q.used,
                         "free": q.free,
                         "preemptible": q.preemptible,
-                        "limit_read_at": when(q.limit_read_at),
-                        "used_at": when(q.used_at),
+                        "limit_read_at": rfc3339(q.limit_read_at),
+                        "used_at": rfc3339(q.used_at),
                         "estimated": q.estimated,
                     }
                     for q in found

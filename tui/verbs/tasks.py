@@ -11,12 +11,13 @@ from tui.config.paths import state_dir
 from tui.domain.core import formatting
 from tui.domain.core.job import Job
 from tui.domain.core.task import Task
+from tui.domain.fields.tasks import task_json
 from tui.domain.masking import mask_value
 from tui.domain.pipeline.tree import tree
 from tui.domain.tuning.study import best, by_goal, study_of
 from tui.kinds.registry import kind_of
 from tui.store.jobs.costs import Costs
-from tui.verbs.output import note, print_json, table, task_json
+from tui.verbs.output import note, print_json, table
 from tui.verbs.run import READS, Run, find_job, verb
 
 BEST = "*"

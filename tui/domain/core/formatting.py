@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tui.domain.core.job import Job, exit_codes
 from tui.domain.core.replica import PARAMETER_SERVER, REDUCER
@@ -27,6 +27,21 @@ def age(span: timedelta | None) -> str:
     if seconds < 86_400:
         return f"{seconds // 3600}h{seconds % 3600 // 60:02}"
     return f"{seconds // 86_400}d"
+
+
+def rfc3339(moment: datetime | None) -> str | None:
+    """A time in UTC for `--json`."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def bar(fraction: float, width: int) -> str:
+    """A bar of `width` characters; full only at 1, empty only at 0."""
+    inside = round(max(0.0, min(1.0, fraction)) * width)
+    if 0 < fraction < 1:
+        inside = max(1, min(width - 1, inside))
+    return "█" * inside + "░" * (width - inside)
 
 
 def lasted(job: Job, now: datetime) -> str:

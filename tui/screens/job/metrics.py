@@ -22,6 +22,7 @@ from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT
 from tui.domain.core.replica import replica_order
 from tui.domain.core.text import plain
 from tui.domain.core.training_progress import TrainingStep
+from tui.domain.fields.jobs import newest_first
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import lost_runner
 from tui.screens.dialogs.pick import PickScreen
@@ -45,7 +46,6 @@ from tui.widgets.log.render import short_replica
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, Mark, XView
 from tui.widgets.plot.palette import faint_colour, line_colour
 from tui.widgets.plot.view_range import Range, ViewRange
-from tui.widgets.table.job_table import newest_first
 
 TITLES = {
     CPU: "CPU",

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.domain.core.diagnosis import Diagnosis, explain_exit
-from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, age, pieces, speed_text
+from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, age, bar, pieces, speed_text
 from tui.domain.core.job import Job, Replica
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.core.states import JobState
@@ -25,7 +25,7 @@ from tui.widgets.labelled_columns import Column, LabelledColumns, column_width, 
 from tui.widgets.labelled_lines import EMPTY, Labelled
 from tui.widgets.log.render import line_text, short_replica
 from tui.widgets.notice import Notice
-from tui.widgets.state import bar, state_content
+from tui.widgets.state import state_content
 
 LABEL = 14
 BESIDE_BAR = 46

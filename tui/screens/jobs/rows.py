@@ -14,14 +14,16 @@ from tui.domain.core.job import Job
 from tui.domain.core.short_ids import short_ids
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
+from tui.domain.fields.field import SortKey
+from tui.domain.fields.job_row import JobFigures, JobRow
+from tui.domain.fields.jobs import SORTS, newest_first
 from tui.domain.jobs.query import JobQuery
 from tui.domain.jobs.tree import above, accelerators_at_work
 from tui.kinds.registry import kind_of
 from tui.screens.jobs.job_tree import JobTree
 from tui.store.jobs.table import JobStore
 from tui.widgets.state import state_content
-from tui.widgets.table.job_table import newest_first, sort_key
-from tui.widgets.table.rows import Listing, SortKey, grouped
+from tui.widgets.table.rows import Listing, grouped
 from tui.widgets.table.table import Cells, Table
 
 GROUPS = ("", "region", "state", "kind")
@@ -48,18 +50,14 @@ class JobOrder:
 
 
 class JobRows:
-    """Connects the job store to the table.
-
-    `cells` makes a job's row, `cost` returns its cost text, `spent` its cost in USD.
-    """
+    """Connects the job store to the table. `cells` makes a job's row, `figures` has its cost."""
 
     def __init__(
         self,
         store: JobStore,
         clock: Callable[[], datetime],
         cells: Callable[[Job, datetime], Cells],
-        cost: Callable[[Job, datetime], str],
-        spent: Callable[[Job, datetime], float | None],
+        figures: JobFigures,
         *,
         as_of: Callable[[Job], datetime] | None = None,
     ) -> None:
@@ -69,8 +67,7 @@ class JobRows:
         self._clock = clock
         self._now = clock()
         self._job_cells = cells
-        self._cost = cost
-        self._spent = spent
+        self._figures = replace(figures, accelerators=self.accelerators)
         self.groups_known = False
         """Whether the user has closed or opened the groups already, in an earlier run."""
         self._as_of = as_of
@@ -173,18 +170,10 @@ class JobRows:
         return self.order.query.matches(job, self._now)
 
     def _sort_key(self) -> Callable[[Job], SortKey]:
-        column = self.order.sort
-        if column == "age":
+        field = SORTS[self.order.sort]
+        if field.key == "age":
             return newest_first
-        if column == "cost":
-            return self._dearest_first
-        if column == "accelerators":
-            return lambda job: (False, -sum(self.accelerators(job).values()), job.name)
-        return lambda job: sort_key(job, column, self._now)
-
-    def _dearest_first(self, job: Job) -> SortKey:
-        spent = self._spent(job, self._now)
-        return (spent is None, 0.0 if spent is None else -spent, job.name)
+        return lambda job: field.sort_key(JobRow(job, self._now, self._figures), job.name)
 
     def _cells(self, key: str) -> Cells:
         if key.startswith(HEAD):
@@ -242,7 +231,8 @@ class JobRows:
         if job is None:
             return ()
         now = self._moment(job)
-        return age(job.age(now)), age(job.duration(now)), self._cost(job, now)
+        cost = self._figures.cost(job, now) if self._figures.cost is not None else ""
+        return age(job.age(now)), age(job.duration(now)), cost
 
     # Groups
 

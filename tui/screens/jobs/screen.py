@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from textual import on
 from textual.content import Content
@@ -19,6 +18,9 @@ from tui.actions.registry import action as action_named
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
+from tui.domain.fields.field import columns
+from tui.domain.fields.job_row import JobFigures, JobRow, UsageTrend
+from tui.domain.fields.jobs import JOB_FIELDS, SORTS
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import show_trouble
@@ -36,9 +38,11 @@ from tui.store.jobs.usage import UsageFeed
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
-from tui.widgets.table.job_table import KIND, MOST_FIRST, SORTABLE, JobTable, job_cells
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.job_table import JobTable
 from tui.widgets.table.table import Cells, Table
 
+COLUMNS = columns(JOB_FIELDS)
 FIRST_RUN = "No jobs here yet."
 
 SHOWN_AT_ONCE = 500
@@ -118,9 +122,7 @@ class JobsScreen(ListScreen):
 
     def _new_rows(self) -> JobRows:
         console = self.console
-        return JobRows(
-            console.store, console.clock, self._cells, console.spent_words, console.spent, as_of=self._as_of
-        )
+        return JobRows(console.store, console.clock, self._cells, self._figures(), as_of=self._as_of)
 
     def _as_of(self, job: Job) -> datetime:
         return self.console.connection.as_of(job)
@@ -189,17 +191,22 @@ class JobsScreen(ListScreen):
         self._notice()
         self.refresh_frame()
 
-    def _cells(self, job: Job, now: datetime) -> Cells:
+    def _figures(self) -> JobFigures:
         console = self.console
-        feed = self._usage
-        return job_cells(
-            job,
-            now,
-            usage=partial(feed.course, job.runner) if feed is not None else None,
-            cost=console.spent_words(job, now),
-            billed=not console.unbilled(job),
-            ascii_only=self.ascii_only,
+        return JobFigures(
+            words=lambda job: kind_of(job).words,
+            usage=self._trend,
+            cost=console.spent_words,
+            spent=console.spent,
+            billed=lambda job: not console.unbilled(job),
         )
+
+    def _trend(self, job: Job, metric: str) -> UsageTrend:
+        return self._usage.course(job.runner, metric) if self._usage is not None else UsageTrend()
+
+    def _cells(self, job: Job, now: datetime) -> Cells:
+        fields = (*kind_of(job).fields, *COLUMNS)
+        return row_cells(fields, JobRow(job, now, self._figures()), ascii_only=self.ascii_only)
 
     def _follow_usage(self) -> None:
         """Read the usage of the jobs in view."""
@@ -250,7 +257,7 @@ class JobsScreen(ListScreen):
 
     @property
     def _largest_first(self) -> bool:
-        return (self.rows.order.sort in MOST_FIRST) != self.rows.order.reverse
+        return SORTS[self.rows.order.sort].largest_first != self.rows.order.reverse
 
     def _notice(self) -> None:
         console, table, notice = self.console, self.table, self.query_one(Notice)
@@ -431,10 +438,10 @@ class JobsScreen(ListScreen):
     def action_sort(self) -> None:
         """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
         chosen = self.table.chosen_column
-        if chosen in SORTABLE and chosen != self.rows.order.sort:
+        if chosen in SORTS and chosen != self.rows.order.sort:
             self.rows.order.sort = chosen
         else:
-            self.rows.order.sort = self._after(self.rows.order.sort, SORTABLE)
+            self.rows.order.sort = self._after(self.rows.order.sort, list(SORTS))
         self._show()
 
     def action_sort_by(self, column: str) -> None:
@@ -442,8 +449,8 @@ class JobsScreen(ListScreen):
         title = column.casefold().strip()
         by_name = {name: c.key for c in self.table.columns for name in (c.title.casefold(), c.key)}
         key = by_name.get(title, title)
-        if key not in SORTABLE:
-            words = f"The list can't be sorted by {plain(column)}. Columns to sort by: {', '.join(SORTABLE)}."
+        if key not in SORTS:
+            words = f"The list can't be sorted by {plain(column)}. Columns to sort by: {', '.join(SORTS)}."
             self.notify(words, severity="warning", markup=False)
             return
         self.rows.order.sort, self.rows.order.reverse = key, False
@@ -451,7 +458,8 @@ class JobsScreen(ListScreen):
 
     def _after(self, current: str, choices: Sequence[str]) -> str:
         """The next choice; by kind only while there are several."""
-        offered = [choice for choice in choices if choice != KIND.key or KIND in self.table.columns]
+        shows_kinds = any(column.key == "kind" for column in self.table.columns)
+        offered = [choice for choice in choices if choice != "kind" or shows_kinds]
         return offered[(offered.index(current) + 1) % len(offered)] if current in offered else offered[0]
 
     def action_reverse(self) -> None:
@@ -463,7 +471,7 @@ class JobsScreen(ListScreen):
     def _sort_asked(self, event: Table.SortRequested) -> None:
         if event.column == self.rows.order.sort:
             self.rows.order.reverse = not self.rows.order.reverse
-        elif event.column in SORTABLE:
+        elif event.column in SORTS:
             self.rows.order.sort = event.column
         self._show()
 

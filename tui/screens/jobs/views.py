@@ -12,6 +12,7 @@ from textual.content import Content
 
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
+from tui.domain.fields.jobs import SORTS
 from tui.kinds.registry import kind_of
 from tui.screens.context_line import SEP
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
@@ -19,7 +20,7 @@ from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import clickable
-from tui.widgets.table.job_table import SORTABLE, JobTable
+from tui.widgets.table.job_table import JobTable
 
 VIEW = "jobs"
 """Name of the list in the kept state."""
@@ -53,7 +54,7 @@ class JobsView:
             value = values.get(name)
             if isinstance(value, type(default)):
                 setattr(view, name, value)
-        view.sort = view.sort if view.sort in SORTABLE else "age"
+        view.sort = view.sort if view.sort in SORTS else "age"
         view.group = view.group if view.group in GROUPS else ""
         for name in ("hidden", "kept", "closed", "opened"):
             setattr(view, name, [key for key in getattr(view, name) if isinstance(key, str)])

@@ -6,7 +6,7 @@ import json
 
 from textual.content import Content
 
-from tui.domain.core.formatting import pieces
+from tui.domain.core.formatting import bar, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import clip, plain
@@ -15,7 +15,6 @@ from tui.domain.pipeline.facts import CACHED
 from tui.domain.pipeline.run import run_of
 from tui.screens.job.overview import OverviewPane, Row, table
 from tui.widgets.labelled_lines import Labelled
-from tui.widgets.state import bar
 
 MOST_PARAMETERS = 30
 LONGEST_VALUE = 120

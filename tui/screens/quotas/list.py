@@ -6,13 +6,12 @@ from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces
 from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.core.text import plain
 from tui.screens.list_screen import ListScreen
 from tui.screens.quotas.reader import QuotaReader
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.state import bar
 from tui.widgets.table.rows import Listing, SortKey, grouped
 from tui.widgets.table.table import Cells, Column, Table
 

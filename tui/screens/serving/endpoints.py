@@ -11,7 +11,7 @@ from textual.content import Content
 
 from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces
 from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
 from tui.domain.serving.load import Load, latency_text, rate_text
@@ -27,7 +27,6 @@ from tui.screens.serving.changes import EndpointChanges
 from tui.screens.serving.models import ModelsScreen
 from tui.session import BackendError, Session
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.state import bar
 from tui.widgets.table.table import Cells, Column, Table
 
 POLLED = Polled("serving", "endpoints", ("No endpoints here yet.", "The SDK's Endpoint.create makes one."))

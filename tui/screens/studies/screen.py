@@ -14,10 +14,12 @@ from textual.content import Content
 from tui.actions.availability import ActionSelection, allowed_jobs
 from tui.actions.registry import Action, bindings
 from tui.actions.registry import action as action_named
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
+from tui.domain.fields.job_row import JobFigures, JobRow
+from tui.domain.fields.jobs import SORTS, progress_cell
 from tui.domain.jobs.parts import Parts, has_parts, parts
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
 from tui.kinds.kind import Kind, resolve
@@ -27,13 +29,14 @@ from tui.screens.list_screen import ListScreen
 from tui.store.jobs.table import JobChange
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
-from tui.widgets.state import bar, state_content
-from tui.widgets.table.job_table import ChangingTable, progress_content, sort_key
+from tui.widgets.state import state_content
+from tui.widgets.table.cells import content
+from tui.widgets.table.job_table import ChangingTable
 from tui.widgets.table.table import Cells, Column, Table
 
 BAR = 8
 MOST_NAMES = 3
-SORTS = ("age", "state", "kind", "name")
+ORDERS = ("age", "state", "kind", "name")
 COLUMNS = (
     Column("state", "STATE", 11, max_width=13),
     Column("name", "NAME", 14, max_width=44),
@@ -67,7 +70,7 @@ class StudiesScreen(ListScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sort = SORTS[0]
+        self._sort = ORDERS[0]
         self._total = 0
         self._problem = ""
 
@@ -109,7 +112,8 @@ class StudiesScreen(ListScreen):
             return
         query, now, listed = self._query(), self.console.clock(), self._listed()
         jobs = [job for job in listed if query.matches(job, now)]
-        jobs.sort(key=lambda job: sort_key(job, self._sort, now))
+        figures = JobFigures(words=lambda job: kind_of(job).words)
+        jobs.sort(key=lambda job: SORTS[self._sort].sort_key(JobRow(job, now, figures), job.name))
         self._total = len(listed)
         table = self.table
         assert isinstance(table, ChangingTable)
@@ -266,7 +270,7 @@ class StudiesScreen(ListScreen):
 
     def action_sort(self) -> None:
         """Sort by the next of age, state, kind and name."""
-        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self._sort = ORDERS[(ORDERS.index(self._sort) + 1) % len(ORDERS)]
         self.reload()
 
     def action_copy(self) -> None:
@@ -304,9 +308,9 @@ def _result(job: Job, progress: Parts, now: datetime) -> Content:
             f"{plain(progress.best.metric)} ", value, f" by trial {plain(progress.best.task)}"
         )
         failed = job.state is JobState.FAILED and job.error is not None
-        return Content.assemble(progress_content(job, now), "  ", words) if failed else words
+        return Content.assemble(content(progress_cell(job, now)), "  ", words) if failed else words
     if job.state is JobState.FAILED or job.state in {JobState.QUEUED, JobState.PENDING}:
-        return progress_content(job, now)
+        return content(progress_cell(job, now))
     if not progress.at_work:
         return _NONE
     names = [plain(task.name or task.id) for task in progress.at_work]

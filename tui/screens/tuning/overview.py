@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from tui.domain.core.formatting import pieces
+from tui.domain.core.formatting import bar, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import clip, plain
@@ -12,7 +12,6 @@ from tui.domain.tuning.study import Study, best, study_of, trials_of
 from tui.screens.job.overview import OverviewPane, Row, table
 from tui.screens.tuning.pictures import number_text
 from tui.widgets.labelled_lines import Labelled
-from tui.widgets.state import bar
 
 MOST_PARAMETERS = 20
 BAR = 30

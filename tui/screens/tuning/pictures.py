@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.domain.core.formatting import bar
 from tui.domain.core.job import Job
 from tui.domain.core.text import clip, plain
 from tui.domain.tuning.study import (
@@ -30,7 +31,6 @@ from tui.store.importance import NotEnough, importance
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
 from tui.widgets.plot.palette import faint_colour, line_colour
 from tui.widgets.plot.view_range import Range
-from tui.widgets.state import bar
 
 SO_FAR, IMPORTANCE, HIDDEN = "best so far", "importance", "hidden"
 LONGEST_NAME = 24

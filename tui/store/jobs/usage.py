@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tui.backends.errors import BackendError
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU
+from tui.domain.fields.job_row import UsageTrend
 from tui.session import Session
 from tui.store.job.series import SeriesStore, buckets
 
@@ -20,18 +20,6 @@ LATE = timedelta(minutes=6)
 """Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
 KEPT = 500
 """Jobs whose figures are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsageTrend:
-    """Shares from 0 to 1, the oldest first, `None` where nothing was measured.
-
-    `latest` is the newest of them; `simulated` where an emulator made any of it up.
-    """
-
-    shares: tuple[float | None, ...] = ()
-    latest: float | None = None
-    simulated: bool = False
 
 
 class UsageFeed:

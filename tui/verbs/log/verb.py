@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from tui.backends.interface import Backend, LogBatch, LogQuery, NotFound
+from tui.domain.core.formatting import rfc3339
 from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.core.replica import short_name
@@ -19,7 +20,7 @@ from tui.domain.log.pattern import Pattern, PatternError, compile_pattern
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.verbs.log.file import FilePrinter
-from tui.verbs.output import SCHEMA, note, out, out_document, when
+from tui.verbs.output import SCHEMA, note, out, out_document
 from tui.verbs.run import READS, Failure, Run, find_job, runner_of, task_named, verb
 
 _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
@@ -177,7 +178,7 @@ def _json(entry: LogEntry) -> str:
 
 def _stamp(entry: LogEntry) -> str:
     """Its time to the nanosecond: entries of the same microsecond are in this order."""
-    return f"{(when(entry.timestamp) or '').removesuffix('Z')}{entry.nanos:03}Z"
+    return f"{(rfc3339(entry.timestamp) or '').removesuffix('Z')}{entry.nanos:03}Z"
 
 
 def _line(entry: LogEntry) -> str:

@@ -13,7 +13,7 @@ from tui.backends.interface import Backend
 from tui.backends.serving import RegionResults
 from tui.config.paths import state_dir
 from tui.domain.core import formatting
-from tui.domain.core.formatting import pieces
+from tui.domain.core.formatting import pieces, rfc3339
 from tui.domain.core.job import Job
 from tui.domain.resources.persistent import PersistentResource, idle_since, jobs_on, parts_of, resource_of
 from tui.domain.vertex.cost import an_hour, hourly_parts, money
@@ -23,7 +23,7 @@ from tui.store.jobs.costs import read_prices
 from tui.verbs.launch import prepare
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
-from tui.verbs.output import note, print_json, table, when
+from tui.verbs.output import note, print_json, table
 from tui.verbs.run import (
     READS,
     Failure,
@@ -148,7 +148,7 @@ async def _jobs_of(backend: Backend, found: Sequence[PersistentResource]) -> dic
     service = backend.jobs.get("custom_job")
     if service is None or not found:
         return jobs
-    since = f'create_time>="{when(min(times))}"' if len(times) == len(found) else ""
+    since = f'create_time>="{rfc3339(min(times))}"' if len(times) == len(found) else ""
     async for page in service.list_all(filter=since):
         for each in found:
             jobs[each.name] += [job for job in page.jobs if each.runs(job)]
@@ -213,8 +213,8 @@ def resource_json(resource: PersistentResource, prices: Prices, jobs: Sequence[J
         "region": resource.region,
         "state": resource.state,
         "error": resource.error or None,
-        "create_time": when(resource.create_time),
-        "start_time": when(resource.start_time),
+        "create_time": rfc3339(resource.create_time),
+        "start_time": rfc3339(resource.start_time),
         "labels": dict(resource.labels),
         "pools": [
             {
@@ -232,6 +232,6 @@ def resource_json(resource: PersistentResource, prices: Prices, jobs: Sequence[J
         ],
         "usd_per_hour": None if hour is None else {"low": round(hour.low, 4), "high": round(hour.high, 4)},
         "prices_of": prices.date,
-        "idle_since": when(idle_since(resource, jobs)),
+        "idle_since": rfc3339(idle_since(resource, jobs)),
         "jobs": [job.name for job in jobs_on(resource, jobs)],
     }

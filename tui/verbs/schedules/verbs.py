@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from tui.domain.core.formatting import age
+from tui.domain.core.formatting import age, rfc3339
 from tui.domain.core.text import sentences
 from tui.domain.document.source import ProblemSeverity
+from tui.domain.fields.jobs import job_json
 from tui.domain.profile.job_name import is_template
 from tui.domain.schedules.rules import check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
@@ -22,7 +23,7 @@ from tui.verbs.dry_run import DryRun
 from tui.verbs.launch import prepare
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
-from tui.verbs.output import job_json, note, print_json, table, when
+from tui.verbs.output import note, print_json, table
 from tui.verbs.run import (
     READS,
     Failure,
@@ -71,7 +72,8 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
             note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` makes one.")
         if runs:
             rows = [
-                [job.id, job.state.value.lower(), age(job.age(now())), when(job.create_time)] for job in jobs
+                [job.id, job.state.value.lower(), age(job.age(now())), rfc3339(job.create_time)]
+                for job in jobs
             ]
             table(
                 ("RUN", "STATE", "AGE", "CREATED"), [[str(cell) for cell in row] for row in rows], right=(2,)
@@ -278,17 +280,17 @@ def schedule_json(each: Schedule) -> dict[str, Any]:
         "cron": each.cron,
         "words": each.when,
         "pipeline": each.pipeline or None,
-        "create_time": when(each.create_time),
-        "start_time": when(each.start_time),
-        "end_time": when(each.end_time),
-        "next_run_time": when(each.next_run_time),
-        "last_pause_time": when(each.last_pause_time),
+        "create_time": rfc3339(each.create_time),
+        "start_time": rfc3339(each.start_time),
+        "end_time": rfc3339(each.end_time),
+        "next_run_time": rfc3339(each.next_run_time),
+        "last_pause_time": rfc3339(each.last_pause_time),
         "started_runs": each.started,
         "max_runs": each.max_runs,
         "max_active_runs": each.max_active,
         "queues": each.queues,
         "catch_up": each.catch_up,
-        "last_response": {"time": when(each.last_time), "text": each.last_response}
+        "last_response": {"time": rfc3339(each.last_time), "text": each.last_response}
         if each.last_time
         else None,
         "last_run": {"name": run.name, "state": run.state.value} if run else None,

@@ -10,13 +10,14 @@ import click
 
 from tui.backends.interface import Backend, BackendError
 from tui.domain.core import formatting
+from tui.domain.core.formatting import rfc3339
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.text import sentences
 from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
-from tui.verbs.output import note, out, print_json, table, when
+from tui.verbs.output import note, out, print_json, table
 from tui.verbs.run import READS, Failure, Run, verb, yes_option
 from tui.verbs.serving import changes
 
@@ -96,7 +97,7 @@ def _print_log(run: Run, endpoint: ServingEndpoint, entries: Sequence[LogEntry])
     if run.json:
         lines = [
             {
-                "time": when(entry.timestamp), "deployed_model": entry.replica,
+                "time": rfc3339(entry.timestamp), "deployed_model": entry.replica,
                 "severity": entry.severity.name, "message": entry.message,
             }
             for entry in entries
@@ -205,7 +206,7 @@ def _model_json(each: Model) -> dict[str, Any]:
         "region": each.region,
         "version": each.version,
         "aliases": list(each.aliases),
-        "create_time": when(each.create_time),
+        "create_time": rfc3339(each.create_time),
         "image": each.image or None,
         "artifacts": each.artifacts or None,
         "made_by": each.made_by or None,
@@ -221,7 +222,7 @@ def _endpoint_json(each: ServingEndpoint, loads: Loads) -> dict[str, Any]:
         "display_name": each.display_name,
         "context": each.context,
         "region": each.region,
-        "create_time": when(each.create_time),
+        "create_time": rfc3339(each.create_time),
         "deployed": [
             {
                 "id": deployed.id,
@@ -231,7 +232,7 @@ def _endpoint_json(each: ServingEndpoint, loads: Loads) -> dict[str, Any]:
                 "percent": deployed.percent,
                 "machine": deployed.machine or None,
                 "replicas": list(deployed.replicas) if deployed.replicas else None,
-                "create_time": when(deployed.create_time),
+                "create_time": rfc3339(deployed.create_time),
                 "load": _load_json(loads.get((each.name, deployed.id))),
             }
             for deployed in each.deployed

@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from textual.app import App
 
+from tui.domain.fields.field import Column
+
 GAP = 2
 """Cells between two columns, and before the first one for the mark."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column, `width` to `max_width` cells wide; the `flex` one takes the rest of the row.
-
-    Beyond `max_width` a column grows to its widest cell where nothing else takes the room.
-
-    If the width is not enough for all, columns with the highest `rank` are left out first; rank 0 always
-    stays. A column with `fold` can be hidden by the user.
-    """
-
-    key: str
-    title: str
-    width: int
-    max_width: int = 0
-    rank: int = 0
-    right: bool = False
-    flex: bool = False
-    fold: bool = True
-    whole: bool = False
-    """Whether it is left out rather than cut: a cut figure is wrong, and a cut name may equal another."""
-    ends: bool = False
-    """Cells differ at their ends, as names with a number do: a long one gets the room that others leave, and
-    is cut in its middle."""
-
-    @property
-    def min_width(self) -> int:
-        """The smallest width: the title is never cut."""
-        return max(self.width, len(self.title))
 
 
 class PlacedColumn(NamedTuple):

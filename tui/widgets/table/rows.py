@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from tui.domain.fields.field import SortKey
 
 T = TypeVar("T")
-SortKey = tuple[Any, ...]
-"""A sort key; its first item says whether the value is unknown: those come last in both directions."""
 
 
 class Listing(Generic[T]):

@@ -20,7 +20,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.actions.registry import bindings
-from tui.widgets.table.columns import GAP, Column, PlacedColumn, folded_in, place
+from tui.domain.fields.field import Column
+from tui.widgets.table.columns import GAP, PlacedColumn, folded_in, place
 from tui.widgets.table.paint import Cell, RowPainter, same_cell
 from tui.widgets.table.rows import Rows
 

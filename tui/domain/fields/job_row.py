@@ -1,0 +1,60 @@
+"""What a list knows of a job: the job at a moment, with its usage and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTrend:
+    """Shares from 0 to 1, the oldest first, `None` where nothing was measured.
+
+    `latest` is the newest of them; `simulated` where an emulator made any of it up.
+    """
+
+    shares: tuple[float | None, ...] = ()
+    latest: float | None = None
+    simulated: bool = False
+
+
+class KindWords(Protocol):
+    """The words of a kind that a list shows."""
+
+    @property
+    def noun(self) -> str: ...
+    @property
+    def short(self) -> str: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class JobFigures:
+    """What a list knows of its jobs besides the jobs themselves; nothing by default."""
+
+    words: Callable[[Job], KindWords] | None = None
+    usage: Callable[[Job, str], UsageTrend] | None = None
+    """Recent values of a metric."""
+    cost: Callable[[Job, datetime], str] | None = None
+    spent: Callable[[Job, datetime], float | None] | None = None
+    """Cost so far in USD."""
+    billed: Callable[[Job], bool] | None = None
+    accelerators: Callable[[Job], Mapping[str, int]] | None = None
+    """Accelerators of a job with its parts."""
+    cost_json: Callable[[Job], Mapping[str, Any]] | None = None
+
+
+NO_FIGURES = JobFigures()
+
+
+class JobRow(NamedTuple):
+    """A job at a moment, with what its list knows of it."""
+
+    job: Job
+    now: datetime
+    figures: JobFigures = NO_FIGURES
+    diagnosis: Diagnosis | None = None

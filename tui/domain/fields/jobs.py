@@ -1,0 +1,397 @@
+"""The fields of a job: the jobs list, `vxtui jobs` and a job's `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from tui.domain.core import formatting
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.formatting import NOT_MEASURED, age, bar, rfc3339, short_error
+from tui.domain.core.job import Job
+from tui.domain.core.metric import CPU, GPU
+from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Progress
+from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted, state_cell
+from tui.domain.fields.field import ABSENT, Field, SortKey, json_object, sortable
+from tui.domain.fields.job_row import NO_FIGURES, JobFigures, JobRow, UsageTrend
+from tui.domain.fields.replicas import replicas_json
+from tui.domain.fields.tasks import task_json
+from tui.domain.jobs.diagnosis import diagnosis_of
+from tui.domain.masking import mask_value
+
+BAR = 10
+"""Cells of the bar of a job's progress."""
+_STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
+_STATE_ORDER = {state: at for at, state in enumerate(JobState)}
+_UNDER_WAY = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
+
+
+def _name(row: JobRow) -> Cell:
+    job = row.job
+    return Cell(job.display_name or job.id, strong=job.state.active, long=job.display_name)
+
+
+def _id(row: JobRow) -> Cell:
+    # A cluster's job has no id besides its name.
+    return Cell("" if row.job.id == row.job.display_name else row.job.id, Tone.MUTED, long=row.job.id)
+
+
+def _kind(row: JobRow) -> Cell:
+    words = row.figures.words(row.job) if row.figures.words is not None else None
+    return Cell(words.short or words.noun, Tone.MUTED, long=words.noun) if words else UNKNOWN
+
+
+def _noun(row: JobRow) -> str:
+    return row.figures.words(row.job).noun if row.figures.words is not None else ""
+
+
+def _accelerators(row: JobRow) -> int:
+    figures, job = row.figures, row.job
+    return sum((figures.accelerators(job) if figures.accelerators is not None else job.accelerators).values())
+
+
+def _strategy(row: JobRow) -> Cell:
+    strategy = row.job.strategy
+    short = _STRATEGY.get(strategy, strategy.lower())
+    return Cell(short, Tone.MUTED, long="spot" if row.job.spot else strategy.lower())
+
+
+def _step(row: JobRow) -> Cell:
+    progress = row.job.progress
+    total = f"/{progress.total_steps:,}" if progress.total_steps else ""
+    return UNKNOWN if progress.step is None else muted(f"{progress.step:,}{total}")
+
+
+def _usage(metric: str) -> Callable[[JobRow], Cell]:
+    def cell(row: JobRow) -> Cell:
+        usage = row.figures.usage
+        return UNKNOWN if usage is None else trend_cell(usage(row.job, metric))
+
+    return cell
+
+
+def trend_cell(trend: UsageTrend) -> Cell:
+    """Bars and the newest value in percent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` if an emulator simulates it."""
+    if trend.latest is None:
+        return UNKNOWN
+    value = f" {trend.latest * 100:>3.0f}"
+    if trend.simulated:
+        return Cell("sim", Tone.WARNING, more=(Cell(value, Tone.WARNING, trend=trend.shares[-3:]),))
+    return Cell(trend=trend.shares, tone=Tone.MUTED, more=(Cell(value),))
+
+
+def _loss(row: JobRow) -> Cell:
+    loss = row.job.progress.last_loss
+    return UNKNOWN if loss is None else Cell(f"{loss:.4g}")
+
+
+def _cost(row: JobRow) -> Cell:
+    figures = row.figures
+    text = NOT_MEASURED if figures.cost is None else figures.cost(row.job, row.now)
+    if text == NOT_MEASURED:
+        return UNKNOWN
+    return Cell(text, Tone.NORMAL if figures.billed is None or figures.billed(row.job) else Tone.MUTED)
+
+
+def _spent(row: JobRow) -> float | None:
+    return None if row.figures.spent is None else row.figures.spent(row.job, row.now)
+
+
+def _duration(row: JobRow) -> float | None:
+    span = row.job.duration(row.now)
+    return None if span is None else span.total_seconds()
+
+
+def steps_text(progress: Progress) -> str:
+    """`61/100  loss 2.100`; "" where no step was reported."""
+    if progress.step is None:
+        return ""
+    of = f"/{progress.total_steps}" if progress.total_steps else ""
+    loss = f"  loss {progress.last_loss:.3f}" if progress.last_loss is not None else ""
+    return f"{progress.step}{of}{loss}"
+
+
+def progress_cell(job: Job, now: datetime) -> Cell:
+    """A bar with percent, or the reason of a wait, a failure or a restart."""
+    progress = job.progress
+    if job.state is JobState.FAILED and job.error is not None:
+        return Cell(short_error(job), Tone.BAD)
+    if job.diagnosis is not None and job.diagnosis.short and job.state in _UNDER_WAY:
+        # For a job that waits or recovers, the reason matters more than its progress.
+        waited = f", {age(job.wait(now))}" if job.waiting else ""
+        return Cell(job.diagnosis.short + waited, Tone.WARNING)
+    if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
+        words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
+        if job.state is JobState.PENDING and job.persistent_resource:
+            # The machines exist: the job waits for other jobs on them.
+            words = f"waits for {job.persistent_resource}"
+        return muted(f"{words}, {age(job.wait(now))}")
+    fraction = progress.fraction
+    if progress.problem and job.state.active:
+        return Cell(progress.problem, Tone.BAD)
+    if fraction is not None:
+        tone = Tone.GOOD if job.state is JobState.RUNNING else Tone.MUTED
+        restarts = _restarts(job)
+        if restarts:
+            # The column is about as wide as a bar where the screen is not: the bar gives its room to this.
+            return Cell(f"{fraction:>3.0%}", tone, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
+        return Cell(bar(fraction, BAR), tone, more=(Cell(f" {fraction:>4.0%}"),))
+    if progress.phase:
+        return muted(progress.phase)
+    if job.diagnosis is not None and job.diagnosis.short and job.state.active:
+        return Cell(job.diagnosis.short, Tone.WARNING)
+    return UNKNOWN
+
+
+def _restarts(job: Job) -> str:
+    """For a running job: why, or how often, replicas were restarted."""
+    if job.state is not JobState.RUNNING:
+        return ""
+    if job.diagnosis is not None and job.diagnosis.short:
+        return job.diagnosis.short
+    times = sum(replica.restarts or 0 for replica in job.replicas)
+    return f"restarted {times}×" if times else ""
+
+
+def _progress_json(row: JobRow) -> dict[str, Any]:
+    progress = row.job.progress
+    return {
+        "step": progress.step,
+        "total_steps": progress.total_steps,
+        "loss": {"first": progress.first_loss, "last": progress.last_loss},
+        "tokens_per_second": progress.tokens_per_second,
+        "speed": None if progress.speed is None else {"value": progress.speed, "unit": progress.speed_unit},
+        "learning_rate": progress.learning_rate,
+        "expected_end": None if row.job.state.terminal else rfc3339(progress.ends_at),
+        "dialect": progress.dialect,
+    }
+
+
+def _error_json(row: JobRow) -> dict[str, Any] | None:
+    error = row.job.error
+    return None if error is None else {"code": error.code, "message": error.message}
+
+
+def _cost_json(row: JobRow) -> object:
+    return ABSENT if row.figures.cost_json is None else row.figures.cost_json(row.job)
+
+
+JOB_FIELDS: tuple[Field[JobRow], ...] = (
+    Field(
+        "resource_name",
+        json=lambda row: row.job.name,
+        json_key="name",
+        help="Full resource name; in a cluster `clusters/CLUSTER/namespaces/NAMESPACE/PLURAL/NAME`",
+    ),
+    Field(
+        "state", "STATE", 12, max_width=13,
+        cell=lambda row: state_cell(row.job.state),
+        sort=lambda row: _STATE_ORDER[row.job.state],
+        json=lambda row: row.job.state.value,
+        help="QUEUED, PENDING, RUNNING, RESTARTING, SUSPENDED, CANCELLING, SUCCEEDED, FAILED, CANCELLED, "
+        "EXPIRED, SKIPPED or UNKNOWN",
+    ),
+    Field(
+        "native_state",
+        json=lambda row: row.job.native_state,
+        help="State in the service's own word",
+    ),
+    Field(
+        "name", "NAME", 17, max_width=44, ends=True,
+        cell=_name,
+        sort=lambda row: row.job.display_name.casefold(),
+        json=lambda row: row.job.display_name,
+        json_key="display_name",
+        help="Display name",
+    ),
+    Field(
+        "id", "ID", 6, max_width=20, rank=5, whole=True,
+        cell=_id,
+        json=lambda row: row.job.id,
+        help="Last part of the resource name",
+    ),
+    Field(
+        "context", "CONTEXT", 8, max_width=20, rank=2,
+        cell=lambda row: Cell(row.job.context),
+        json=lambda row: row.job.context,
+        help="Name of the context",
+    ),
+    Field(
+        "kind", "KIND", 8, max_width=10, rank=2,
+        cell=_kind,
+        sort=_noun,
+        json=lambda row: row.job.kind,
+        help="Kind of work, listed below",
+    ),
+    Field(
+        "region", "REGION", 12, max_width=28, rank=6, whole=True,
+        cell=lambda row: muted(row.job.region),
+        sort=lambda row: row.job.region,
+        json=lambda row: row.job.region,
+        help="Region; in a cluster the namespace",
+    ),
+    Field(
+        "replicas", "REPL", 7, max_width=12, rank=3, right=True, whole=True,
+        cell=lambda row: Cell(formatting.replicas(row.job)),
+        sort=lambda row: row.job.replica_count,
+        json=lambda row: replicas_json(row.job),
+        help="Replicas, each with the fields below",
+    ),
+    Field(
+        "accelerators", "ACCEL", 7, max_width=18, rank=4, right=True,
+        cell=lambda row: Cell(formatting.accelerators(row.job)),
+        sort=_accelerators,
+        largest_first=True,
+    ),
+    Field(
+        "strategy", "STRATEGY", 8, max_width=8, rank=7,
+        cell=_strategy,
+        sort=lambda row: row.job.strategy,
+    ),
+    Field(
+        "progress", "PROGRESS", 17, max_width=60, rank=1, flex=True,
+        cell=lambda row: replace(progress_cell(row.job, row.now), long=steps_text(row.job.progress)),
+        sort=lambda row: row.job.progress.fraction,
+        largest_first=True,
+        json=_progress_json,
+        help="Steps, loss, speed and expected end, see below",
+    ),
+    Field(
+        "step", "STEP", 9, max_width=24, rank=9, right=True, whole=True, only="screen",
+        cell=_step,
+        sort=lambda row: row.job.progress.step,
+        largest_first=True,
+    ),
+    Field("gpu", "GPU %", 10, max_width=10, rank=8, right=True, only="screen", cell=_usage(GPU)),
+    Field("cpu", "CPU %", 10, max_width=10, rank=10, right=True, only="screen", cell=_usage(CPU)),
+    Field(
+        "loss", "LOSS", 5, max_width=8, rank=5, right=True, whole=True, only="screen",
+        cell=_loss,
+        sort=lambda row: row.job.progress.last_loss,
+    ),
+    Field(
+        "age", "AGE", 4, max_width=6, rank=2, right=True, whole=True,
+        cell=lambda row: muted(age(row.job.age(row.now))),
+        sort=lambda row: None if row.job.created is None else -row.job.created,
+        json=lambda row: rfc3339(row.job.create_time),
+        json_key="create_time",
+        help="Time of creation",
+    ),
+    Field(
+        "duration", "RAN", 5, max_width=6, rank=8, right=True, whole=True,
+        cell=lambda row: muted(age(row.job.duration(row.now))),
+        sort=_duration,
+        largest_first=True,
+        json=lambda row: rfc3339(row.job.start_time),
+        json_key="start_time",
+        help="Time of the start",
+    ),
+    Field(
+        "cost", "COST", 9, max_width=17, rank=5, right=True, whole=True, only="screen",
+        cell=_cost,
+        sort=_spent,
+        largest_first=True,
+        json=_cost_json,
+        help="Cost so far, in `jobs` alone: see below",
+    ),
+    Field(
+        "reason", "REASON", max_width=80, only="verb", flex=True, optional=True,
+        cell=lambda row: Cell(formatting.why(row.job)),
+        json=lambda row: row.job.reason or None,
+        help="Why the job is in its state, in the service's words",
+    ),
+    Field(
+        "waiting",
+        json=lambda row: list(row.job.waiting),
+        help="Sentences on why the job, or one of its replicas, does not run yet",
+    ),
+    Field(
+        "meaning",
+        json=lambda row: row.diagnosis.meaning or None if row.diagnosis else None,
+        help="What the error, or the last failure of a replica, means",
+    ),
+    Field(
+        "next_step",
+        json=lambda row: row.diagnosis.fix or None if row.diagnosis else None,
+        help="What to do about the error or the wait",
+    ),
+    Field("parent", json=lambda row: row.job.parent or None, help="Name of the job that contains it"),
+    Field(
+        "persistent_resource",
+        json=lambda row: row.job.persistent_resource or None,
+        help="Persistent resource that it runs on",
+    ),
+    Field(
+        "resume_time",
+        json=lambda row: rfc3339(row.job.resume_time),
+        help="When a suspended or evicted job was last told to run again",
+    ),
+    Field("end_time", json=lambda row: rfc3339(row.job.end_time), help="Time of the end"),
+    Field(
+        "labels",
+        json=lambda row: {key: mask_value(key, value) for key, value in row.job.labels.items()},
+        help="Labels",
+    ),
+    Field("error", json=_error_json, help="`code` and `message` of a failed job"),
+    Field(
+        "restarts_note",
+        json=lambda row: row.job.restarts_note or None,
+        help="What the replicas' `restarts` leave out",
+    ),
+    Field(
+        "tasks",
+        json=lambda row: [task_json(task) for task in row.job.tasks],
+        help="Parts that are, or have, jobs of their own",
+    ),
+)  # fmt: skip
+"""The fields of a job, in the order of their columns."""
+SORTS = sortable(JOB_FIELDS, first="age")
+"""The fields that jobs can be sorted by."""
+
+
+def job_fields(
+    kinds: Collection[str],
+    *,
+    contexts: bool,
+    ids: bool = True,
+    billed: bool = True,
+    place: str = "region",
+    own: Iterable[Field[JobRow]] = (),
+) -> tuple[Field[JobRow], ...]:
+    """The fields of a list with jobs of these kinds; `own` are fields that the kinds add.
+
+    `contexts`: the jobs are of several contexts. `ids`: there is room for their ids. Where nothing is
+    `billed`, the cost is what it would be. `place` is what the kinds call a region.
+    """
+    without = {"id": not ids, "context": not contexts, "kind": len(kinds) < 2}
+    titles = {"region": place.upper(), "cost": "COST" if billed else "WOULD COST"}
+    fields = [
+        replace(field, title=titles[field.key]) if field.key in titles else field
+        for field in JOB_FIELDS
+        if not without.get(field.key)
+    ]
+    return (*fields, *own)
+
+
+def newest_first(job: Job) -> SortKey:
+    """Sort key by age, the default order: what the field `age` returns, without a row."""
+    created = job.created
+    return (True, 0, job.name) if created is None else (False, -created, job.name)
+
+
+def job_json(
+    job: Job,
+    progress: Progress | None = None,
+    diagnosis: Diagnosis | None = None,
+    figures: JobFigures = NO_FIGURES,
+) -> dict[str, Any]:
+    """A job in the documented shape.
+
+    `diagnosis` is what is known of what is wrong with it, where more than the job itself was read.
+    """
+    job = job if progress is None else replace(job, progress=progress)
+    row = JobRow(job, datetime.now(UTC), figures, diagnosis or diagnosis_of(job))
+    return json_object(JOB_FIELDS, row)
