@@ -180,7 +180,7 @@ async def test_sort_and_reverse(tmp_path: Path) -> None:
         assert shown(app) == sorted(shown(app)) and "sorted by name" in lines(app)
         await pilot.press("S")
         assert shown(app) == sorted(shown(app), reverse=True)
-        for _ in range(5):
+        for _ in range(7):
             await pilot.press("s")
         assert "sorted by loss" in lines(app)
         # What is not known comes last in either order.
