@@ -103,7 +103,7 @@ async def test_one_that_runs_is_not_run_again(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await on_tasks(pilot, app)
         await pilot.press("r")
-        assert "! nightly is running." in [note.message for note in app._notifications]
+        assert "! nightly is running; wait for its end." in [note.message for note in app._notifications]
         assert not found.created
 
 

@@ -108,7 +108,7 @@ def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> Acti
     noun, backend = kind_of(job).words.noun, selection.backend
     if not _offered(operation_id, change, job, backend, anybody=True):
         return ActionRefusal(
-            f"A {noun} can't be {change.done}.", change.fix, NotOffered.code, NotOffered.exit_code
+            f"A {noun} can't be {change.done}.", change.instead, NotOffered.code, NotOffered.exit_code
         )
     if selection.login_counts and not _offered(operation_id, change, job, backend):
         return ActionRefusal(
@@ -174,6 +174,9 @@ class _JobChange:
     problem: Callable[[Job], str]
     """Why a job's state does not allow it, as a sentence; "" if it does."""
     fix: str = ""
+    """What to do about that state."""
+    instead: str = ""
+    """What to do with a job whose kind lacks the operation."""
     need: str = ""
     """The backend's word for it, e.g. `jobs.cancel`."""
     of_some_kinds: bool = False
@@ -221,7 +224,7 @@ _JOB_CHANGES: Mapping[str, _JobChange] = MappingProxyType(
             "run again",
             "run again",
             _rerun_problem,
-            "Save it as a profile and launch that.",
+            instead="Save it as a profile and launch that.",
             of_some_kinds=True,
         ),
     }
