@@ -12,7 +12,7 @@ from tests.ui.double import NOON
 from tests.ui.job_snapshots_support import TABS, _utc, ready_screen  # noqa: F401 - times of the pictures
 from tui.domain.core.job import Job
 from tui.domain.kubernetes.failures.events import index_of
-from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.jobs import RelatedObjects, job_of
 from tui.domain.kubernetes.nodes.machine import NodeMachine
 from tui.domain.kubernetes.nodes.shares import node_shares
 from tui.domain.kubernetes.pods import reduced
@@ -47,7 +47,8 @@ def read(fault: str) -> Job:
     place = obj["metadata"]["namespace"], obj["kind"], obj["metadata"]["name"]
     waiting = waits_for(obj, pods, found["workload"], None, wait_events(events, place, pods))
     shares = node_shares(pods, {pod.node: A100 for pod in pods})
-    known = Found(pods=pods, waiting=waiting, events=events, workload=found["workload"], nodes=shares)
+    workload = found["workload"]
+    known = RelatedObjects(pods=pods, waiting=waiting, events=events, workload=workload, nodes=shares)
     return job_of(obj, PYTORCH, "gke", "gke_p_us-central1_train", known)
 
 

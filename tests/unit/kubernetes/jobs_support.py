@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.jobs import RelatedObjects, job_of
 from tui.domain.kubernetes.pods import Pod, reduced
 from tui.domain.kubernetes.workloads import workload_of
 
@@ -70,4 +70,4 @@ def ended(code: int, reason: str = "Error", at: str = T2) -> dict[str, Any]:
 def job(obj: dict[str, Any], **found: Any):  # type: ignore[no-untyped-def]
     workload = workload_of(obj)
     assert workload is not None
-    return job_of(obj, workload, "gke", "prod", Found(**found))
+    return job_of(obj, workload, "gke", "prod", RelatedObjects(**found))

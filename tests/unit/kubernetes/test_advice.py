@@ -8,7 +8,7 @@ import pytest
 
 from tui.domain.core.states import JobState
 from tui.domain.kubernetes.failures.advice import advice, container_of
-from tui.domain.kubernetes.failures.failure import Failure
+from tui.domain.kubernetes.failures.failure import ReplicaFailure
 
 Obj = dict[str, Any]
 
@@ -48,7 +48,7 @@ OUT_OF_MEMORY: list[tuple[Obj, Obj | None, str, str, str]] = [
         pytorch(pods(("pytorch", "64Gi"), ("proxy", "128Mi"))), None, "worker-1", "proxy",
         f"container proxy of Worker, now 128Mi: {IN_WORKER}[1].resources.limits.memory",
     ),
-    (pytorch(pods(("pytorch", ""))), None, "worker-1", "", "which has none now"),
+    (pytorch(pods(("pytorch", ""))), None, "worker-1", "", "which has none"),
     (BATCH, None, "worker-0", "", "now 2Gi: spec.template.spec.containers[0].resources.limits.memory"),
     (
         MADE, None, "node-0", "",
@@ -70,20 +70,24 @@ OUT_OF_MEMORY: list[tuple[Obj, Obj | None, str, str, str]] = [
 def test_the_limit_of_memory_to_raise(
     obj: Obj, made: Obj | None, replica: str, container: str, words: str
 ) -> None:
-    failure = Failure(replica, exit_code=137, words="out of memory", reason="OOMKilled", container=container)
+    failure = ReplicaFailure(
+        replica, exit_code=137, words="out of memory", reason="OOMKilled", container=container
+    )
     found = advice(failure, container_of(obj, made, failure), JobState.FAILED)
     assert found is not None and words in found.fix, found
     assert found.short == f"OOM {replica}" and "machine" not in found.fix
 
 
 def test_the_form_of_a_profile_is_named_where_it_has_the_field() -> None:
-    own, of_runtime = (Failure(f"{each}-0", reason="OOMKilled") for each in ("node", "dataset-initializer"))
+    own, of_runtime = (
+        ReplicaFailure(f"{each}-0", reason="OOMKilled") for each in ("node", "dataset-initializer")
+    )
     fixes = [advice(each, container_of(train(), MADE, each), JobState.FAILED) for each in (own, of_runtime)]
     assert ["`memory limit` of" in each.fix for each in fixes if each] == [True, False]
 
 
 def said(reason: str, words: str, state: JobState, kind: str = "PyTorchJob") -> str:
-    failure = Failure("worker-0", exit_code=143, words=words, reason=reason)
+    failure = ReplicaFailure("worker-0", exit_code=143, words=words, reason=reason)
     found = advice(failure, None, state, kind)
     assert found is not None
     return found.fix
@@ -92,9 +96,9 @@ def said(reason: str, words: str, state: JobState, kind: str = "PyTorchJob") -> 
 def test_what_starts_it_again_is_said_as_its_state_is() -> None:
     preempted = ("NodeLost", "node preempted (GKE Spot)")
     assert said(*preempted, JobState.RUNNING).startswith("It runs again")
-    assert said(*preempted, JobState.RESTARTING).startswith("It is being started again")
+    assert said(*preempted, JobState.RESTARTING).startswith("It is restarting")
     assert said(*preempted, JobState.FAILED).startswith("A restartPolicy such as OnFailure")
-    assert said(*preempted, JobState.FAILED, "MPIJob").startswith("An MPIJob ends with a worker that is lost")
+    assert said(*preempted, JobState.FAILED, "MPIJob").startswith("An MPIJob ends when it loses a worker")
 
 
 def test_an_eviction_by_the_resource_that_was_short() -> None:
@@ -107,7 +111,7 @@ def test_an_eviction_by_the_resource_that_was_short() -> None:
 
 
 def test_only_the_log_can_say_more_of_an_exit_code_of_the_program() -> None:
-    assert advice(Failure("worker-0", exit_code=1), None, JobState.FAILED) is None
+    assert advice(ReplicaFailure("worker-0", exit_code=1), None, JobState.FAILED) is None
     assert "log" in said("", "", JobState.RUNNING)
-    killed = advice(Failure("worker-0", exit_code=137, reason="Error"), None, JobState.FAILED)
+    killed = advice(ReplicaFailure("worker-0", exit_code=137, reason="Error"), None, JobState.FAILED)
     assert killed is not None and killed.guess and "memory limit" in killed.fix

@@ -72,7 +72,7 @@ def unnamed(old: Profile, new: Profile, there: Converted, back: Converted) -> li
     places = {*before, *after} - carried
     differing = [path for path in places if before.get(path) != after.get(path)]
     named = [each.path for each in there.differences if each.path]
-    named += [each.made for each in back.differences if each.made]
+    named += [each.target for each in back.differences if each.target]
 
     def covers(name: Place, path: Place) -> bool:
         short = min(len(name), len(path))

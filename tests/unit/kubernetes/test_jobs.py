@@ -23,7 +23,7 @@ from tui.domain.kubernetes.changes import (
     workers_of,
 )
 from tui.domain.kubernetes.conditions import status_of
-from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.jobs import RelatedObjects, job_of
 from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.pods import reason_words, reduced
 from tui.domain.kubernetes.workloads import WORKLOADS, workload_of
@@ -253,7 +253,7 @@ def test_a_resumed_job_waits_and_runs_since_its_resume() -> None:
     assert waits.resume_time == minutes[5] and waits.state is JobState.PENDING
     assert waits.wait(minutes[7]) == timedelta(minutes=2) and waits.duration(minutes[7]) is None
     # One that saw the job run before the suspension remembers its first start.
-    known = job_of(obj, WORKLOADS[0], "gke", "c", Found(started=minutes[1]))
+    known = job_of(obj, WORKLOADS[0], "gke", "c", RelatedObjects(started=minutes[1]))
     assert known.wait(minutes[7]) == timedelta(minutes=2) and known.duration(minutes[7]) is None
     assert lasted(known, minutes[7]) == "waits 2m"
 
@@ -262,13 +262,13 @@ def test_a_resumed_job_waits_and_runs_since_its_resume() -> None:
     runs = job_of(obj, WORKLOADS[0], "gke", "c")
     assert runs.start_time == minutes[6] and runs.wait(minutes[9]) == timedelta(minutes=1)
     assert runs.duration(minutes[9]) == timedelta(minutes=3)
-    known = job_of(obj, WORKLOADS[0], "gke", "c", Found(started=minutes[1]))
+    known = job_of(obj, WORKLOADS[0], "gke", "c", RelatedObjects(started=minutes[1]))
     assert known.wait(minutes[9]) == timedelta(minutes=1), "its first start, since its creation"
     assert known.duration(minutes[9]) == timedelta(minutes=4), "without its first run and the suspension"
 
     obj["spec"]["runPolicy"]["suspend"] = True
     obj["status"]["conditions"] = [over | {"status": "True"}]
-    idle = job_of(obj, WORKLOADS[0], "gke", "c", Found(started=minutes[1]))
+    idle = job_of(obj, WORKLOADS[0], "gke", "c", RelatedObjects(started=minutes[1]))
     assert idle.state is JobState.SUSPENDED and idle.duration(minutes[9]) is None
     assert lasted(idle, minutes[9]) == "4m"
 
@@ -283,7 +283,7 @@ def test_a_job_in_a_queue_waits_since_it_was_created_or_queued_again() -> None:
     minute = datetime(2026, 11, 25, 18, 6, tzinfo=UTC)
     assert job_of(obj, WORKLOADS[0], "gke", "c").wait(minute) == timedelta(minutes=6)
     again = {"type": "Requeued", "status": "True", "lastTransitionTime": "2026-11-25T18:04:00Z"}
-    found = Found(workload={"status": {"conditions": [again]}})
+    found = RelatedObjects(workload={"status": {"conditions": [again]}})
     assert job_of(obj, WORKLOADS[0], "gke", "c", found).wait(minute) == timedelta(minutes=2)
 
 

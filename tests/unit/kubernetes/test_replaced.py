@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.kubernetes.jobs_support import GPU_POD, job, pod, pytorch
 from tui.domain.kubernetes.failures.events import EventIndex, index_of
-from tui.domain.kubernetes.failures.replaced import Owner
+from tui.domain.kubernetes.failures.replaced import OwningJob
 from tui.domain.kubernetes.pods import Pod
 
 JOB_UID = "job-1"
@@ -226,13 +226,13 @@ def test_a_job_set_counts_its_restarts_and_events_say_whose_pod_was_first() -> N
             events.pod(name, f"old{place}", "Killing", "Stopping container pytorch", 52)
     found = job(job_set(2), pods=set_pods(), events=events.index)
     assert [each.restarts for each in found.replicas] == [2, 2, 2, 2] and found.restarts_note == ""
-    assert found.reason == "Restarted: node-3 failed: its exit code is not kept"
+    assert found.reason == "Restarted: node-3 failed: its exit code is unknown"
     events.node("node-1", "OOMKilling", 50)
     found = job(job_set(2), pods=set_pods(), events=events.index)
     assert found.reason == "Restarted: node-3 failed at 18:00:50 UTC: out of memory (OOMKilled)"
     assert [bool(each.reason) for each in found.replicas] == [False, False, False, True]
     nothing = job(job_set(1), pods=set_pods(), events=Events().index)
-    assert nothing.reason.startswith("Restarted once; the cluster does not say why any more")
+    assert nothing.reason.startswith("Restarted once; the cause is no longer known")
 
 
 def test_what_the_number_of_restarts_leaves_out_is_said() -> None:
@@ -245,13 +245,13 @@ def test_what_the_number_of_restarts_leaves_out_is_said() -> None:
 
 
 def test_names_of_pods() -> None:
-    set_ = Owner("team", "JobSet", "set", "u", None, {"node": 2, "data-initializer": 1})
+    set_ = OwningJob("team", "JobSet", "set", "u", None, {"node": 2, "data-initializer": 1})
     assert set_.replica_of("set-node-1-1-x7k2p") == "node-3"
     assert set_.replica_of("set-data-initializer-0-0-x7k2p") == "data-initializer-0"
     assert set_.replica_of("set-other-0-0-x7k2p") == ""
-    batch = Owner("team", "Job", "bert", "u", None, {"worker": 1})
+    batch = OwningJob("team", "Job", "bert", "u", None, {"worker": 1})
     assert (batch.replica_of("bert-3-x7k2p"), batch.replica_of("bert-x7k2p")) == ("worker-3", "worker-0")
-    v1 = Owner("team", "MPIJob", "bert", "u", None, {"launcher": 1, "worker": 1})
+    v1 = OwningJob("team", "MPIJob", "bert", "u", None, {"launcher": 1, "worker": 1})
     assert (v1.replica_of("bert-launcher-x7k2p"), v1.replica_of("bert-worker-12")) == (
         "launcher-0",
         "worker-12",
@@ -298,7 +298,7 @@ def test_workers_that_a_scale_down_removes_did_not_fail() -> None:
          "message": "job bert is restarting because Worker replica(s) failed."}
     ]  # fmt: skip
     found = read(scaled_down(1), first, obj=restarting)
-    assert found.reason == "It has fewer workers now: worker-1, worker-2 ended for that"
+    assert found.reason == "Scaled down: worker-1, worker-2 ended"
 
 
 def test_workers_that_come_again_after_a_scale_down_were_not_restarted() -> None:

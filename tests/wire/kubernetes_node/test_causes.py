@@ -29,7 +29,7 @@ SAID: dict[str, tuple[str, str, str, int]] = {
         f"Raise the memory limit of the container pytorch of Worker, now 64Gi: {MEMORY}.limits.memory", 0,
     ),
     "node-preempted": (
-        "RUNNING", "node preempted (GKE Spot)", "Nodes that are not Spot are not taken away.", 1,
+        "RUNNING", "node preempted (GKE Spot)", "Standard nodes are not preempted.", 1,
     ),
     "unschedulable": (
         "PENDING", "Insufficient nvidia.com/gpu", "Wait until GPUs are free, or ask for fewer", 0,

@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.kubernetes.connection import ClusterConnection
-from tui.domain.kubernetes.workloads import WORKLOADS, Workload
+from tui.domain.kubernetes.workloads import WORKLOADS, WorkloadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ async def type_of(connection: ClusterConnection, obj: Mapping[str, Any]) -> ApiT
     )
 
 
-def workload(key: str) -> Workload:
+def workload(key: str) -> WorkloadKind:
     """The kind of job with this key. Raises BackendError if there is none."""
     for known in WORKLOADS:
         if known.key == key:

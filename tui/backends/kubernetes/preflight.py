@@ -217,7 +217,7 @@ class ClusterPreflight(PreflightService):
     async def _nodes(self, launch: _Launch) -> list[Check]:
         nodes = await self._all("/api/v1/nodes", "read the nodes")
         fits = [fit(group, nodes) for group in groups(launch.job)]
-        short = [group_fit for group_fit in fits if group_fit.room < group_fit.wanted]
+        short = [group_fit for group_fit in fits if group_fit.room < group_fit.pods]
         if not short:
             return [ok("nodes", "; ".join(each.sentence for each in fits))]
         fix = "A pool that scales up may bring such nodes; otherwise the pods wait."

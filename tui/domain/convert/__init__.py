@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.domain.convert.source import CannotConvert, Difference, Source
+from tui.domain.convert.source import CannotConvert, ConversionSource, Difference
 from tui.domain.convert.to_kubernetes import to_manifest
 from tui.domain.convert.to_vertex import dropped_words, to_job_spec
 from tui.domain.document.source import Path, dotted
@@ -69,7 +69,7 @@ def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
         raise CannotConvert(f"the profile {profile.name} is for {to} already.")
     if profile.format.body in _WHOLE:
         raise CannotConvert(_WHOLE[profile.format.body], "Convert a profile of the job of one trial or task.")
-    source = Source(
+    source = ConversionSource(
         plain_values(profile), {p.name: p.default for p in profile.parameters if p.default is not None}
     )
     if to == _KUBERNETES:
@@ -83,7 +83,9 @@ def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
     value = _without_unused(source, value)
     if not profile.references:
         value.pop("parameters", None)
-    differences = tuple(replace(each, place=_place(profile, each)) for each in source.differences)
+    differences = tuple(
+        replace(difference, place=_place(profile, difference)) for difference in source.differences
+    )
     text = _head(profile, differences) + render_new(value)
     load(text, f"{profile.name}.yaml", profile.name)
     return Converted(text, differences)
@@ -101,7 +103,7 @@ def _place(profile: Profile, difference: Difference) -> str:
     return dotted(path)
 
 
-def _manifest(source: Source, profile: Profile, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _manifest(source: ConversionSource, profile: Profile, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     workload = by_kind(kind)
     if workload is None:
         raise CannotConvert(
@@ -116,20 +118,20 @@ def _manifest(source: Source, profile: Profile, kind: str) -> tuple[dict[str, An
 
 def plain_values(profile: Profile) -> dict[str, Any]:
     """A profile as plain values with its references: the header, and `jobSpec` or a list as `manifest`."""
-    found: dict[str, Any] = {"displayName": profile.display_name}
-    found |= {"description": profile.description} if profile.description else {}
-    found |= {"labels": dict(profile.labels)} if profile.labels else {}
-    found |= {"parameters": profile.document.fields["parameters"]} if profile.references else {}
-    found |= {"package": dict(profile.package)} if profile.package else {}
-    found |= {"progress": dict(profile.progress)} if profile.progress else {}
-    found |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
+    header: dict[str, Any] = {"displayName": profile.display_name}
+    header |= {"description": profile.description} if profile.description else {}
+    header |= {"labels": dict(profile.labels)} if profile.labels else {}
+    header |= {"parameters": profile.document.fields["parameters"]} if profile.references else {}
+    header |= {"package": dict(profile.package)} if profile.package else {}
+    header |= {"progress": dict(profile.progress)} if profile.progress else {}
+    header |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
     if profile.format.family == _KUBERNETES:
-        return {**found, "manifest": list(profile.body.get("objects") or [])}
-    found |= {"region": profile.region} if profile.region else {}
-    return {**found, "jobSpec": dict(profile.job_spec)}
+        return {**header, "manifest": list(profile.body.get("objects") or [])}
+    header |= {"region": profile.region} if profile.region else {}
+    return {**header, "jobSpec": dict(profile.job_spec)}
 
 
-def _name_rest(source: Source, to: str) -> None:
+def _name_rest(source: ConversionSource, to: str) -> None:
     """Name what nothing has taken."""
     for path in source.left():
         names = [part for part in path if isinstance(part, str)]
@@ -140,26 +142,26 @@ def _name_rest(source: Source, to: str) -> None:
             source.say(words or "it has no counterpart on a cluster.", path)
 
 
-def _object_words(source: Source, path: Path) -> str:
+def _object_words(source: ConversionSource, path: Path) -> str:
     if len(path) != 2 or path[0] != "manifest":
         return ""
-    made = source.get(*path)
-    kind = made.get("kind") if isinstance(made, Mapping) else "object"
+    value = source.get(*path)
+    kind = value.get("kind") if isinstance(value, Mapping) else "object"
     return f"the {kind} has no counterpart on Vertex AI."
 
 
-def _without_unused(source: Source, value: Mapping[str, Any]) -> dict[str, Any]:
+def _without_unused(source: ConversionSource, value: Mapping[str, Any]) -> dict[str, Any]:
     """The profile without parameters that nothing refers to any more."""
-    found = value.get("parameters")
-    if not isinstance(found, Mapping):
+    parameters = value.get("parameters")
+    if not isinstance(parameters, Mapping):
         return dict(value)
     used = {name for name, _ in references({k: v for k, v in value.items() if k != "parameters"})}
-    gone = [name for name in found if name not in used]
+    gone = [name for name in parameters if name not in used]
     before = {name for name, _ in references({k: v for k, v in source.value.items() if k != "parameters"})}
     for name in gone:
         if name in before:
             source.say("nothing of the result depends on it.", ("parameters", name))
-    kept = {name: setting for name, setting in found.items() if name in used or name not in before}
+    kept = {name: setting for name, setting in parameters.items() if name in used or name not in before}
     rest = {k: v for k, v in value.items() if k != "parameters"}
     return {**rest, **({"parameters": kept} if kept else {})}
 
@@ -167,7 +169,7 @@ def _without_unused(source: Source, value: Mapping[str, Any]) -> dict[str, Any]:
 def _head(profile: Profile, differences: Sequence[Difference]) -> str:
     """Comments at the head of the file: where it comes from, and what differs."""
     lines = [f"Made of the profile {profile.name} by `vxtui profiles convert`."]
-    for each in differences:
-        lines += textwrap.wrap(" ".join(f"- {each}".split()), WIDE, subsequent_indent="  ")
+    for difference in differences:
+        lines += textwrap.wrap(" ".join(f"- {difference}".split()), WIDE, subsequent_indent="  ")
     clean = ("".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines)
     return "".join(f"# {line}\n" for line in clean)

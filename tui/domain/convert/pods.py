@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tui.domain.convert.source import Source
+from tui.domain.convert.source import ConversionSource
 from tui.domain.core.replica import INSTANCE_TYPE
 from tui.domain.kubernetes.accelerators import VERTEX, of_vertex
 from tui.domain.kubernetes.workloads import ACCELERATOR, FLEX_START, GPU, SPOT, Path, elements, fields, whole
@@ -56,21 +56,27 @@ def requests_of(machine: Machine) -> dict[str, str]:
 def machine_for(cpu: float, gib: float) -> str:
     """The smallest machine without accelerators that has more than these requests."""
     fits = [
-        each
-        for each in machines().values()
-        if each.name.startswith("n1-standard-") and each.vcpus > cpu and each.memory_gb > gib
+        machine
+        for machine in machines().values()
+        if machine.name.startswith("n1-standard-") and machine.vcpus > cpu and machine.memory_gb > gib
     ]
-    least = min(fits, key=lambda each: (each.vcpus, each.memory_gb), default=None)
+    least = min(fits, key=lambda machine: (machine.vcpus, machine.memory_gb), default=None)
     return least.name if least is not None else "n1-standard-4"
 
 
 def machine_with(accelerator: str, count: int) -> str:
     """The machine that has exactly these accelerators, the smallest of several; "" for none."""
-    fits = [each for each in machines().values() if count in dict(each.accelerators).get(accelerator, ())]
-    built_in = [each for each in fits if not each.name.startswith("n1-")] or fits
+    fits = [
+        machine for machine in machines().values() if count in dict(machine.accelerators).get(accelerator, ())
+    ]
+    built_in = [machine for machine in fits if not machine.name.startswith("n1-")] or fits
     least = min(
         built_in,
-        key=lambda each: (max(dict(each.accelerators)[accelerator]) != count, each.vcpus, each.memory_gb),
+        key=lambda machine: (
+            max(dict(machine.accelerators)[accelerator]) != count,
+            machine.vcpus,
+            machine.memory_gb,
+        ),
         default=None,
     )
     return least.name if least is not None else ""
@@ -94,7 +100,9 @@ def gibibytes(value: Any) -> float:
         return 0.0
 
 
-def placed(source: Source, pool: Path) -> tuple[dict[str, str], dict[str, Any], list[dict[str, str]]]:
+def placed(
+    source: ConversionSource, pool: Path
+) -> tuple[dict[str, str], dict[str, Any], list[dict[str, str]]]:
     """The nodeSelector, the resources and the tolerations of a pool's machine."""
     kind = source.fixed(*pool, "machineSpec", "acceleratorType")
     name = source.fixed(*pool, "machineSpec", "machineType")
@@ -120,44 +128,44 @@ def placed(source: Source, pool: Path) -> tuple[dict[str, str], dict[str, Any], 
     return selector, resources, tolerations
 
 
-def task(source: Source, pool: Path) -> dict[str, Any]:
+def task(source: ConversionSource, pool: Path) -> dict[str, Any]:
     """The image, command, arguments and variables of a pool."""
     package = source.get(*pool, "pythonPackageSpec")
     key = "pythonPackageSpec" if package else "containerSpec"
     here = (*pool, key)
-    made: dict[str, Any] = {}
+    container: dict[str, Any] = {}
     if package:
-        made["image"] = source.take(*here, "executorImageUri")
+        container["image"] = source.take(*here, "executorImageUri")
     else:
-        made["image"] = source.take(*here, "imageUri")
-        made["command"] = source.take(*here, "command")
-    made["args"] = source.take(*here, "args")
-    made["env"] = list(source.take(*here, "env") or [])
+        container["image"] = source.take(*here, "imageUri")
+        container["command"] = source.take(*here, "command")
+    container["args"] = source.take(*here, "args")
+    container["env"] = list(source.take(*here, "env") or [])
     for name in ("command", "args"):
-        if any("/gcs/" in str(word) for word in made.get(name) or ()):
+        if any("/gcs/" in str(word) for word in container.get(name) or ()):
             source.say(
                 "no bucket is mounted at /gcs; the Cloud Storage FUSE driver of GKE can do it.", (*here, name)
             )
-    return {name: value for name, value in made.items() if value not in (None, "", [])}
+    return {name: value for name, value in container.items() if value not in (None, "", [])}
 
 
 def output_variables(prefix: str, label: str) -> list[dict[str, Any]]:
     """The variables that Vertex AI sets of an output folder, for a pod with this label of its job's name."""
     root = prefix.rstrip("/")
     name = {"fieldRef": {"fieldPath": f"metadata.labels['{label}']"}}
-    found: list[dict[str, Any]] = [{"name": JOB_ID, "valueFrom": name}]
-    return [*found, *({"name": v, "value": f"{root}/{folder}/"} for v, folder in OUTPUTS.items())]
+    variables: list[dict[str, Any]] = [{"name": JOB_ID, "valueFrom": name}]
+    return [*variables, *({"name": v, "value": f"{root}/{folder}/"} for v, folder in OUTPUTS.items())]
 
 
 def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
     """The variables that tell the pods of a Job how many they are, and those of a JobSet who they are."""
-    found: list[dict[str, Any]] = [{"name": NODES, "value": str(nodes)}]
+    variables: list[dict[str, Any]] = [{"name": NODES, "value": str(nodes)}]
     for name, label in PLACE.items() if of_set else ():
         path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
-        found.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+        variables.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
     if of_set:
-        found += [{"name": "MASTER_ADDR", "value": MASTER}, {"name": "MASTER_PORT", "value": PORT}]
-    return found
+        variables += [{"name": "MASTER_ADDR", "value": MASTER}, {"name": "MASTER_PORT", "value": PORT}]
+    return variables
 
 
 def is_place(variable: Mapping[str, Any]) -> bool:
@@ -172,24 +180,24 @@ def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tupl
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU))
     named = str(group.get(INSTANCE_TYPE) or "")
     kind = VERTEX.get(gke, "")
-    made: dict[str, Any] = {}
+    machine_spec: dict[str, Any] = {}
     number = whole(count)
     chosen = False
     if named:
-        made["machineType"] = named
+        machine_spec["machineType"] = named
     elif kind and number:
-        made["machineType"] = machine_with(kind, number) or "?"
+        machine_spec["machineType"] = machine_with(kind, number) or "?"
         chosen = True
     if kind and count is not None:
-        made |= {"acceleratorType": kind, "acceleratorCount": number if number is not None else count}
-    if not made.get("machineType"):
-        asked = {**fields(resources, "limits"), **fields(resources, "requests")}
-        cpu, gib = cpus(asked.get("cpu", 0)), gibibytes(asked.get("memory", 0))
+        machine_spec |= {"acceleratorType": kind, "acceleratorCount": number if number is not None else count}
+    if not machine_spec.get("machineType"):
+        amounts = {**fields(resources, "limits"), **fields(resources, "requests")}
+        cpu, gib = cpus(amounts.get("cpu", 0)), gibibytes(amounts.get("memory", 0))
         name = machine_for(cpu, gib)
-        made = {"machineType": name, **made}
+        machine_spec = {"machineType": name, **machine_spec}
         machine = machines().get(name)
         chosen = machine is None or fields(resources, "requests") != requests_of(machine)
-    return made, chosen
+    return machine_spec, chosen
 
 
 def seconds(value: Any) -> int | None:
@@ -200,4 +208,4 @@ def seconds(value: Any) -> int | None:
 
 def variables(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The variables of a container."""
-    return [each for each in elements(container, "env") if isinstance(each, Mapping)]
+    return [variable for variable in elements(container, "env") if isinstance(variable, Mapping)]

@@ -24,13 +24,13 @@ class CannotConvert(Exception):
 class Difference:
     """What the two jobs don't share.
 
-    `path` is where it stands in the source (as `Source.value` has it), `made` where the result differs for
-    it; () where there is no such place, and `*` for each of a list.
+    `path` is where it stands in the source (as `Source.value` has it), `target` where the result differs;
+    () means no place, and `*` stands for every element of a list.
     """
 
     sentence: str
     path: Path = ()
-    made: Path = ()
+    target: Path = ()
     place: str = ""
     """The path in the file, in words."""
 
@@ -40,7 +40,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Source:
+class ConversionSource:
     """A profile's header and body as plain values, of which a conversion takes one place after another.
 
     `defaults` are the parameters' defaults. A value that decides the shape of the result can't stay a
@@ -50,7 +50,7 @@ class Source:
     value: Mapping[str, Any]
     defaults: Mapping[str, Value] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
-    taken: set[Path] = field(default_factory=set)
+    consumed: set[Path] = field(default_factory=set)
 
     def get(self, *path: str | int) -> Any:
         """The value at a path, without taking it."""
@@ -58,44 +58,44 @@ class Source:
 
     def take(self, *path: str | int) -> Any:
         """The value at a path; all of it has a counterpart."""
-        self.taken.add(path)
+        self.consumed.add(path)
         return at(self.value, *path)
 
     def fixed(self, *path: str | int) -> Any:
         """The value at a path, with the parameter's default in place of a reference; None without a
         default."""
-        found = self.take(*path)
-        if not isinstance(found, str) or not REFERENCE.search(found):
-            return found
-        if is_reference(found):
-            name = found[2:-1]
-            made = self.defaults.get(name)
+        value = self.take(*path)
+        if not isinstance(value, str) or not REFERENCE.search(value):
+            return value
+        if is_reference(value):
+            name = value[2:-1]
+            text = self.defaults.get(name)
         else:
-            name = ", ".join(match[1] for match in REFERENCE.finditer(found))
-            made = REFERENCE.sub(lambda match: str(self.defaults.get(match[1], "")), found)
-        words = f"is {made!r} for good" if made not in (None, "") else "is left out"
+            name = ", ".join(match[1] for match in REFERENCE.finditer(value))
+            text = REFERENCE.sub(lambda match: str(self.defaults.get(match[1], "")), value)
+        words = f"is {text!r} for good" if text not in (None, "") else "is left out"
         self.say(
             f"the parameter {name} decides it at a launch, and the result can't have it: it {words}.", path
         )
-        return made if made != "" else None
+        return text if text != "" else None
 
-    def say(self, sentence: str, path: Path = (), made: Path = ()) -> None:
+    def say(self, sentence: str, path: Path = (), target: Path = ()) -> None:
         """Name a difference."""
-        self.differences.append(Difference(sentence, path, made))
+        self.differences.append(Difference(sentence, path, target))
 
     def left(self) -> list[Path]:
         """The places that nothing has taken, each as high as nothing below it is taken."""
-        return list(_left(self.value, (), self.taken))
+        return list(_left(self.value, (), self.consumed))
 
 
-def _left(value: Any, path: Path, taken: set[Path]) -> Iterator[Path]:
-    if path in taken or value is None or value in ({}, []):
+def _left(value: Any, path: Path, consumed: set[Path]) -> Iterator[Path]:
+    if path in consumed or value is None or value in ({}, []):
         return
-    if not any(each[: len(path)] == path for each in taken):
+    if not any(inner[: len(path)] == path for inner in consumed):
         yield path
         return
     items = (
         value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     )
     for key, inner in items:
-        yield from _left(inner, (*path, key), taken)
+        yield from _left(inner, (*path, key), consumed)

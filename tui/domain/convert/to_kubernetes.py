@@ -16,9 +16,9 @@ from tui.domain.convert.pods import (
     spot_pod,
     task,
 )
-from tui.domain.convert.source import CannotConvert, Source
+from tui.domain.convert.source import CannotConvert, ConversionSource
 from tui.domain.kubernetes.shared_memory import DEV_SHM, SHARED_MEMORY, loader_workers
-from tui.domain.kubernetes.workloads import Path, Workload, whole
+from tui.domain.kubernetes.workloads import Path, WorkloadKind, whole
 from tui.domain.vertex.cost import DEFAULT_TIMEOUT
 from tui.domain.vertex.reducers import is_reducer
 
@@ -56,7 +56,7 @@ class Result:
     objects: list[dict[str, Any]] = field(default_factory=list)
 
 
-def to_manifest(source: Source, kind: Workload) -> Result:
+def to_manifest(source: ConversionSource, kind: WorkloadKind) -> Result:
     """The header and the objects of a job of this kind. Raises CannotConvert."""
     spec = source.get(SPEC)
     if not isinstance(spec, Mapping) or not spec.get("workerPoolSpecs"):
@@ -65,9 +65,9 @@ def to_manifest(source: Source, kind: Workload) -> Result:
     strategy = str(source.fixed(SPEC, "scheduling", "strategy") or "STANDARD")
     pools = [pool for i in range(len(spec["workerPoolSpecs"])) if (pool := _pool(source, kind, i, strategy))]
     _name_outputs(source, kind, pools)
-    given = source.fixed(SPEC, "scheduling", "timeout")
-    timeout = seconds(given) or DEFAULT_TIMEOUT
-    if given not in (None, f"{timeout}s"):
+    duration = source.fixed(SPEC, "scheduling", "timeout")
+    timeout = seconds(duration) or DEFAULT_TIMEOUT
+    if duration not in (None, f"{timeout}s"):
         words = f"a deadline has whole seconds, so it is {timeout}."
         source.say(words, (SPEC, "scheduling", "timeout"))
     builders = {"train_job": _train_job, "mpi_job": _mpi_job, "job_set": _job_set, "batch_job": _batch_job}
@@ -77,23 +77,25 @@ def to_manifest(source: Source, kind: Workload) -> Result:
     return Result(header, [{"apiVersion": kind.api_versions[0], "kind": kind.kind, "spec": job_spec}])
 
 
-def _name_choices(source: Source, kind: Workload, spec: Mapping[str, Any]) -> None:
+def _name_choices(source: ConversionSource, kind: WorkloadKind, spec: Mapping[str, Any]) -> None:
     """Name what a cluster asks for and Vertex AI has not."""
     head: Path = ("manifest", 0, "spec")
     if kind.replicas:
         groups: Path = (*head, kind.replicas, "*")
         restart = next(iter(spec[kind.replicas].values()))["restartPolicy"]
-        what = f"a pod that fails is started again by restartPolicy {restart}, which is chosen here."
-        source.say(what, made=(*groups, "restartPolicy"))
+        note = f"a pod that fails is started again by restartPolicy {restart}, which is chosen here."
+        source.say(note, target=(*groups, "restartPolicy"))
         clean = spec["runPolicy"]["cleanPodPolicy"]
-        what = f"cleanPodPolicy {clean} is chosen here: it decides which logs outlast the job."
-        source.say(what, made=(*head, "runPolicy", "cleanPodPolicy"))
+        note = f"cleanPodPolicy {clean} is chosen here: it decides which logs outlast the job."
+        source.say(note, target=(*head, "runPolicy", "cleanPodPolicy"))
     elif kind.key in {"job_set", "batch_job"}:
         name = "failurePolicy" if kind.key == "job_set" else "backoffLimit"
-        source.say(f"{name} is chosen here: it decides how often the job is tried again.", made=(*head, name))
+        source.say(
+            f"{name} is chosen here: it decides how often the job is tried again.", target=(*head, name)
+        )
 
 
-def _pool(source: Source, kind: Workload, position: int, strategy: str) -> Pool | None:
+def _pool(source: ConversionSource, kind: WorkloadKind, position: int, strategy: str) -> Pool | None:
     """A pool that has a place in this kind of job."""
     path: Path = (SPEC, "workerPoolSpecs", position)
     value = source.get(*path)
@@ -101,13 +103,13 @@ def _pool(source: Source, kind: Workload, position: int, strategy: str) -> Pool 
         return None
     if is_reducer(value):
         source.say("Reduction Server is Vertex AI's own: NCCL reduces among the GPUs themselves.", path)
-        source.taken.add(path)
+        source.consumed.add(path)
         return None
     roles = _ROLES.get(kind.key)
     if position > 1 and (roles is None or position >= len(roles)):
-        what = "parameter servers" if position == 2 else "evaluators"
-        source.say(f"a {kind.noun} has no {what}; a TFJob has (--kind TFJob).", path)
-        source.taken.add(path)
+        noun = "parameter servers" if position == 2 else "evaluators"
+        source.say(f"a {kind.noun} has no {noun}; a TFJob has (--kind TFJob).", path)
+        source.consumed.add(path)
         return None
     selector, resources, tolerations = placed(source, path)
     spot, allowed = spot_pod(strategy)
@@ -119,15 +121,17 @@ def _pool(source: Source, kind: Workload, position: int, strategy: str) -> Pool 
                 [*allowed, *tolerations], container)  # fmt: skip
 
 
-def _name_outputs(source: Source, kind: Workload, pools: Sequence[Pool]) -> None:
+def _name_outputs(source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool]) -> None:
     """Give every pod the variables of the output folder."""
     prefix = source.take(SPEC, "baseOutputDirectory", "outputUriPrefix")
     if not prefix:
         return
     for pool in pools:
-        given = {each.get("name") for each in pool.container.get("env", [])}
+        names = {variable.get("name") for variable in pool.container.get("env", [])}
         own = [
-            each for each in output_variables(str(prefix), NAME_LABELS[kind.key]) if each["name"] not in given
+            variable
+            for variable in output_variables(str(prefix), NAME_LABELS[kind.key])
+            if variable["name"] not in names
         ]
         pool.container["env"] = [*pool.container.get("env", []), *own]
 
@@ -154,11 +158,11 @@ def _run_policy(timeout: int) -> dict[str, Any]:
 
 
 def _replicas(
-    source: Source, kind: Workload, pools: Sequence[Pool], timeout: int, strategy: str
+    source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
     """A PyTorchJob or TFJob: a role for each pool."""
     roles = _ROLES[kind.key]
-    made = {
+    specs = {
         roles[pool.position]: {
             "replicas": pool.replicas,
             "restartPolicy": _restart(strategy),
@@ -167,10 +171,10 @@ def _replicas(
         for pool in pools
     }
     first = {"successPolicy": "AllWorkers"} if kind.key == "tf_job" else {}
-    return {**first, "runPolicy": _run_policy(timeout), kind.replicas: made}
+    return {**first, "runPolicy": _run_policy(timeout), kind.replicas: specs}
 
 
-def _nodes(source: Source, kind: Workload, pools: Sequence[Pool]) -> tuple[Pool, int]:
+def _nodes(source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool]) -> tuple[Pool, int]:
     """One group for all pools, and how many nodes it has: what differs between them is named."""
     first = pools[0]
     total = 0
@@ -181,15 +185,15 @@ def _nodes(source: Source, kind: Workload, pools: Sequence[Pool]) -> tuple[Pool,
     return first, total
 
 
-def _number(source: Source, pool: Pool) -> int:
-    found = whole(pool.replicas)
-    if found is not None:
-        return found
+def _number(source: ConversionSource, pool: Pool) -> int:
+    count = whole(pool.replicas)
+    if count is not None:
+        return count
     default = whole(source.fixed(*pool.path, "replicaCount"))
     return 1 if default is None else default
 
 
-def _assumed(source: Source, pools: Sequence[Pool], why: str) -> None:
+def _assumed(source: ConversionSource, pools: Sequence[Pool], why: str) -> None:
     """Name that the trainer's command stands for what the image would start."""
     words = f"{why}, so {' '.join(_TRAINER)} stands for the image's entry point."
     for pool in pools:
@@ -197,7 +201,7 @@ def _assumed(source: Source, pools: Sequence[Pool], why: str) -> None:
 
 
 def _train_job(
-    source: Source, kind: Workload, pools: Sequence[Pool], timeout: int, strategy: str
+    source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
     pool, nodes = _nodes(source, kind, pools)
     container = copy.deepcopy(pool.container)
@@ -220,7 +224,7 @@ def _train_job(
 
 
 def _mpi_job(
-    source: Source, kind: Workload, pools: Sequence[Pool], timeout: int, strategy: str
+    source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
     """A launcher that starts the task on workers; mpirun needs a command."""
     pool, nodes = _nodes(source, kind, pools)
@@ -254,8 +258,8 @@ def _mpi_job(
 
 def _indexed(pool: Pool, nodes: int, timeout: int, *, of_set: bool = False) -> dict[str, Any]:
     known = pool.container.get("env", [])
-    taken = {each.get("name") for each in known}
-    own = [each for each in place_variables(nodes, of_set=of_set) if each["name"] not in taken]
+    names = {variable.get("name") for variable in known}
+    own = [variable for variable in place_variables(nodes, of_set=of_set) if variable["name"] not in names]
     pool.container = {**pool.container, "env": [*known, *own]}
     return {
         "parallelism": nodes,
@@ -267,7 +271,7 @@ def _indexed(pool: Pool, nodes: int, timeout: int, *, of_set: bool = False) -> d
 
 
 def _job_set(
-    source: Source, kind: Workload, pools: Sequence[Pool], timeout: int, strategy: str
+    source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
     pool, nodes = _nodes(source, kind, pools)
     job = {
@@ -279,7 +283,7 @@ def _job_set(
 
 
 def _batch_job(
-    source: Source, kind: Workload, pools: Sequence[Pool], timeout: int, strategy: str
+    source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
     pool, nodes = _nodes(source, kind, pools)
     if nodes > 1:

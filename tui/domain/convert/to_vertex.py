@@ -15,7 +15,7 @@ from tui.domain.convert.pods import (
     machine_spec,
     variables,
 )
-from tui.domain.convert.source import CannotConvert, Source
+from tui.domain.convert.source import CannotConvert, ConversionSource
 from tui.domain.core.replica import INSTANCE_TYPE
 from tui.domain.kubernetes.workloads import (
     ACCELERATOR,
@@ -24,7 +24,7 @@ from tui.domain.kubernetes.workloads import (
     SPOT,
     Group,
     Path,
-    Workload,
+    WorkloadKind,
     elements,
     fields,
     groups,
@@ -44,7 +44,7 @@ _WITH_VALUE = frozenset(
 )
 
 
-def to_job_spec(source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
+def to_job_spec(source: ConversionSource) -> tuple[dict[str, Any], dict[str, Any]]:
     """The header and the CustomJobSpec. Raises CannotConvert."""
     objects = elements(source.value, MANIFEST)
     index = job_index(objects)
@@ -54,45 +54,49 @@ def to_job_spec(source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
     kind = workload_of(job)
     assert kind is not None
     header = {name: source.take(name) for name in _HEADER if source.get(name) is not None}
-    source.taken |= {(*head, "apiVersion"), (*head, "kind"), (*head, "metadata", "name")}
+    source.consumed |= {(*head, "apiVersion"), (*head, "kind"), (*head, "metadata", "name")}
     _take_labels(source, header, (*head, "metadata", "labels"))
-    found = groups(job)
-    if not found:
+    job_groups = groups(job)
+    if not job_groups:
         raise CannotConvert(f"the {kind.noun} has no replicas to convert.")
     mpi = kind.key == "mpi_job"
-    launcher = next((g for g in found if g.role == "Launcher"), None) if mpi else None
-    pools, spot = _pools(source, head, kind, found, launcher)
+    launcher = next((g for g in job_groups if g.role == "Launcher"), None) if mpi else None
+    pools, spot = _pools(source, head, kind, job_groups, launcher)
     spec: dict[str, Any] = {"workerPoolSpecs": pools}
     scheduling = _scheduling(source, head, kind, job, spot)
     spec |= {"scheduling": scheduling} if scheduling else {}
-    prefix = _output(source, head, found, pools)
+    prefix = _output(source, head, job_groups, pools)
     spec |= {"baseOutputDirectory": {"outputUriPrefix": prefix}} if prefix else {}
     return header, spec
 
 
-def _take_labels(source: Source, header: dict[str, Any], path: Path) -> None:
+def _take_labels(source: ConversionSource, header: dict[str, Any], path: Path) -> None:
     """The job's labels, as far as Vertex AI takes such names."""
     for name, value in fields(source.value, *path).items():
         if _LABEL.fullmatch(str(name)):
             header["labels"] = {**header.get("labels", {}), name: source.take(*path, name)}
         elif value in ("", None):
-            source.taken.add((*path, name))
+            source.consumed.add((*path, name))
 
 
 def _pools(
-    source: Source, head: Path, kind: Workload, found: Sequence[Group], launcher: Group | None
+    source: ConversionSource,
+    head: Path,
+    kind: WorkloadKind,
+    job_groups: Sequence[Group],
+    launcher: Group | None,
 ) -> tuple[list[Any], set[str]]:
     """The worker pools, and the strategies that their nodes have."""
     placed: dict[int, dict[str, Any]] = {}
     strategies: set[str] = set()
-    for group in found:
+    for group in job_groups:
         if group is launcher:
             continue
         pool = _pool(source, head, group, launcher, strategies)
         count = source.take(*head, *group.count_path)
         count = 1 if count is None else count
         position = _POSITIONS.get(group.role, 1) if kind.replicas else 1
-        if 0 not in placed and position == 1 and not any(g.role in {"Master", "Chief"} for g in found):
+        if 0 not in placed and position == 1 and not any(g.role in {"Master", "Chief"} for g in job_groups):
             if kind.replicas:
                 where = (*head, "spec", kind.replicas)
                 source.say(f"the first {group.role} is the primary replica that Vertex AI demands.", where)
@@ -112,7 +116,7 @@ def _pools(
 
 
 def _pool(
-    source: Source, head: Path, group: Group, launcher: Group | None, strategies: set[str]
+    source: ConversionSource, head: Path, group: Group, launcher: Group | None, strategies: set[str]
 ) -> dict[str, Any]:
     """The pool of a replica group, without its number."""
     container = (*head, *group.container_path)
@@ -120,29 +124,29 @@ def _pool(
     key = "resourcesPerNode" if not group.template else "resources"
     resources = fields(group.container, key)
     spec, chosen = machine_spec(selector, resources)
-    source.taken |= {
+    source.consumed |= {
         (*pod, "nodeSelector", k) for k in (ACCELERATOR, INSTANCE_TYPE, SPOT, FLEX_START) if k in selector
     }
-    source.taken |= {(*container, key, part, GPU) for part in ("limits", "requests")}
+    source.consumed |= {(*container, key, part, GPU) for part in ("limits", "requests")}
     if chosen:
-        made = ("jobSpec", "workerPoolSpecs", "*", "machineSpec")
-        asked = {**fields(resources, "requests"), **fields(resources, "limits")}
-        what = ", ".join(f"{name} {value}" for name, value in asked.items()) or "nothing is requested"
-        source.say(f"{spec['machineType']} is chosen for it ({what}).", (*container, key), made)
+        machine_path = ("jobSpec", "workerPoolSpecs", "*", "machineSpec")
+        amounts = {**fields(resources, "requests"), **fields(resources, "limits")}
+        requested = ", ".join(f"{name} {value}" for name, value in amounts.items()) or "nothing is requested"
+        source.say(f"{spec['machineType']} is chosen for it ({requested}).", (*container, key), machine_path)
     if chosen or not selector.get(INSTANCE_TYPE):
-        source.taken |= {
+        source.consumed |= {
             (*container, key, part, n) for part in ("limits", "requests") for n in ("cpu", "memory")
         }
     for name, strategy in ((SPOT, "SPOT"), (FLEX_START, "FLEX_START")):
         if str(selector.get(name)) == "true":
             strategies.add(strategy)
     _take_tolerations(source, pod)
-    source.taken |= {(*container, "name")}
+    source.consumed |= {(*container, "name")}
     running = launcher if launcher is not None else group
     return {"machineSpec": spec, "containerSpec": _task(source, head, running, group)}
 
 
-def _placement(source: Source, head: Path, group: Group) -> tuple[Mapping[str, Any], Path]:
+def _placement(source: ConversionSource, head: Path, group: Group) -> tuple[Mapping[str, Any], Path]:
     """The nodeSelector of a group's pods, and where the pod's spec stands; of a TrainJob in its patches."""
     if group.template:
         return fields(group.pod, "nodeSelector"), (*head, *group.pod_path)
@@ -158,45 +162,45 @@ def _placement(source: Source, head: Path, group: Group) -> tuple[Mapping[str, A
         "spec",
     )
     path: Path = (*head, "spec", "runtimePatches", 0, *inner)
-    source.taken.add((*head, "spec", "runtimePatches", 0, "manager"))
-    source.taken.add((*path[:-5], "name"))
+    source.consumed.add((*head, "spec", "runtimePatches", 0, "manager"))
+    source.consumed.add((*path[:-5], "name"))
     return fields(source.value, *path, "nodeSelector"), path
 
 
-def _take_tolerations(source: Source, pod: Path) -> None:
+def _take_tolerations(source: ConversionSource, pod: Path) -> None:
     """Tolerations of what Vertex AI arranges itself."""
-    for i, each in enumerate(elements(source.value, *pod, "tolerations")):
-        if fields(each).get("key") in (SPOT, FLEX_START, GPU_TAINT["key"]):
-            source.taken.add((*pod, "tolerations", i))
+    for i, toleration in enumerate(elements(source.value, *pod, "tolerations")):
+        if fields(toleration).get("key") in (SPOT, FLEX_START, GPU_TAINT["key"]):
+            source.consumed.add((*pod, "tolerations", i))
 
 
-def _task(source: Source, head: Path, running: Group, group: Group) -> dict[str, Any]:
+def _task(source: ConversionSource, head: Path, running: Group, group: Group) -> dict[str, Any]:
     """The containerSpec: what the container runs, of an MPIJob what its launcher starts."""
     container = (*head, *running.container_path)
     image = source.take(*container, "image")
-    made: dict[str, Any] = {"imageUri": image} if image else {}
+    container_spec: dict[str, Any] = {"imageUri": image} if image else {}
     command = source.take(*container, "command")
     if running is not group:
-        source.taken |= {(*head, *running.count_path), (*head, *group.container_path, "image")}
-        source.taken |= {(*container, "name"), (*head, *group.container_path, "command")}
+        source.consumed |= {(*head, *running.count_path), (*head, *group.container_path, "image")}
+        source.consumed |= {(*container, "name"), (*head, *group.container_path, "command")}
         command = started(command)
         source.say("each replica runs what mpirun starts; Vertex AI has no launcher.", (*head, *running.path))
-    made |= {"command": command} if command else {}
+    container_spec |= {"command": command} if command else {}
     arguments = source.take(*container, "args")
-    made |= {"args": list(arguments)} if arguments else {}
+    container_spec |= {"args": list(arguments)} if arguments else {}
     kept = []
-    for i, each in enumerate(elements(source.value, *container, "env")):
-        if "valueFrom" in fields(each):
-            if fields(each).get("name") in (JOB_ID, *PLACE):
-                source.taken.add((*container, "env", i))
+    for i, variable in enumerate(elements(source.value, *container, "env")):
+        if "valueFrom" in fields(variable):
+            if fields(variable).get("name") in (JOB_ID, *PLACE):
+                source.consumed.add((*container, "env", i))
             continue
-        if is_place(fields(each)):
+        if is_place(fields(variable)):
             # The service says how many they are.
-            source.taken.add((*container, "env", i))
+            source.consumed.add((*container, "env", i))
             continue
-        source.taken.add((*container, "env", i))
-        kept.append(dict(each))
-    return {**made, **({"env": kept} if kept else {})}
+        source.consumed.add((*container, "env", i))
+        kept.append(dict(variable))
+    return {**container_spec, **({"env": kept} if kept else {})}
 
 
 def started(command: Any) -> list[str]:
@@ -212,7 +216,7 @@ def started(command: Any) -> list[str]:
 
 
 def _scheduling(
-    source: Source, head: Path, kind: Workload, job: Mapping[str, Any], strategies: set[str]
+    source: ConversionSource, head: Path, kind: WorkloadKind, job: Mapping[str, Any], strategies: set[str]
 ) -> dict[str, Any]:
     path: Path = (
         ("spec", "runPolicy", "activeDeadlineSeconds")
@@ -221,11 +225,11 @@ def _scheduling(
     )
     if kind.key == "job_set":
         path = ("spec", "replicatedJobs", 0, "template", "spec", "activeDeadlineSeconds")
-    given = source.fixed(*head, *path)
-    made: dict[str, Any] = {}
-    if whole(given) is not None and whole(given) != DEFAULT_TIMEOUT:
-        made["timeout"] = f"{whole(given)}s"
-    elif given is None:
+    value = source.fixed(*head, *path)
+    scheduling: dict[str, Any] = {}
+    if whole(value) is not None and whole(value) != DEFAULT_TIMEOUT:
+        scheduling["timeout"] = f"{whole(value)}s"
+    elif value is None:
         source.say(
             "a job on Vertex AI ends after 7 days at most, this one never.",
             (*head, *path),
@@ -233,21 +237,29 @@ def _scheduling(
         )
     if kind.key in {"job_set", "batch_job"}:
         inner = path[:-1]
-        source.taken |= {(*head, *inner, name) for name in ("completionMode", "completions")}
-        source.taken.add((*head, *inner, "template", "spec", "restartPolicy"))
+        source.consumed |= {(*head, *inner, name) for name in ("completionMode", "completions")}
+        source.consumed.add((*head, *inner, "template", "spec", "restartPolicy"))
     if strategies:
-        made["strategy"] = sorted(strategies)[-1]
-    return made
+        scheduling["strategy"] = sorted(strategies)[-1]
+    return scheduling
 
 
-def _output(source: Source, head: Path, found: Sequence[Group], pools: Sequence[Any]) -> str:
+def _output(source: ConversionSource, head: Path, job_groups: Sequence[Group], pools: Sequence[Any]) -> str:
     """The output folder that the variables name; they are removed, as the service sets them itself."""
     tasks = [pool["containerSpec"] for pool in pools if pool]
     named = [
-        str(each.get("value") or "") for task in tasks for each in variables(task) if each["name"] in OUTPUTS
+        str(variable.get("value") or "")
+        for task in tasks
+        for variable in variables(task)
+        if variable["name"] in OUTPUTS
     ]
     own = next(
-        (each["value"] for task in tasks for each in variables(task) if each["name"] == "AIP_CHECKPOINT_DIR"),
+        (
+            variable["value"]
+            for task in tasks
+            for variable in variables(task)
+            if variable["name"] == "AIP_CHECKPOINT_DIR"
+        ),
         None,
     )
     if own is None:
@@ -258,13 +270,13 @@ def _output(source: Source, head: Path, found: Sequence[Group], pools: Sequence[
     if any(not value.startswith(prefix) for value in named) or "$(" in prefix:
         return ""
     for task in tasks:
-        task["env"] = [each for each in variables(task) if each["name"] not in OUTPUTS]
+        task["env"] = [variable for variable in variables(task) if variable["name"] not in OUTPUTS]
         if not task["env"]:
             del task["env"]
-    for group in found if not exact else ():
-        made = ("jobSpec", "baseOutputDirectory", "outputUriPrefix")
+    for group in job_groups if not exact else ():
+        output_path = ("jobSpec", "baseOutputDirectory", "outputUriPrefix")
         words = f"Vertex AI makes the folders itself: checkpoints go to {prefix}/checkpoints/JOB."
-        source.say(words, (*head, *group.container_path, "env"), made)
+        source.say(words, (*head, *group.container_path, "env"), output_path)
     return prefix
 
 

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 from tui.domain.document.document_edit import REMOVED, Edit, Path
 from tui.domain.document.source import is_merge
-from tui.domain.document.tree import Node, parse
+from tui.domain.document.tree import YamlNode, parse
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """Where a key or an index stands: in `holder`, at the item `index`; None where it is missing."""
 
-    holder: Node
+    holder: YamlNode
     index: int | None
 
     @property
-    def value(self) -> Node | None:
+    def value(self) -> YamlNode | None:
         """The value that is there, behind its alias."""
         return None if self.index is None else self.holder.items[self.index].real
 
 
-def sources(node: Node) -> Iterator[Node]:
+def sources(node: YamlNode) -> Iterator[YamlNode]:
     """The maps that `<<` merges into a map, those with precedence first, each before its own sources."""
     for key, value in zip(node.keys, node.items, strict=True):
         if is_merge(key):
@@ -32,27 +32,27 @@ def sources(node: Node) -> Iterator[Node]:
                 yield from sources(source.real)
 
 
-def own_index(node: Node, part: str | int) -> int | None:
+def own_index(node: YamlNode, part: str | int) -> int | None:
     """The index of the item that a part of a path names in the node itself."""
     if node.kind == "map":
         return next((i for i, k in enumerate(node.keys) if k.real.text == part and not is_merge(k)), None)
     return part if node.kind == "list" and isinstance(part, int) and part < len(node.items) else None
 
 
-def slot_of(node: Node, part: str | int) -> Slot:
+def slot_of(node: YamlNode, part: str | int) -> Slot:
     """The slot of a part of a path: the node's own, or that of a map it merges."""
     index = own_index(node, part)
     if index is None and isinstance(part, str):
         for source in sources(node):
-            found = own_index(source, part)
-            if found is not None:
-                return Slot(source, found)
+            inherited = own_index(source, part)
+            if inherited is not None:
+                return Slot(source, inherited)
     return Slot(node, index)
 
 
-def edited_slot(root: Node, edit: Edit) -> Slot | None:
+def edited_slot(root: YamlNode, edit: Edit) -> Slot | None:
     """The slot that the edit of one value changes; None where a parent is missing."""
-    node: Node | None = root.real
+    node: YamlNode | None = root.real
     for part in edit.path[:-1]:
         node = slot_of(node, part).value if node is not None else None
     if node is None or not edit.path:
@@ -80,16 +80,16 @@ def places(text: str, edit: Edit) -> list[Path]:
     if root is None or slot is None:
         return [edit.path]
     last, value, by_value = edit.path[-1], slot.value, goes_by_value(slot, edit)
-    found = []
+    shared = []
     for path, node in _values(root.real, ()):
         if by_value and node is value and (edit.value is not REMOVED or path[-1] == last):
-            found.append(path)
+            shared.append(path)
         elif node.kind in {"map", "list"} and not by_value and _has_slot(node, last, slot):
-            found.append((*path, last))
-    return [edit.path, *(path for path in found if path != edit.path)]
+            shared.append((*path, last))
+    return [edit.path, *(path for path in shared if path != edit.path)]
 
 
-def _has_slot(node: Node, part: str | int, slot: Slot) -> bool:
+def _has_slot(node: YamlNode, part: str | int, slot: Slot) -> bool:
     """Whether the part of the node is this slot; a missing key is also missing in the maps that merge it."""
     if slot.index is not None:
         return slot_of(node, part) == slot
@@ -98,14 +98,14 @@ def _has_slot(node: Node, part: str | int, slot: Slot) -> bool:
     return node.kind == "map" and slot_of(node, part).index is None and slot.holder in list(sources(node))
 
 
-def _values(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+def _values(node: YamlNode, path: Path) -> Iterator[tuple[Path, YamlNode]]:
     """Every value with its path, through aliases and merges."""
     yield path, node
     if node.kind == "list":
         for i, item in enumerate(node.items):
             yield from _values(item.real, (*path, i))
     elif node.kind == "map":
-        names = {k.real.text: None for each in (node, *sources(node)) for k in each.keys if not is_merge(k)}
+        names = {k.real.text: None for part in (node, *sources(node)) for k in part.keys if not is_merge(k)}
         for name in names:
             value = slot_of(node, name).value
             if value is not None:

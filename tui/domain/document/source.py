@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from tui.domain.document.document_edit import Edit
-from tui.domain.document.tree import DEEPEST, Node, NotYaml, parse, parse_all
+from tui.domain.document.tree import DEEPEST, NotYaml, YamlNode, parse, parse_all
 
 Path = tuple[str | int, ...]
 Place = tuple[int, int]
@@ -54,8 +54,8 @@ class Problem:
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}:{self.column}" if self.column else self.file
         where = f"{self.file}:{self.line}" if self.line and not self.column else where
-        what = f"{self.field}: {self.message}" if self.field else self.message
-        return f"{where}: {what}" + (f" {self.fix}" if self.fix else "")
+        text = f"{self.field}: {self.message}" if self.field else self.message
+        return f"{where}: {text}" + (f" {self.fix}" if self.fix else "")
 
 
 class ProfileInvalid(Exception):
@@ -104,20 +104,20 @@ class Document:
 
     def spelled(self, path: Path) -> Path:
         """`path` with the keys as the file spells them, as far as it leads."""
-        here, found = self.value, []
-        for given in path:
-            part = given
+        here, value = self.value, []
+        for key in path:
+            part = key
             if isinstance(here, Mapping) and part == 0:
                 # The fields stand for a list of one.
                 continue
             if isinstance(here, Mapping) and isinstance(part, str) and part not in here:
                 part = next((key for key in here if camel(key) == camel(part)), part)
-            found.append(part)
+            value.append(part)
             try:
                 here = here[part]
             except (LookupError, TypeError):
                 here = None
-        return tuple(found)
+        return tuple(value)
 
     def problem(self, path: Path, message: str, fix: str = "", rule: str = "profile.shape") -> Problem:
         line, column = self.place(path)
@@ -169,17 +169,17 @@ def read(text: str, file: str, *, repeated: bool = False, several: bool = False)
         text = _HALVES.sub(_whole, escaped(text.replace("\t", " ")))
     try:
         there = parse_all(text) if several else []
-        found = [each for each in there if not each.empty]
-        root = found[0].root if len(found) == 1 else None if found else parse(text)
+        present = [item for item in there if not item.empty]
+        root = present[0].root if len(present) == 1 else None if present else parse(text)
     except NotYaml as error:
         raise ProfileInvalid([_syntax(file, error.line, error.column, error.message)]) from error
-    if root is None and not found:
+    if root is None and not present:
         raise ProfileInvalid([_syntax(file, 0, 0, "the file is empty.")])
     reader = _Reader(file)
     if root is not None:
         value = reader.build(root, ())
     else:
-        value = [reader.build(each.root, (i,)) for i, each in enumerate(found)]
+        value = [reader.build(item.root, (i,)) for i, item in enumerate(present)]
     if reader.problems or (reader.repeated and not repeated):
         raise ProfileInvalid([*reader.problems, *reader.repeated])
     return Document(
@@ -196,7 +196,7 @@ def several_documents(document: Document) -> Problem:
 
 def escaped(text: str) -> str:
     """JSON with escapes for the characters that YAML refuses, or takes for the end of a line."""
-    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _NOT_YAML.sub(lambda values: f"\\u{ord(values[0]):04x}", text)
 
 
 def is_json(text: str) -> bool:
@@ -220,7 +220,7 @@ def _syntax(file: str, line: int, column: int, message: str) -> Problem:
     return Problem(file, line, "", message, id="profile.syntax", column=column)
 
 
-def plain(node: Node) -> Any:
+def plain(node: YamlNode) -> Any:
     """The value of a part of a tree that was read before."""
     return _Reader("").build(node, ())
 
@@ -240,7 +240,7 @@ class _Reader:
         self._open: set[int] = set()
         self._left = MOST_VALUES
 
-    def build(self, node: Node, path: Path) -> Any:
+    def build(self, node: YamlNode, path: Path) -> Any:
         """The value of a tree, with its problems and places kept."""
         try:
             return self._build(node, path)
@@ -248,7 +248,7 @@ class _Reader:
             self._refuse(node, (), f"its aliases make more than {MOST_VALUES:,} values.", "profile.syntax")
             return None
 
-    def _build(self, node: Node, path: Path) -> Any:
+    def _build(self, node: YamlNode, path: Path) -> Any:
         self.places.setdefault(path, (node.line, node.column))
         real = node.real
         self._left -= 1
@@ -267,9 +267,9 @@ class _Reader:
         finally:
             self._open.discard(id(real))
 
-    def _map(self, node: Node, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        merged: list[Node] = []
+    def _map(self, node: YamlNode, path: Path) -> dict[str, Any]:
+        places: dict[str, Any] = {}
+        merged: list[YamlNode] = []
         for key_node, value_node in zip(node.keys, node.items, strict=True):
             if is_merge(key_node):
                 merged.append(value_node)
@@ -278,24 +278,24 @@ class _Reader:
                 self._refuse(key_node, path, "a key is a word, not a list or fields.", "profile.syntax")
                 continue
             key = key_node.real.text
-            if key in found:
+            if key in places:
                 message = "this key appears twice; keep one."
                 self.repeated.append(self._problem(key_node, (*path, key), message, "profile.syntax"))
                 continue
             self.places[*path, key] = (key_node.line, key_node.column)
-            found[key] = self._build(value_node, (*path, key))
+            places[key] = self._build(value_node, (*path, key))
         for value_node in merged:
-            self._merge(found, value_node, path)
-        return found
+            self._merge(places, value_node, path)
+        return places
 
-    def _merge(self, found: dict[str, Any], node: Node, path: Path) -> None:
+    def _merge(self, values: dict[str, Any], node: YamlNode, path: Path) -> None:
         """What `<<` brings in: its keys where there are none yet, the first of several sources first."""
         for source in node.real.items if node.real.kind == "list" else [node]:
             inner = self._build(source, (*path, "<<"))
             if isinstance(inner, dict):
                 for key, value in inner.items():
-                    if key not in found:
-                        found[key] = value
+                    if key not in values:
+                        values[key] = value
                         self._moved((*path, "<<", key), (*path, key))
             else:
                 self._refuse(source, path, "<< takes fields, or a list of them.", "profile.syntax")
@@ -306,7 +306,7 @@ class _Reader:
             inside = {p: text for p, text in words.items() if p[: len(source)] == source}
             words |= {(*target, *p[len(source) :]): text for p, text in inside.items()}
 
-    def _scalar(self, node: Node, path: Path) -> Any:
+    def _scalar(self, node: YamlNode, path: Path) -> Any:
         try:
             value = node.scalar()
             if not isinstance(value, str):
@@ -318,13 +318,13 @@ class _Reader:
             self._refuse(node, path, error.message, "profile.syntax")
             return None
 
-    def _refuse(self, node: Node, path: Path, message: str, rule: str) -> None:
+    def _refuse(self, node: YamlNode, path: Path, message: str, rule: str) -> None:
         self.problems.append(self._problem(node, path, message, rule))
 
-    def _problem(self, node: Node, path: Path, message: str, rule: str) -> Problem:
+    def _problem(self, node: YamlNode, path: Path, message: str, rule: str) -> Problem:
         return Problem(self._file, node.line, dotted(path), message, id=rule, path=path, column=node.column)
 
 
-def is_merge(key: Node) -> bool:
+def is_merge(key: YamlNode) -> bool:
     """The key is YAML's merge key, `<<` without quotes."""
     return key.kind == "scalar" and key.text == "<<" and not key.style

@@ -39,7 +39,7 @@ class NotYaml(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class YamlNode:
     """A scalar, list, map or alias at `start` to `end` of the text (characters, anchor and tag included).
 
     A block's `end` is that of its last value, without the comments and empty lines after it. `line` and
@@ -57,12 +57,12 @@ class Node:
     tag: str | None = None
     text: str = ""
     implicit: tuple[bool, bool] = (True, False)
-    keys: list[Node] = field(default_factory=list)
-    items: list[Node] = field(default_factory=list)
-    target: Node | None = None
+    keys: list[YamlNode] = field(default_factory=list)
+    items: list[YamlNode] = field(default_factory=list)
+    target: YamlNode | None = None
 
     @property
-    def real(self) -> Node:
+    def real(self) -> YamlNode:
         """The target of an alias; any other node itself."""
         return self.target if self.target is not None else self
 
@@ -78,9 +78,9 @@ class Node:
         if tag == _TEXT:
             return self.text
         # One constructor a value: it remembers every node it ever saw.
-        made = yaml.constructor.SafeConstructor()
+        constructor = yaml.constructor.SafeConstructor()
         try:
-            value = made.construct_object(yaml.ScalarNode(tag, self.text), deep=True)
+            value = constructor.construct_object(yaml.ScalarNode(tag, self.text), deep=True)
         except (yaml.YAMLError, ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
             why = getattr(error, "problem", None) or error
             raise NotYaml(f"this value can't be read: {why}.", self.line, self.column) from error
@@ -99,7 +99,7 @@ class Node:
         return _NOT_TEXT.get(self.tag or _resolver.resolve(yaml.ScalarNode, self.text, self.implicit), "")
 
 
-def parse(text: str) -> Node | None:
+def parse(text: str) -> YamlNode | None:
     """The tree of the only document in `text` (without a byte order mark), None when there is none.
 
     The tree may be shared with others who asked for the same text: it is only to be read.
@@ -107,24 +107,24 @@ def parse(text: str) -> Node | None:
     Raises:
         NotYaml: with line and column.
     """
-    found = parse_all(text)
-    if len(found) > 1:
-        raise NotYaml("a second document begins here; a profile is one.", found[1].line, 1)
-    return found[0].root if found else None
+    documents = parse_all(text)
+    if len(documents) > 1:
+        raise NotYaml("a second document begins here; a profile is one.", documents[1].line, 1)
+    return documents[0].root if documents else None
 
 
-def parse_all(text: str) -> tuple[Document, ...]:
+def parse_all(text: str) -> tuple[YamlDocument, ...]:
     """Parse every document in `text`."""
     return _kept(text) if len(text) <= KEPT else _parsed(text)
 
 
 @lru_cache(maxsize=4)
-def _kept(text: str) -> tuple[Document, ...]:
+def _kept(text: str) -> tuple[YamlDocument, ...]:
     # A change of a profile reads the text before it twice and the text after it twice.
     return _parsed(text)
 
 
-def _parsed(text: str) -> tuple[Document, ...]:
+def _parsed(text: str) -> tuple[YamlDocument, ...]:
     try:
         return tuple(_Builder(text).documents())
     except yaml.reader.ReaderError as error:
@@ -155,10 +155,10 @@ def _counted(text: str, at: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """The root of one document of a text, and the line of the mark before it."""
 
-    root: Node
+    root: YamlNode
     line: int
 
     @property
@@ -173,12 +173,12 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self._text = text
         self._events = yaml.parse(text, Loader=_Loader)
-        self._anchors: dict[str, Node] = {}
-        self._open: list[tuple[Node, list[Node]]] = []
+        self._anchors: dict[str, YamlNode] = {}
+        self._open: list[tuple[YamlNode, list[YamlNode]]] = []
 
-    def documents(self) -> list[Document]:
+    def documents(self) -> list[YamlDocument]:
         """Every document that is there, an empty one too."""
-        found: list[Document] = []
+        documents: list[YamlDocument] = []
         line = 1
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
@@ -187,10 +187,10 @@ class _Builder:
                 self._anchors.clear()
             done = self._event(event)
             if done is not None:
-                found.append(Document(done, line))
-        return found
+                documents.append(YamlDocument(done, line))
+        return documents
 
-    def _event(self, event: Any) -> Node | None:
+    def _event(self, event: Any) -> YamlNode | None:
         """Process one event; returns the root when it is complete."""
         if isinstance(event, yaml.AliasEvent):
             node = _node("alias", event)
@@ -217,7 +217,7 @@ class _Builder:
             return self._close(event)
         return None
 
-    def _close(self, event: Any) -> Node | None:
+    def _close(self, event: Any) -> YamlNode | None:
         node, children = self._open.pop()
         if node.kind == "map":
             node.keys, node.items = children[::2], children[1::2]
@@ -226,17 +226,17 @@ class _Builder:
         node.end = event.end_mark.index if node.flow else children[-1].end if children else node.end
         return self._put(node)
 
-    def _name(self, node: Node) -> None:
+    def _name(self, node: YamlNode) -> None:
         if node.anchor:
             self._anchors[node.anchor] = node
 
-    def _put(self, node: Node) -> Node | None:
+    def _put(self, node: YamlNode) -> YamlNode | None:
         if not self._open:
             return node
         self._open[-1][1].append(node)
         return None
 
 
-def _node(kind: str, event: Any) -> Node:
+def _node(kind: str, event: Any) -> YamlNode:
     start, end = event.start_mark, event.end_mark
-    return Node(kind, start.index, end.index, start.line + 1, start.column + 1, anchor=event.anchor)
+    return YamlNode(kind, start.index, end.index, start.line + 1, start.column + 1, anchor=event.anchor)

@@ -11,7 +11,7 @@ from tui.domain.document.source import ProblemSeverity
 from tui.domain.form.analysis import Analysis
 from tui.domain.form.rows import role_of
 from tui.domain.form.values import duration_text
-from tui.domain.spec.spec_format import ReplicaGroup, custom_jobs, groups_of, is_one
+from tui.domain.spec.spec_format import GroupSummary, custom_jobs, groups_of, is_one
 
 
 def roles(job: Mapping[str, Any]) -> str:
@@ -64,12 +64,12 @@ def _of(count: int | None) -> str:
     return "?" if count is None else str(count)
 
 
-def _each(group: ReplicaGroup) -> str:
+def _each(group: GroupSummary) -> str:
     """`8 A100` of a pod, or that it has no GPU."""
     return f"{_of(group.count)} {group.accelerator}" if group.count != 0 else "no GPU"
 
 
-def _of_groups(groups: Sequence[ReplicaGroup]) -> str:
+def _of_groups(groups: Sequence[GroupSummary]) -> str:
     """`32 A100   4 replicas`."""
     gpus: Counter[str] = Counter()
     for group in groups:

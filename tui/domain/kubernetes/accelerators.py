@@ -1,4 +1,4 @@
-"""Accelerators by GKE's name, and by that of Vertex AI."""
+"""Names of accelerators in GKE and in Vertex AI."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ VERTEX: Mapping[str, str] = {
     "nvidia-gb200": "NVIDIA_GB200",
     "nvidia-rtx-pro-6000": "NVIDIA_RTX_PRO_6000",
 }
-"""GKE's names (the label of a node) with Vertex AI's."""
+"""Vertex AI's names by GKE's (the value of a node's label)."""
 ACCELERATORS = tuple(VERTEX)
 _GKE = {vertex: gke for gke, vertex in VERTEX.items()}
 
 
 def of_vertex(name: str) -> str:
-    """GKE's name of an accelerator of Vertex AI; "" for one that GKE's nodes don't have as a GPU."""
+    """Return GKE's name of a Vertex AI accelerator, or "" if no GKE node has it as a GPU."""
     return _GKE.get(name.upper().replace("-", "_"), "")
 
 
 def shown(name: str) -> str:
-    """`A100` of `nvidia-tesla-a100`, as people say it."""
+    """Return the short form for a screen, e.g. `A100` for `nvidia-tesla-a100`."""
     words = name.removeprefix("nvidia-").removeprefix("tesla-")
     return words.upper().replace("-80GB", " 80GB").replace("-", " ")

@@ -1,4 +1,4 @@
-"""What suspend, resume and scale change in a job's object, as JSON merge patches."""
+"""The JSON merge patches that suspend, resume or scale a job."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _SCALED = {
     "mpi_job": ("spec", "mpiReplicaSpecs", "Worker", "replicas"),
     "batch_job": ("spec", "parallelism"),
 }
-"""The number of workers. Those of a TrainJob and of a JobSet can't be changed once they are created."""
+"""Path of the number of workers by kind. A TrainJob or JobSet can't change it after creation."""
 
 
 def suspend_patch(obj: Obj, suspend: bool) -> dict[str, Any]:
-    """The patch that suspends or resumes a job."""
+    """Return the patch that suspends or resumes a job."""
     return _nested(suspend_path(obj), suspend)
 
 
 def scale_patch(kind: str, replicas: int, obj: Obj | None = None) -> dict[str, Any] | None:
-    """The patch for so many workers; None for a kind, or a job, whose workers can't be scaled."""
+    """Return the patch that sets the number of workers, or None if the kind or the job can't be scaled."""
     path = _SCALED.get(kind)
     if path is None or (obj is not None and at(obj, *path[:-1]) is None):
         return None
@@ -51,26 +51,28 @@ class Bounds:
 
 
 def worker_bounds(obj: Obj) -> Bounds | None:
-    """The bounds of a PyTorchJob's elasticPolicy; None of a job without one.
+    """Return the bounds in a PyTorchJob's elasticPolicy, or None for a job without one.
 
-    Training Operator takes one bound for both, and the workers as they are where the policy names none.
+    Training Operator uses one bound for both if the other is missing, and the current workers if both are.
     """
     elastic = at(obj, "spec", "elasticPolicy")
     if obj.get("kind") != "PyTorchJob" or not isinstance(elastic, Mapping):
         return None
     least, most = whole(elastic.get("minReplicas")), whole(elastic.get("maxReplicas"))
-    only = next((each for each in (least, most, workers_of(obj, "pytorch_job")) if each is not None), 1)
-    return Bounds(only if least is None else least, only if most is None else most)
+    default = next(
+        (number for number in (least, most, workers_of(obj, "pytorch_job")) if number is not None), 1
+    )
+    return Bounds(default if least is None else least, default if most is None else most)
 
 
 def scale_problem(obj: Obj, replicas: int) -> str:
-    """Why a job can't have so many workers, as a sentence; "" where it can."""
+    """Return why the job can't have this number of workers, as a sentence, or "" if it can."""
     return _scale_problem(obj.get("kind") == "PyTorchJob", worker_bounds(obj), replicas)
 
 
 def job_scale_problem(job: Job, replicas: int | None = None) -> str:
-    """Why the workers of a job that was read can't be scaled to `replicas`, or not at all without a
-    number."""
+    """Return why the job's workers can't be scaled to `replicas`, or can't be scaled at all if that is
+    None."""
     if worker_group(job) is None:
         return "It has no workers that can be scaled."
     return _scale_problem(job.kind == "pytorch_job", job_bounds(job), replicas)
@@ -82,7 +84,7 @@ def _scale_problem(needs_policy: bool, bounds: Bounds | None, replicas: int | No
     if replicas is None:
         return ""
     if replicas < 0:
-        return "The number of workers is 0 or more."
+        return "The number of workers must be 0 or more."
     if bounds is not None and not bounds.least <= replicas <= bounds.most:
         names = "minReplicas and maxReplicas"
         return f"Its elasticPolicy allows {bounds.words}, not {replicas} ({names})."
@@ -90,7 +92,7 @@ def _scale_problem(needs_policy: bool, bounds: Bounds | None, replicas: int | No
 
 
 def job_bounds(job: Job) -> Bounds | None:
-    """The bounds of a job's workers; None where there are none."""
+    """Return the bounds of a job's workers, or None if it has none."""
     group = worker_group(job)
     if group is None or group.min_replicas is None or group.max_replicas is None:
         return None
@@ -98,7 +100,7 @@ def job_bounds(job: Job) -> Bounds | None:
 
 
 def bounds_words(job: Job) -> str:
-    """The bounds for a question: `1–3 workers by its elasticPolicy`."""
+    """Return the bounds for a question: `1–3 workers by its elasticPolicy`."""
     bounds = job_bounds(job)
     if bounds is None:
         return "no elasticPolicy, so no bounds"
@@ -106,19 +108,19 @@ def bounds_words(job: Job) -> str:
 
 
 def worker_group(job: Job) -> ReplicaGroup | None:
-    """The replica group that is scaled."""
+    """Return the replica group that can be scaled."""
     return next((group for group in job.groups if group.name == "worker"), None)
 
 
 def workers_of(obj: Obj, kind: str) -> int | None:
-    """How many workers it is asked to have; None where they can't be scaled."""
+    """Return the number of workers in the job's spec, or None if they can't be scaled."""
     path = _SCALED.get(kind)
     return whole(at(obj, *path)) if path else None
 
 
 def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    found: Any = value
-    for name in reversed(path):
-        found = {name: found}
-    made: dict[str, Any] = found
-    return made
+    *above, last = path
+    nested: dict[str, Any] = {last: value}
+    for name in reversed(above):
+        nested = {name: nested}
+    return nested

@@ -1,7 +1,7 @@
-"""The state of a job from the conditions of its object, with the native reason beside it.
+"""The state of a job from the conditions of its object, with the native reason.
 
-The kinds say it differently: Training Operator v1 has a condition for each state, a JobSet and a TrainJob say
-how many of their jobs are ready, a batch Job how many of its pods.
+Training Operator v1 has a condition for each state, a JobSet and a TrainJob count their ready jobs, a batch
+Job counts its pods.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tui.domain.core.states import JobState
 from tui.domain.kubernetes.workloads import QUEUE, at, elements, fields, whole
 
 Obj = Mapping[str, Any]
-# The first one that is true counts; what ended stays ended. Names differ between the kinds.
+# The first true condition decides: an ended job stays ended. Names differ between kinds.
 _ENDS = (
     ("Failed", JobState.FAILED),
     ("Succeeded", JobState.SUCCEEDED),
@@ -23,13 +23,13 @@ _ENDS = (
     ("Completed", JobState.SUCCEEDED),
 )
 _TELLING = frozenset({"Failed", "Suspended", "Restarting", "FailureTarget"})
-"""Conditions whose reason says more than their name."""
+"""Conditions whose reason adds to their name."""
 CREATED = "Created"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of an object that holds, or held until `since`."""
+    """A condition of an object; `since` is the time of its last transition."""
 
     type: str
     true: bool
@@ -47,7 +47,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A job's state, the word of its service for that, and why."""
+    """A job's state, the native name of the state, and its reason."""
 
     state: JobState
     native: str
@@ -56,32 +56,32 @@ class Status:
 
 
 def conditions_of(obj: Obj) -> list[Condition]:
-    """The conditions in an object's status."""
+    """Return the conditions in an object's status."""
     return [
         Condition(
-            str(each["type"]),
-            each.get("status") == "True",
-            str(each.get("reason") or ""),
-            " ".join(str(each.get("message") or "").split()),
-            time_of(each.get("lastTransitionTime")),
+            str(item["type"]),
+            item.get("status") == "True",
+            str(item.get("reason") or ""),
+            " ".join(str(item.get("message") or "").split()),
+            time_of(item.get("lastTransitionTime")),
         )
-        for each in elements(obj, "status", "conditions")
-        if isinstance(each, Mapping) and each.get("type")
+        for item in elements(obj, "status", "conditions")
+        if isinstance(item, Mapping) and item.get("type")
     ]
 
 
 def condition(obj: Obj, kind: str) -> Condition | None:
-    """The condition of this type, where it is true."""
-    return next((each for each in conditions_of(obj) if each.type == kind and each.true), None)
+    """Return the condition of this type if it is true."""
+    return next((entry for entry in conditions_of(obj) if entry.type == kind and entry.true), None)
 
 
 def status_of(obj: Obj, kind: str) -> Status:
-    """The state of a job object; `kind` is its key in `tui.kinds`."""
-    true = {each.type: each for each in conditions_of(obj) if each.true}
+    """Return the state of a job object; `kind` is its key in `tui.kinds`."""
+    true = {entry.type: entry for entry in conditions_of(obj) if entry.true}
     for name, state in _ENDS:
         if name in true:
-            found = true[name]
-            return Status(state, name, found.words if name in _TELLING else "", found.since)
+            current = true[name]
+            return Status(state, name, current.words if name in _TELLING else "", current.since)
     if fields(obj, "metadata").get("deletionTimestamp"):
         return Status(JobState.CANCELLING, "Terminating", "It is being deleted.")
     if is_suspended(obj):
@@ -96,41 +96,41 @@ def status_of(obj: Obj, kind: str) -> Status:
         return _of_pods(obj, true)
     for name, state in (("Restarting", JobState.RESTARTING), ("Running", JobState.RUNNING)):
         if name in true:
-            found = true[name]
-            return Status(state, name, found.words if name in _TELLING else "", found.since)
+            current = true[name]
+            return Status(state, name, current.words if name in _TELLING else "", current.since)
     return Status(JobState.PENDING, CREATED if CREATED in true else "")
 
 
 def resumed_at(obj: Obj, workload: Obj | None = None) -> datetime | None:
-    """When the job was told to run again after a suspension; None of one that never was.
+    """Return when the job was resumed after a suspension; `None` if never resumed.
 
-    Kueue suspends and resumes what it admits, so of a job in a queue it is when that was queued again.
+    Kueue suspends and resumes the jobs that it admits. For a job in a queue this is when it was queued again.
     """
     if queue_of(obj):
         again = condition(workload or {}, "Requeued")
         return again.since if again else None
-    over = (each for each in conditions_of(obj) if each.type == "Suspended" and not each.true)
-    return next((each.since for each in over), None)
+    lifted = (entry for entry in conditions_of(obj) if entry.type == "Suspended" and not entry.true)
+    return next((entry.since for entry in lifted), None)
 
 
 def is_suspended(obj: Obj) -> bool:
-    """Whether the job is asked to have no pods."""
+    """Whether the spec suspends the job."""
     return at(obj, *suspend_path(obj)) is True
 
 
 def suspend_path(obj: Obj) -> tuple[str, ...]:
-    """Where an object says that it is suspended; Training Operator v1 has it in its run policy."""
+    """Return the path of the suspend field; Training Operator v1 has it in its run policy."""
     group = str(obj.get("apiVersion") or "").partition("/")[0]
     return ("spec", "runPolicy", "suspend") if group == "kubeflow.org" else ("spec", "suspend")
 
 
 def queue_of(obj: Obj) -> str:
-    """The LocalQueue that admits the job; "" for one that Kueue does not manage."""
+    """Return the LocalQueue that admits the job, or "" if Kueue does not manage it."""
     return str(fields(obj, "metadata", "labels").get(QUEUE) or "")
 
 
 def _of_parts(obj: Obj) -> Status:
-    """Of a TrainJob or JobSet: neither has a condition Running."""
+    """Return the status of a TrainJob or JobSet, which have no condition Running."""
     parts = elements(obj, "status", "jobsStatus") or elements(obj, "status", "replicatedJobsStatus")
     ready, active = _sum(parts, "ready"), _sum(parts, "active")
     restarts = whole(at(obj, "status", "restarts")) or 0
@@ -142,11 +142,11 @@ def _of_parts(obj: Obj) -> Status:
 
 
 def _of_pods(obj: Obj, true: Mapping[str, Condition]) -> Status:
-    """Of a batch Job, which counts its pods."""
+    """Return the status of a batch Job, which counts its pods."""
     counts = fields(obj, "status")
     if "FailureTarget" in true:
-        found = true["FailureTarget"]
-        return Status(JobState.CANCELLING, "FailureTarget", found.words, found.since)
+        target = true["FailureTarget"]
+        return Status(JobState.CANCELLING, "FailureTarget", target.words, target.since)
     if whole(counts.get("ready")):
         return Status(JobState.RUNNING, "Running")
     failed = whole(counts.get("failed"))
@@ -160,9 +160,9 @@ def _sum(parts: Iterable[Any], name: str) -> int:
 
 
 def time_of(text: Any) -> datetime | None:
-    """A time as Kubernetes writes it, in UTC; None for anything else."""
+    """Parse a Kubernetes timestamp in UTC; None if the text is not a time."""
     try:
-        found = datetime.fromisoformat(str(text or "").replace("Z", "+00:00"))
+        time = datetime.fromisoformat(str(text or "").replace("Z", "+00:00"))
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

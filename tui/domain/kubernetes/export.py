@@ -1,4 +1,4 @@
-"""A launch of a manifest as YAML for `kubectl apply -f`, and a manifest's file as a profile."""
+"""Write a manifest's launch as YAML for `kubectl apply -f`, and read a manifest's file as a profile."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tui.domain.spec import write
 
 
 def kubectl_yaml(custom_job: Mapping[str, Any], namespace: str, remarks: Sequence[str]) -> str:
-    """The objects of a launch, a document each, with these comments at the head."""
+    """Return the objects of a launch, one YAML document each, below the remarks as comments."""
     objects = fields(custom_job, "manifest").get("objects") or []
     labels = {name: str(value) for name, value in fields(custom_job, "labels").items()}
-    made = named(objects, str(custom_job.get("displayName") or ""), labels, namespace)
-    parts = ["\n".join(write.block(each)) + "\n" for each in made]
+    objects_to_apply = named(objects, str(custom_job.get("displayName") or ""), labels, namespace)
+    parts = ["\n".join(write.block(obj)) + "\n" for obj in objects_to_apply]
     return "".join(f"# {line}\n" for line in remarks) + "---\n".join(parts)
 
 
 def has_job(value: Any) -> bool:
-    """Whether a training job is among the objects of a file's value."""
+    """Whether the file's objects include a training job."""
     return job_index(objects_of(value) or []) is not None
 
 
 def job_title(value: Any) -> str:
-    """The name of the job in a file's value; "" where it has none."""
+    """Return the name of the file's job, or "" if it has none."""
     objects = objects_of(value) or []
     index = job_index(objects)
     metadata = fields(list(objects), index, "metadata") if index is not None else {}
@@ -34,14 +34,14 @@ def job_title(value: Any) -> str:
 
 
 def cleaning(value: Any) -> list[Edit]:
-    """Edits of a file that remove what only a cluster fills, as `kubectl get -o yaml` prints it."""
+    """Return edits that remove the server's fields from a file that `kubectl get -o yaml` printed."""
     listed = isinstance(value, Mapping) and isinstance(value.get("items"), list)
     single = isinstance(value, Mapping) and not listed
-    found = []
-    for i, each in enumerate(objects_of(value) or []):
-        if isinstance(each, Mapping):
+    edits = []
+    for i, obj in enumerate(objects_of(value) or []):
+        if isinstance(obj, Mapping):
             head: tuple[str | int, ...] = () if single else ("items", i) if listed else (i,)
-            found += [Edit((*head, *path), REMOVED) for path in server_fields(each)]
+            edits += [Edit((*head, *path), REMOVED) for path in server_fields(obj)]
     if listed and at(value, "metadata") is not None:
-        found.append(Edit(("metadata",), REMOVED))
-    return found
+        edits.append(Edit(("metadata",), REMOVED))
+    return edits

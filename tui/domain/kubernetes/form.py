@@ -16,7 +16,7 @@ from tui.domain.kubernetes.workloads import (
     SPOT,
     Group,
     Path,
-    Workload,
+    WorkloadKind,
     fields,
     groups,
     job_index,
@@ -47,10 +47,10 @@ def _field(
 
 def sections(value: Any) -> list[tuple[Section, Path]] | None:
     """The sections of a manifest's form, each with the path of its object; None for another file."""
-    found = _written(value)
-    if found is None:
+    manifest = _written(value)
+    if manifest is None:
         return None
-    written, head = found
+    written, head = manifest
     objects = objects_of(written) or []
     index = job_index(objects)
     if index is None:
@@ -61,11 +61,13 @@ def sections(value: Any) -> list[tuple[Section, Path]] | None:
     single = isinstance(written, Mapping)
     listed = single and written.get("kind") == "List"
     base: Path = (*head, *(("items", index) if listed else () if single else (index,)))
-    made = [(Section("job", f"{kind.noun}", "manifest", _job_fields(kind)), base)]
+    form_sections = [(Section("job", f"{kind.noun}", "manifest", _job_fields(kind)), base)]
     for group in groups(job):
         title = f"{group.role}" if kind.replicas or kind.key == "job_set" else "Nodes"
-        made.append((Section(f"group:{group.role}", title, "manifest", _group_fields(kind, group)), base))
-    return made
+        form_sections.append(
+            (Section(f"group:{group.role}", title, "manifest", _group_fields(kind, group)), base)
+        )
+    return form_sections
 
 
 def _written(value: Any) -> tuple[Any, Path] | None:
@@ -77,8 +79,8 @@ def _written(value: Any) -> tuple[Any, Path] | None:
     return None
 
 
-def _job_fields(kind: Workload) -> tuple[FormField, ...]:
-    found = [
+def _job_fields(kind: WorkloadKind) -> tuple[FormField, ...]:
+    job_fields = [
         _field(
             ("metadata", "namespace"),
             "namespace",
@@ -102,9 +104,11 @@ def _job_fields(kind: Workload) -> tuple[FormField, ...]:
     deadline: Path = (*run, "activeDeadlineSeconds")
     if kind.key == "job_set":
         deadline = ("spec", "replicatedJobs", 0, "template", "spec", "activeDeadlineSeconds")
-    found.append(_field(deadline, "deadline", "Seconds after which the job ends.", INTEGER, "it has none"))
+    job_fields.append(
+        _field(deadline, "deadline", "Seconds after which the job ends.", INTEGER, "it has none")
+    )
     if kind.operator_v1:
-        found += [
+        job_fields += [
             _field(
                 (*run, "cleanPodPolicy"),
                 "clean pods",
@@ -146,7 +150,7 @@ def _job_fields(kind: Workload) -> tuple[FormField, ...]:
             ),
         ]
     else:
-        found.append(
+        job_fields.append(
             _field(
                 ("spec", "suspend"),
                 "suspended",
@@ -156,8 +160,8 @@ def _job_fields(kind: Workload) -> tuple[FormField, ...]:
                 common=False,
             )
         )
-    found += _OF_KIND.get(kind.key, [])
-    return tuple(found)
+    job_fields += _OF_KIND.get(kind.key, [])
+    return tuple(job_fields)
 
 
 _ELASTIC: Path = ("spec", "elasticPolicy")
@@ -248,9 +252,9 @@ _OF_KIND: Mapping[str, list[FormField]] = {
 }
 
 
-def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
+def _group_fields(kind: WorkloadKind, group: Group) -> tuple[FormField, ...]:
     container, resources = group.container_path, "resources" if group.template else "resourcesPerNode"
-    found = [
+    group_fields = [
         _field(group.count_path, "replicas", "Pods of this group.", INTEGER, "1"),
         _field((*container, "image"), "image", "Container image, with a tag or a digest.", STRING),
         _field(
@@ -272,7 +276,7 @@ def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
     ]
     if group.template:
         selector: Path = (*group.pod_path, "nodeSelector")
-        found += [
+        group_fields += [
             _field((*selector, ACCELERATOR), "GPU type", "Label of GKE's nodes.", _TYPES, "any"),
             _field(
                 (*selector, SPOT),
@@ -292,7 +296,7 @@ def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
             ),
         ]
     requests: Path = (*container, resources, "requests")
-    found += [
+    group_fields += [
         _field((*requests, "cpu"), "CPUs", "CPUs that one pod asks for: 4, or 500m for a half.", STRING),
         _field((*requests, "memory"), "memory", "Memory that one pod asks for: 64Gi.", STRING),
         _field(
@@ -304,7 +308,7 @@ def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
         ),
     ]
     if kind.operator_v1:
-        found.append(
+        group_fields.append(
             _field(
                 (*group.path, "restartPolicy"),
                 "restart",
@@ -315,7 +319,7 @@ def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
             )
         )
     elif group.template:
-        found.append(
+        group_fields.append(
             _field(
                 (*group.pod_path, "restartPolicy"),
                 "restart",
@@ -325,7 +329,7 @@ def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
         )
     if group.template:
         notes: Path = (*group.template, "metadata", "annotations")
-        found += [
+        group_fields += [
             _field(
                 (*group.pod_path, "serviceAccountName"),
                 "service account",
@@ -350,4 +354,4 @@ def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
                 common=False,
             ),
         ]
-    return tuple(found)
+    return tuple(group_fields)

@@ -23,7 +23,7 @@ from tui.domain.kubernetes.conditions import (
 from tui.domain.kubernetes.failures.advice import advice, container_of
 from tui.domain.kubernetes.failures.events import EventIndex
 from tui.domain.kubernetes.failures.failure import (
-    Failure,
+    ReplicaFailure,
     failed_by_itself,
     failure_of,
     newest_by_replica,
@@ -31,14 +31,14 @@ from tui.domain.kubernetes.failures.failure import (
     restarted_in_place,
 )
 from tui.domain.kubernetes.failures.reason import AT_WORK, reason_of
-from tui.domain.kubernetes.failures.replaced import Owner, Replaced, counts_all, replaced_pods
+from tui.domain.kubernetes.failures.replaced import OwningJob, Replaced, counts_all, replaced_pods
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reason_words
 from tui.domain.kubernetes.waiting import Wait, cannot_start
 from tui.domain.kubernetes.workloads import (
     GPU,
     Group,
-    Workload,
+    WorkloadKind,
     accelerator,
     at,
     fields,
@@ -57,7 +57,7 @@ _LONGEST = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RelatedObjects:
     """What is known of one job besides its object."""
 
     pods: Sequence[Pod] = ()
@@ -78,31 +78,34 @@ class Found:
     """When it was first seen to run: its status forgets that when it ends."""
 
 
-def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | None = None) -> Job:
+def job_of(
+    obj: Obj, kind: WorkloadKind, context: str, cluster: str, related: RelatedObjects | None = None
+) -> Job:
     """The domain's view of a job object."""
-    found = found or Found()
+    related = related or RelatedObjects()
     metadata = fields(obj, "metadata")
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
     status = status_of(obj, kind.key)
-    parts = replica_groups(obj, found)
-    restarts = _set_restarts(obj, found)
-    owner = _owner(obj, parts, found, restarts)
-    gone = replaced_pods(owner, found.pods, found.seen, found.events)
-    failures = _until(_end_time(obj, status), _failures(parts, owner, found, gone))
+    parts = replica_groups(obj, related)
+    restarts = _set_restarts(obj, related)
+    owner = _owner(obj, parts, related, restarts)
+    gone = replaced_pods(owner, related.pods, related.seen, related.events)
+    failures = _until(_end_time(obj, status), _failures(parts, owner, related, gone))
     error = _error(status, failures)
     incident = newest_incident(failures)
     first = incident.first if incident is not None else None
     job_groups = tuple(part.group for part in parts)
     shown = with_failures(
-        replicas(parts, found.pods, status.state, error, cleaned=_cleans_up(obj)), failures, status.state
+        replicas(parts, related.pods, status.state, error, cleaned=_cleans_up(obj)), failures, status.state
     )
     down = status.state is JobState.RUNNING and any(
-        first is not None and each.id == first.replica and each.state is JobState.FAILED for each in shown
+        first is not None and replica.id == first.replica and replica.state is JobState.FAILED
+        for replica in shown
     )
     waits = status.state in _WAITS or (
-        status.state is JobState.RUNNING and any(map(cannot_start, found.pods))
+        status.state is JobState.RUNNING and any(map(cannot_start, related.pods))
     )
-    waiting = found.waiting if waits else ()
+    waiting = related.waiting if waits else ()
     return Job(
         name=str(JobName(cluster, namespace, kind.plural, name)),
         id=name,
@@ -113,26 +116,26 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         region=namespace,
         kind=kind.key,
         create_time=time_of(metadata.get("creationTimestamp")),
-        start_time=start_time(obj, status, found),
+        start_time=start_time(obj, status, related),
         end_time=_end_time(obj, status),
         update_time=_update_time(obj),
-        resume_time=resumed_at(obj, found.workload),
+        resume_time=resumed_at(obj, related.workload),
         labels={str(k): str(v) for k, v in fields(metadata, "labels").items()},
         error=error,
         groups=job_groups,
-        nodes=found.nodes,
+        nodes=related.nodes,
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
-        replicas=tuple(_again(each, restarts) for each in shown),
+        replicas=tuple(_again(replica, restarts) for replica in shown),
         reason=mask_text(reason_of(status, failures, gone.removed, restarts, down=down)),
-        waiting=tuple(mask_text(each.words) for each in waiting),
-        diagnosis=_diagnosis(obj, found, JobState.FAILED if down else status.state, first, waiting),
-        restarts_note=_restarts_note(obj, owner, found),
+        waiting=tuple(mask_text(wait.words) for wait in waiting),
+        diagnosis=_diagnosis(obj, related, JobState.FAILED if down else status.state, first, waiting),
+        restarts_note=_restarts_note(obj, owner, related),
     )
 
 
 def _diagnosis(
-    obj: Obj, found: Found, state: JobState, first: Failure | None, waiting: Sequence[Wait]
+    obj: Obj, related: RelatedObjects, state: JobState, first: ReplicaFailure | None, waiting: Sequence[Wait]
 ) -> Diagnosis | None:
     """What helps: where it waits, what that needs, else what its last failure says.
 
@@ -141,19 +144,19 @@ def _diagnosis(
     if state is JobState.SUSPENDED:
         name = fields(obj, "metadata").get("name")
         return Diagnosis("", f"Resume it: U, `vxtui resume {name}`.", keys="Resume it: U.")
-    fix = mask_text(" ".join(dict.fromkeys(each.step for each in waiting if each.step)))
+    fix = mask_text(" ".join(dict.fromkeys(wait.step for wait in waiting if wait.step)))
     waits = Diagnosis("", fix, short=waiting[0].short) if waiting else None
     if fix or first is None or state not in {*AT_WORK, JobState.FAILED}:
         return waits
     kind = str(obj.get("kind") or "")
-    return advice(first, container_of(obj, found.job_set, first), state, kind) or waits
+    return advice(first, container_of(obj, related.job_set, first), state, kind) or waits
 
 
 _WAITS = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupLayout:
     """A replica group, and how many of its pods one Job has."""
 
     group: ReplicaGroup
@@ -161,17 +164,17 @@ class Part:
     spot: bool = False
 
 
-def replica_groups(obj: Obj, found: Found) -> list[Part]:
+def replica_groups(obj: Obj, related: RelatedObjects) -> list[GroupLayout]:
     """The replica groups of a job; of a TrainJob those of its JobSet, or what its runtime says of them."""
     own = groups(obj)
     if obj.get("kind") != "TrainJob":
-        return [_part(each, obj) for each in own]
-    if found.job_set is not None:
-        return [_part(each, found.job_set) for each in groups(found.job_set)]
-    return _of_runtime(obj, found.runtime)
+        return [_part(group, obj) for group in own]
+    if related.job_set is not None:
+        return [_part(group, related.job_set) for group in groups(related.job_set)]
+    return _of_runtime(obj, related.runtime)
 
 
-def _of_runtime(obj: Obj, runtime: Obj | None) -> list[Part]:
+def _of_runtime(obj: Obj, runtime: Obj | None) -> list[GroupLayout]:
     """The groups of a TrainJob that has no JobSet yet."""
     trainer = fields(obj, "spec", "trainer")
     default = whole(at(runtime, "spec", "mlPolicy", "numNodes")) or 1
@@ -181,12 +184,14 @@ def _of_runtime(obj: Obj, runtime: Obj | None) -> list[Part]:
         "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
         "spec": fields(runtime, "spec", "template", "spec"),
     }  # fmt: skip
-    parts = [_part(each, template) for each in groups(template)]
+    parts = [_part(group, template) for group in groups(template)]
     if not parts:
         image = str(trainer.get("image") or "")
-        return [Part(ReplicaGroup("node", "worker", nodes, "", "GPU" if count else "", count, image))]
+        return [GroupLayout(ReplicaGroup("node", "worker", nodes, "", "GPU" if count else "", count, image))]
     return [
-        Part(_as_trainer(part.group, nodes, count, str(trainer.get("image") or "")), part.per_job, part.spot)
+        GroupLayout(
+            _as_trainer(part.group, nodes, count, str(trainer.get("image") or "")), part.per_job, part.spot
+        )
         if part.group.name == "node"
         else part
         for part in parts
@@ -201,7 +206,7 @@ def _as_trainer(group: ReplicaGroup, nodes: int, count: int, image: str) -> Repl
     )  # fmt: skip
 
 
-def _part(group: Group, obj: Obj) -> Part:
+def _part(group: Group, obj: Obj) -> GroupLayout:
     count = gpus(group) or 0
     # An accelerator has the same name as on Vertex AI.
     kind = accelerator(group).upper().replace("-", "_")
@@ -209,7 +214,7 @@ def _part(group: Group, obj: Obj) -> Part:
     if obj.get("kind") == "JobSet":
         per_job = whole(at(obj, *group.path, "template", "spec", "parallelism")) or 1
     bounds = worker_bounds(obj) if group.name == "worker" else None
-    made = ReplicaGroup(
+    replica_group = ReplicaGroup(
         group.name,
         _ROLES.get(group.name, "worker" if group.name in {"node", "worker"} else group.name),
         group.replicas or 0,
@@ -220,7 +225,7 @@ def _part(group: Group, obj: Obj) -> Part:
         bounds.least if bounds else None,
         bounds.most if bounds else None,
     )
-    return Part(made, per_job, is_spot(group))
+    return GroupLayout(replica_group, per_job, is_spot(group))
 
 
 def _gpus_of(resources: Mapping[str, Any]) -> int:
@@ -231,7 +236,7 @@ def _gpus_of(resources: Mapping[str, Any]) -> int:
 
 
 def replicas(
-    parts: Sequence[Part],
+    parts: Sequence[GroupLayout],
     pods: Iterable[Pod],
     state: JobState,
     error: JobError | None,
@@ -246,48 +251,48 @@ def replicas(
     inferred = infer_replicas(tuple(part.group for part in parts), state, error)
     if not by_place:
         return inferred
-    found = []
+    shown = []
     for replica in inferred:
         tries = by_place.pop((replica.group, replica.index), None)
-        found.append(_with_pod(replica, tries) if tries else _without_pod(replica, state, cleaned))
+        shown.append(_with_pod(replica, tries) if tries else _without_pod(replica, state, cleaned))
     # An elastic job that was scaled down still has the pods that leave.
     groups_by_name = {part.group.name: part.group for part in parts}
     for (name, index), tries in sorted(by_place.items()):
         group = groups_by_name.get(name)
         role = group.role if group else name
-        found.append(_with_pod(Replica(f"{name}-{index}", name, index, role), tries))
-    return tuple(found)
+        shown.append(_with_pod(Replica(f"{name}-{index}", name, index, role), tries))
+    return tuple(shown)
 
 
-def _places(parts: Sequence[Part], pods: Iterable[Pod]) -> dict[tuple[str, int], list[Pod]]:
+def _places(parts: Sequence[GroupLayout], pods: Iterable[Pod]) -> dict[tuple[str, int], list[Pod]]:
     """Pods by group and index, of each replica the oldest first."""
     per_job = {part.group.name: part.per_job for part in parts}
     only = parts[0].group.name if parts else "worker"
-    found: dict[tuple[str, int], list[Pod]] = {}
+    places: dict[tuple[str, int], list[Pod]] = {}
     unnumbered: dict[str, list[Pod]] = {}
     for pod in sorted(pods, key=_age):
         group = pod.group if pod.group in per_job or pod.group else only
         if pod.index is None:
             unnumbered.setdefault(group, []).append(pod)
             continue
-        found.setdefault((group, pod.job_index * per_job.get(group, 1) + pod.index), []).append(pod)
+        places.setdefault((group, pod.job_index * per_job.get(group, 1) + pod.index), []).append(pod)
     counts = {part.group.name: max(1, part.group.replicas) for part in parts}
     for group, several in unnumbered.items():
         # Pods of a Job without indices: one that failed gives its place to the next.
         for index, pod in _numbered(several, counts.get(group, 1)):
-            found.setdefault((group, index), []).append(pod)
-    return found
+            places.setdefault((group, index), []).append(pod)
+    return places
 
 
 def _numbered(pods: Sequence[Pod], places: int) -> list[tuple[int, Pod]]:
     free = list(range(places))
-    found = []
+    numbered = []
     for pod in pods:
         index = free.pop(0) if free else places - 1
-        found.append((index, pod))
+        numbered.append((index, pod))
         if pod.state is JobState.FAILED:
             free.insert(0, index)
-    return found
+    return numbered
 
 
 def _age(pod: Pod) -> tuple[float, str]:
@@ -320,35 +325,37 @@ def _without_pod(replica: Replica, state: JobState, cleaned: bool) -> Replica:
     return Replica(replica.id, replica.group, replica.index, replica.role, own)
 
 
-def _owner(obj: Obj, parts: Sequence[Part], found: Found, restarts: int) -> Owner:
+def _owner(obj: Obj, parts: Sequence[GroupLayout], related: RelatedObjects, restarts: int) -> OwningJob:
     """The job as its replaced pods are found by."""
     metadata = fields(obj, "metadata")
-    return Owner(
+    return OwningJob(
         str(metadata.get("namespace") or ""),
         str(obj.get("kind") or ""),
         str(metadata.get("name") or ""),
         str(metadata.get("uid") or ""),
         time_of(metadata.get("creationTimestamp")),
         {part.group.name: part.per_job for part in parts},
-        {*(part.group.name for part in parts if part.spot), *(pod.group for pod in found.pods if pod.spot)},
+        {*(part.group.name for part in parts if part.spot), *(pod.group for pod in related.pods if pod.spot)},
         restarts,
     )
 
 
-def _failures(parts: Sequence[Part], owner: Owner, found: Found, replaced: Replaced) -> list[Failure]:
+def _failures(
+    parts: Sequence[GroupLayout], owner: OwningJob, related: RelatedObjects, replaced: Replaced
+) -> list[ReplicaFailure]:
     """The failures of the replicas, of existing and of deleted pods."""
     present = [
         failure_of(pod, f"{group}-{index}")
-        for (group, index), tries in _places(parts, found.pods).items()
+        for (group, index), tries in _places(parts, related.pods).items()
         for pod in tries
         if failed_by_itself(pod) or restarted_in_place(pod)
     ]
-    own = [each for each in present if not replaced.leaves(each)]
+    own = [failure for failure in present if not replaced.leaves(failure)]
     if owner.kind not in _SCALED_AWAY:
         return [*own, *replaced.failures]
     here = {f"{part.group.name}-{index}" for part in parts for index in range(part.group.replicas)}
     # A replica that the job does not have any more will not run again.
-    return [*own, *(each for each in replaced.failures if each.replica in here)]
+    return [*own, *(failure for failure in replaced.failures if failure.replica in here)]
 
 
 _SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})
@@ -359,22 +366,22 @@ _AFTER = timedelta(seconds=5)
 """So much later than its replica an operator may say that a job has failed, and other replicas may end."""
 
 
-def _until(end: datetime | None, failures: Sequence[Failure]) -> Sequence[Failure]:
+def _until(end: datetime | None, failures: Sequence[ReplicaFailure]) -> Sequence[ReplicaFailure]:
     """Without those that came after the job's end: pods that are left then may fail again and again."""
     return [
-        each for each in failures if end is None or each.at is None or each.at <= end + _AFTER
+        failure for failure in failures if end is None or failure.at is None or failure.at <= end + _AFTER
     ] or failures
 
 
 def with_failures(
-    found: Sequence[Replica], failures: Iterable[Failure], state: JobState
+    shown: Sequence[Replica], failures: Iterable[ReplicaFailure], state: JobState
 ) -> tuple[Replica, ...]:
     """The replicas with their last failures."""
     last = newest_by_replica(failures)
-    return tuple(_with_failure(each, last.get(each.id), state) for each in found)
+    return tuple(_with_failure(replica, last.get(replica.id), state) for replica in shown)
 
 
-def _with_failure(replica: Replica, failure: Failure | None, state: JobState) -> Replica:
+def _with_failure(replica: Replica, failure: ReplicaFailure | None, state: JobState) -> Replica:
     if failure is None:
         return replica
     # Without a pod the one that failed last has not been replaced yet.
@@ -384,9 +391,9 @@ def _with_failure(replica: Replica, failure: Failure | None, state: JobState) ->
     return replace(replica, restarts=(replica.restarts or 0) + more, reason=mask_text(reason))
 
 
-def _set_restarts(obj: Obj, found: Found) -> int:
+def _set_restarts(obj: Obj, related: RelatedObjects) -> int:
     """How often a JobSet has made all of its Jobs anew."""
-    job_set = found.job_set if obj.get("kind") == "TrainJob" else obj
+    job_set = related.job_set if obj.get("kind") == "TrainJob" else obj
     return whole(at(job_set, "status", "restarts")) or 0 if fields(job_set, "status") else 0
 
 
@@ -395,16 +402,16 @@ def _again(replica: Replica, restarts: int) -> Replica:
     return replace(replica, restarts=max(replica.restarts or 0, restarts)) if restarts else replica
 
 
-def _restarts_note(obj: Obj, owner: Owner, found: Found) -> str:
+def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
     """What the numbers of restarts leave out: only a JobSet counts the pods that it replaces."""
     if not str(obj.get("apiVersion") or "").startswith("kubeflow.org/"):
         return ""
-    if found.events is None:
+    if related.events is None:
         return (
             "Restarts are those of the pods that exist: this login may not read Events, which tell of "
             "replaced pods."
         )
-    if counts_all(owner, found.pods, found.events):
+    if counts_all(owner, related.pods, related.events):
         return ""
     return (
         "Restarts are those of the pods that exist, and of replaced pods that Events still tell of: a "
@@ -415,15 +422,15 @@ def _restarts_note(obj: Obj, owner: Owner, found: Found) -> str:
 # Times and errors
 
 
-def start_time(obj: Obj, status: Status, found: Found) -> datetime | None:
+def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | None:
     """When its first pod ran, as far as that is known."""
-    starts = [time for time in (found.started, *(pod.started for pod in found.pods)) if time is not None]
+    starts = [time for time in (related.started, *(pod.started for pod in related.pods)) if time is not None]
     running = condition(obj, "Running")
     if starts:
         return min(starts)
     if running is not None:
         return running.since
-    if status.state is JobState.SUSPENDED and any(each.type == "Running" for each in conditions_of(obj)):
+    if status.state is JobState.SUSPENDED and any(entry.type == "Running" for entry in conditions_of(obj)):
         # It ran until its suspension; the time of its last start stays until it is resumed.
         return time_of(at(obj, "status", "startTime"))
     if status.state in {JobState.QUEUED, JobState.PENDING, JobState.SUSPENDED}:
@@ -438,7 +445,7 @@ def _end_time(obj: Obj, status: Status) -> datetime | None:
 
 
 def _update_time(obj: Obj) -> datetime | None:
-    times = [each.since for each in conditions_of(obj) if each.since is not None]
+    times = [entry.since for entry in conditions_of(obj) if entry.since is not None]
     return max(times, default=time_of(at(obj, "metadata", "creationTimestamp")))
 
 
@@ -448,25 +455,26 @@ def _timeout(obj: Obj) -> timedelta | None:
     return timedelta(seconds=seconds) if seconds else None
 
 
-def _error(status: Status, failures: Sequence[Failure]) -> JobError | None:
+def _error(status: Status, failures: Sequence[ReplicaFailure]) -> JobError | None:
     """Why a job failed: its condition, then the replicas that failed first."""
     if status.state is not JobState.FAILED:
         return None
     failed = sorted(
         newest_by_replica(failures).values(),
-        key=lambda each: (each.at.timestamp() if each.at else float("inf"), each.replica),
+        key=lambda failure: (failure.at.timestamp() if failure.at else float("inf"), failure.replica),
     )
     sentences = [status.reason.rstrip(".") + "." if status.reason else ""]
-    for each in failed[:2]:
-        why, code = f" ({each.words})" if each.words else "", each.exit_code
-        if each.reason == "OOMKilled" and code:
-            # As Vertex AI says it.
-            sentences.append(
-                f"The replica {each.replica} ran out of memory and exited with a non-zero status of {code}."
-            )
-        elif code:
-            sentences.append(f"The replica {each.replica} exited with a non-zero status of {code}{why}.")
-        elif why:
-            sentences.append(f"The replica {each.replica} failed{why}.")
+    sentences += [_failure_sentence(failure) for failure in failed[:2]]
     words = " ".join(filter(None, sentences)) or "The job failed."
     return JobError(_UNKNOWN_CODE, mask_text(words)[:_LONGEST])
+
+
+def _failure_sentence(failure: ReplicaFailure) -> str:
+    """Return a replica's failure in Vertex AI's words, or "" if nothing is known of it."""
+    why, code = f" ({failure.words})" if failure.words else "", failure.exit_code
+    replica = f"The replica {failure.replica}"
+    if failure.reason == "OOMKilled" and code:
+        return f"{replica} ran out of memory and exited with a non-zero status of {code}."
+    if code:
+        return f"{replica} exited with a non-zero status of {code}{why}."
+    return f"{replica} failed{why}." if why else ""

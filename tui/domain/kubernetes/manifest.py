@@ -23,7 +23,7 @@ from tui.domain.kubernetes.rules.names import final_name_problem
 from tui.domain.kubernetes.workloads import accelerator, at, fields, gpus, groups, job_index, workload_of
 from tui.domain.spec.field_table import LABELS, STRING, VALUE, FieldType, message
 from tui.domain.spec.findings import Case, Finding
-from tui.domain.spec.spec_format import BodyDefaults, ReplicaGroup
+from tui.domain.spec.spec_format import BodyDefaults, GroupSummary
 
 BODY = "manifest"
 OBJECTS = "objects"
@@ -91,12 +91,12 @@ class ManifestFormat(BodyDefaults):
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body)
 
-    def groups(self, job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
-        found = []
+    def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
+        summaries = []
         for group in groups(_job(fields(job, BODY))):
             count = gpus(group)
-            found.append(
-                ReplicaGroup(
+            summaries.append(
+                GroupSummary(
                     group.name,
                     group.replicas,
                     shown(accelerator(group)) or ("GPU" if count != 0 else ""),
@@ -104,7 +104,7 @@ class ManifestFormat(BodyDefaults):
                     str(group.container.get("image") or ""),
                 )
             )
-        return tuple(found)
+        return tuple(summaries)
 
     def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
         objects = list(fields(job, BODY).get(OBJECTS) or [])
@@ -132,29 +132,29 @@ class ManifestFormat(BodyDefaults):
         return job_in(resource)
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
-        made = _job(fields(job, BODY))
-        kind = workload_of(made)
+        target = _job(fields(job, BODY))
+        kind = workload_of(target)
         if kind is None:
             return "no job"
-        version = str(made.get("apiVersion") or "")
+        version = str(target.get("apiVersion") or "")
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         return f"{root}/namespaces/{region or 'default'}/{kind.plural}"
 
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         objects = objects_of(resource) or []
         if not all(map(is_object, objects)) or job_index(objects) is None:
-            kinds = ", ".join(dict.fromkeys(str(fields(each).get("kind")) for each in objects))
+            kinds = ", ".join(dict.fromkeys(str(fields(obj).get("kind")) for obj in objects))
             message = f"no training job is in it, only {kinds or 'nothing'}."
             raise ProfileInvalid([Problem(str(at(resource, "metadata", "name") or ""), 0, "", message)])
-        made = [cleaned(each) for each in objects]
-        index = job_index(made)
-        job = made[-1 if index is None else index]
+        clean_objects = [cleaned(obj) for obj in objects]
+        index = job_index(clean_objects)
+        job = clean_objects[-1 if index is None else index]
         name = str(job["metadata"].pop("name", "") or "job")
         notes = []
         if at(resource, "spec", "suspend") is True or at(resource, "spec", "runPolicy", "suspend") is True:
             notes.append("it is suspended, and a launch of the profile is too")
         header = {"displayName": dns_name(name, 63)}
-        return {**header, BODY: made[0] if len(made) == 1 else made}, tuple(notes)
+        return {**header, BODY: clean_objects[0] if len(clean_objects) == 1 else clean_objects}, tuple(notes)
 
 
 def _job(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -36,5 +36,5 @@ def parse_name(text: str) -> JobName | None:
 
     They become parts of a URL, so nothing but a name of Kubernetes is taken for one.
     """
-    found = _NAME.fullmatch(text)
-    return JobName(**found.groupdict()) if found else None
+    match = _NAME.fullmatch(text)
+    return JobName(**match.groupdict()) if match else None

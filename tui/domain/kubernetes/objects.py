@@ -34,7 +34,7 @@ def is_object(value: Any) -> bool:
 def objects_of(value: Any) -> list[Any] | None:
     """The objects in one object, a `List`, or several; None where it is none of these."""
     if isinstance(value, list):
-        return list(value) if value and all(isinstance(each, Mapping) for each in value) else None
+        return list(value) if value and all(isinstance(item, Mapping) for item in value) else None
     if not isinstance(value, Mapping) or not value:
         return None
     if value.get("kind") == LIST_KIND and isinstance(value.get("items"), list):
@@ -46,7 +46,7 @@ def as_list(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One object that holds these: itself where it is one, else a `List`, which kubectl takes."""
     if len(objects) == 1:
         return dict(objects[0])
-    return {"apiVersion": "v1", "kind": LIST_KIND, "items": [dict(each) for each in objects]}
+    return {"apiVersion": "v1", "kind": LIST_KIND, "items": [dict(obj) for obj in objects]}
 
 
 def job_in(resource: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,23 +60,23 @@ def named(
     objects: Sequence[Any], name: str, labels: Mapping[str, str], namespace: str = ""
 ) -> list[dict[str, Any]]:
     """A copy of the objects, the job among them with this name and these labels."""
-    made: list[dict[str, Any]] = [dict(copy.deepcopy(each)) for each in objects]
-    index = job_index(made)
-    for i, each in enumerate(made):
-        metadata = dict(fields(each, "metadata"))
+    renamed: list[dict[str, Any]] = [dict(copy.deepcopy(obj)) for obj in objects]
+    index = job_index(renamed)
+    for i, obj in enumerate(renamed):
+        metadata = dict(fields(obj, "metadata"))
         if i == index:
             metadata.pop("generateName", None)
             metadata = {"name": name, **{k: v for k, v in metadata.items() if k != "name"}}
             if labels:
                 metadata["labels"] = {**fields(metadata, "labels"), **labels}
-        if workload_scoped(each):
+        if workload_scoped(obj):
             # The launch says where: all of them go there.
             metadata.pop("namespace", None)
             metadata |= {"namespace": namespace} if namespace else {}
-        head: dict[str, Any] = {k: each[k] for k in ("apiVersion", "kind") if k in each}
-        rest = {k: v for k, v in each.items() if k not in {*head, "metadata"}}
-        made[i] = {**head, "metadata": metadata, **rest}
-    return made
+        head: dict[str, Any] = {k: obj[k] for k in ("apiVersion", "kind") if k in obj}
+        rest = {k: v for k, v in obj.items() if k not in {*head, "metadata"}}
+        renamed[i] = {**head, "metadata": metadata, **rest}
+    return renamed
 
 
 _CLUSTER_KINDS = frozenset(
@@ -92,41 +92,41 @@ def workload_scoped(obj: Mapping[str, Any]) -> bool:
 
 def dns_name(words: str, limit: int = 50) -> str:
     """A name for an object made of words: a DNS label that begins with a letter."""
-    found = _NAME.sub("-", words.lower()).strip("-")[:limit].strip("-")
-    return found if found[:1].isalpha() else f"job-{found}".strip("-")
+    label = _NAME.sub("-", words.lower()).strip("-")[:limit].strip("-")
+    return label if label[:1].isalpha() else f"job-{label}".strip("-")
 
 
 def cleaned(obj: Mapping[str, Any]) -> dict[str, Any]:
     """The object without what only the cluster fills, so that it can be created again."""
-    made: dict[str, Any] = copy.deepcopy({k: v for k, v in obj.items() if k != "status"})
-    metadata = {k: v for k, v in fields(made, "metadata").items() if k not in _SERVER_FIELDS}
+    copied: dict[str, Any] = copy.deepcopy({k: v for k, v in obj.items() if k != "status"})
+    metadata = {k: v for k, v in fields(copied, "metadata").items() if k not in _SERVER_FIELDS}
     notes = {k: v for k, v in fields(metadata, "annotations").items() if k != _APPLIED}
     labels = {k: v for k, v in fields(metadata, "labels").items() if k != LAUNCH_LABEL}
     for key, left in (("annotations", notes), ("labels", labels)):
         metadata.pop(key, None)
         if left:
             metadata[key] = left
-    made["metadata"] = metadata
-    kind = workload_of(made)
+    copied["metadata"] = metadata
+    kind = workload_of(copied)
     if kind is not None and kind.key == "batch_job":
-        _without_controller(made)
-    for path in server_fields(made):
-        _remove(made, path)
-    return made
+        _without_controller(copied)
+    for path in server_fields(copied):
+        _remove(copied, path)
+    return copied
 
 
 def server_fields(obj: Mapping[str, Any]) -> list[Path]:
     """Paths of the fields of an object that only the cluster fills."""
-    found: list[Path] = [("status",)] if "status" in obj else []
-    found += [("metadata", k) for k in _SERVER_FIELDS if k in fields(obj, "metadata")]
+    paths: list[Path] = [("status",)] if "status" in obj else []
+    paths += [("metadata", k) for k in _SERVER_FIELDS if k in fields(obj, "metadata")]
     if _APPLIED in fields(obj, "metadata", "annotations"):
-        found.append(("metadata", "annotations", _APPLIED))
-    found += [
+        paths.append(("metadata", "annotations", _APPLIED))
+    paths += [
         (*group.template, "metadata", "creationTimestamp")
         for group in groups(obj)
         if group.template and "creationTimestamp" in group.metadata
     ]
-    return found
+    return paths
 
 
 def _without_controller(job: dict[str, Any]) -> None:
@@ -157,26 +157,26 @@ def containers(job: Mapping[str, Any]) -> Iterator[tuple[Group, Path, Mapping[st
         if not group.template:
             yield group, group.container_path, group.container
         for key in ("initContainers", "containers"):
-            for i, each in enumerate(elements(group.pod, key)):
-                if isinstance(each, Mapping):
-                    yield group, (*group.pod_path, key, i), each
+            for i, container in enumerate(elements(group.pod, key)):
+                if isinstance(container, Mapping):
+                    yield group, (*group.pod_path, key, i), container
 
 
 def with_variable(job: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
     """The job with a variable in every container that trains; one that sets it itself keeps its value."""
-    made: dict[str, Any] = copy.deepcopy(dict(job))
+    changed: dict[str, Any] = copy.deepcopy(dict(job))
 
     def add(container: dict[str, Any]) -> None:
         known = elements(container, "env")
-        if not any(fields(each).get("name") == name for each in known):
+        if not any(fields(variable).get("name") == name for variable in known):
             container["env"] = [*known, {"name": name, "value": value}]
 
-    _each_trainer(made, add)
-    return made
+    _each_trainer(changed, add)
+    return changed
 
 
 def _each_trainer(job: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
     for group in groups(job):
-        found = at(job, *group.container_path)
-        if isinstance(found, dict):
-            change(found)
+        container = at(job, *group.container_path)
+        if isinstance(container, dict):
+            change(container)

@@ -17,7 +17,7 @@ Obj = Mapping[str, Any]
 OPERATOR = "training.kubeflow.org/"
 JOBSET = "jobset.sigs.k8s.io/"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_JOBS = frozenset(each.kind for each in WORKLOADS)
+_JOBS = frozenset(workload.kind for workload in WORKLOADS)
 _GONE_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "NodeLost"})
 """`status.reason` of a pod whose node was shut down, which is how GKE takes a Spot node away."""
 _NODE_DISRUPTIONS = frozenset({"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager"})
@@ -77,10 +77,10 @@ class Pod:
 
 def owner_of(obj: Obj) -> Owner | None:
     """The controller of an object."""
-    for each in elements(obj, "metadata", "ownerReferences"):
-        if fields(each).get("controller"):
-            kind, uid = sys.intern(str(each.get("kind") or "")), str(each.get("uid") or "")
-            return Owner(kind, str(each.get("name") or ""), uid)
+    for reference in elements(obj, "metadata", "ownerReferences"):
+        if fields(reference).get("controller"):
+            kind, uid = sys.intern(str(reference.get("kind") or "")), str(reference.get("uid") or "")
+            return Owner(kind, str(reference.get("name") or ""), uid)
     return None
 
 
@@ -110,14 +110,16 @@ def reduced(obj: Obj) -> Pod | None:
         started=time_of(fields(container, "state", "running").get("startedAt") or finished.get("startedAt")),
         ended=time_of(finished.get("finishedAt")) if state.terminal else None,
         exit_code=_code(finished.get("exitCode")) if state.terminal or finished else None,
-        restarts=sum(whole(fields(each).get("restartCount")) or 0 for each in _containers(obj)),
+        restarts=sum(
+            whole(fields(container_status).get("restartCount")) or 0 for container_status in _containers(obj)
+        ),
         reason=sys.intern(reason),
         message=message,
         spot=str(fields(spec, "nodeSelector").get(SPOT, "")).lower() == "true" or tolerates(spec, SPOT),
         gpus=sum(
-            whole(fields(each, "resources", "limits").get(GPU)) or 0 for each in elements(spec, "containers")
+            whole(fields(item, "resources", "limits").get(GPU)) or 0 for item in elements(spec, "containers")
         ),
-        cpus=sum(_cpus(fields(each, "resources")) for each in elements(spec, "containers")),
+        cpus=sum(_cpus(fields(item, "resources")) for item in elements(spec, "containers")),
         stopped=_stopped(obj, finished),
         failed_at=None if state.terminal else time_of(finished.get("finishedAt")),
         container=sys.intern(str(container.get("name") or "")),
@@ -126,9 +128,9 @@ def reduced(obj: Obj) -> Pod | None:
 
 def _cpus(resources: Obj) -> float:
     """What a container asks for; its limit where it names only that, as Kubernetes does it."""
-    asked = fields(resources, "requests").get("cpu", fields(resources, "limits").get("cpu", 0))
+    amount = fields(resources, "requests").get("cpu", fields(resources, "limits").get("cpu", 0))
     try:
-        return float(quantity.parse(asked))
+        return float(quantity.parse(amount))
     except quantity.NotAQuantity:
         return 0.0
 
@@ -138,12 +140,12 @@ def _stopped(obj: Obj, finished: Obj) -> bool:
     due = time_of(metadata.get("deletionTimestamp"))
     if due is None or fields(obj, "status").get("reason") or finished.get("reason") == "OOMKilled":
         return False
-    if any(each.type == "DisruptionTarget" and each.true for each in conditions_of(obj)):
+    if any(entry.type == "DisruptionTarget" and entry.true for entry in conditions_of(obj)):
         return False
     # The time of deletion is when the grace period ends.
-    asked = due - timedelta(seconds=whole(metadata.get("deletionGracePeriodSeconds")) or 0)
+    deleted_at = due - timedelta(seconds=whole(metadata.get("deletionGracePeriodSeconds")) or 0)
     ended = time_of(finished.get("finishedAt"))
-    return ended is None or ended >= asked
+    return ended is None or ended >= deleted_at
 
 
 def _group(labels: Mapping[str, Any]) -> str:
@@ -156,8 +158,8 @@ def _group(labels: Mapping[str, Any]) -> str:
 
 
 def _index(labels: Mapping[str, Any]) -> int | None:
-    found = labels.get(f"{OPERATOR}replica-index")
-    return whole(found if found is not None else labels.get(COMPLETION_INDEX))
+    index = labels.get(f"{OPERATOR}replica-index")
+    return whole(index if index is not None else labels.get(COMPLETION_INDEX))
 
 
 def _code(value: Any) -> int | None:
@@ -170,12 +172,12 @@ def _containers(obj: Obj) -> list[Any]:
 
 def _container(obj: Obj) -> Obj:
     """The status of the container that says how the pod is: one that failed, else the first."""
-    found = [each for each in _containers(obj) if isinstance(each, Mapping)]
-    for each in found:
-        if fields(each, "state", "terminated").get("exitCode"):
-            return each
-    main = [each for each in elements(obj, "status", "containerStatuses") if isinstance(each, Mapping)]
-    waiting = [each for each in found if fields(each, "state", "waiting").get("reason", "") not in _WAITS]
+    statuses = [item for item in _containers(obj) if isinstance(item, Mapping)]
+    for container_status in statuses:
+        if fields(container_status, "state", "terminated").get("exitCode"):
+            return container_status
+    main = [item for item in elements(obj, "status", "containerStatuses") if isinstance(item, Mapping)]
+    waiting = [item for item in statuses if fields(item, "state", "waiting").get("reason", "") not in _WAITS]
     return (waiting or main or [{}])[0]
 
 
@@ -204,27 +206,27 @@ def _state(obj: Obj, container: Obj) -> JobState:
 def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
     """Reason and message of a pod that does not simply run."""
     status = fields(obj, "status")
-    said, words = str(status.get("reason") or ""), _line(status.get("message"))
-    conditions = {each.type: each for each in conditions_of(obj)}
+    own_reason, words = str(status.get("reason") or ""), _line(status.get("message"))
+    conditions = {entry.type: entry for entry in conditions_of(obj)}
     disrupted = conditions.get("DisruptionTarget")
     gone = disrupted is not None and disrupted.true and disrupted.reason in _NODE_DISRUPTIONS
     pressed = disrupted is not None and disrupted.true and _LOW in disrupted.message
-    if pressed and not said:
+    if pressed and not own_reason:
         # The condition of an eviction comes before the pod's own reason; that of a shutdown has its reason.
         return "Evicted", disrupted.message if disrupted else ""
-    if said in _GONE_NODE or (gone and said != "Evicted"):
+    if own_reason in _GONE_NODE or (gone and own_reason != "Evicted"):
         return "NodeLost", words or (disrupted.message if disrupted else "")
-    if said:
-        return said, words
+    if own_reason:
+        return own_reason, words
     ended = fields(container, "state", "terminated") or fields(container, "lastState", "terminated")
     waiting = fields(container, "state", "waiting")
     if waiting.get("reason", "") not in _WAITS:
         return str(waiting["reason"]), _line(waiting.get("message"))
-    told = disrupted is not None and disrupted.true
+    is_disrupted = disrupted is not None and disrupted.true
     # A signal to the container follows from the disruption, which says more than `Error`.
-    if ended and ended.get("reason") not in {None, "Completed", *(("Error",) if told else ())}:
+    if ended and ended.get("reason") not in {None, "Completed", *(("Error",) if is_disrupted else ())}:
         return str(ended["reason"]), _line(ended.get("message"))
-    if disrupted is not None and told:
+    if disrupted is not None and is_disrupted:
         return disrupted.reason, disrupted.message
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and not scheduled.true and status.get("phase") == "Pending":

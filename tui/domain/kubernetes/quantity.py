@@ -20,10 +20,10 @@ def parse(text: object) -> Decimal:
     Raises:
         NotAQuantity: for anything else.
     """
-    found = _FORM.fullmatch(str(text))
-    if found is None:
+    match = _FORM.fullmatch(str(text))
+    if match is None:
         raise NotAQuantity(f"{text!r} is not a quantity: write a number with a unit, such as 500m or 2Gi")
-    number, exponent, suffix = Decimal(found[1]), found[2], found[3] or ""
+    number, exponent, suffix = Decimal(match[1]), match[2], match[3] or ""
     if exponent:
         return number.scaleb(int(exponent[1:]))
     if suffix in _BINARY:

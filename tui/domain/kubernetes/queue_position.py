@@ -13,7 +13,7 @@ Obj = Mapping[str, Any]
 
 def is_pending(workload: Obj) -> bool:
     """Whether a Workload is among those that its queue has yet to admit."""
-    held = {each.type for each in conditions_of(workload) if each.true}
+    held = {entry.type for entry in conditions_of(workload) if entry.true}
     return at(workload, "spec", "active") is not False and not held & {"QuotaReserved", "Finished"}
 
 
@@ -23,10 +23,10 @@ def position_words(summary: Obj, workload: Obj) -> str:
     Positions count from 0 (Kueue, pkg/visibility): they are how many are before it.
     """
     name = at(workload, "metadata", "name")
-    for each in map(fields, elements(summary, "items")):
-        if at(each, "metadata", "name") == name:
+    for item in map(fields, elements(summary, "items")):
+        if at(item, "metadata", "name") == name:
             local, cluster = (
-                whole(each.get(f"positionIn{queue}Queue")) or 0 for queue in ("Local", "Cluster")
+                whole(item.get(f"positionIn{queue}Queue")) or 0 for queue in ("Local", "Cluster")
             )
             if not cluster:
                 return "It is the next of its ClusterQueue."

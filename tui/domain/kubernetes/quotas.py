@@ -46,12 +46,12 @@ class ClusterObjects:
     resource_quotas: Sequence[Obj] | None = None
 
 
-def quotas_of(found: ClusterObjects, read_at: datetime) -> list[Quota]:
+def quotas_of(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
     """All quotas: those of queues, then of namespaces, then what node pools have."""
     return [
-        *_queues(found, read_at),
-        *_resource_quotas(found.resource_quotas or (), read_at),
-        *_node_pools(found, read_at),
+        *_queues(cluster, read_at),
+        *_resource_quotas(cluster.resource_quotas or (), read_at),
+        *_node_pools(cluster, read_at),
     ]
 
 
@@ -86,12 +86,12 @@ def _word(resource: str) -> str:
 # Queues
 
 
-def _queues(found: ClusterObjects, read_at: datetime) -> list[Quota]:
-    spot = {_name(flavor) for flavor in found.flavors or () if _is_spot(_at(flavor, "spec", "nodeLabels"))}
-    if found.cluster_queues is not None:
-        return [quota for queue in found.cluster_queues for quota in _cluster_queue(queue, spot, read_at)]
+def _queues(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
+    spot = {_name(flavor) for flavor in cluster.flavors or () if _is_spot(_at(flavor, "spec", "nodeLabels"))}
+    if cluster.cluster_queues is not None:
+        return [quota for queue in cluster.cluster_queues for quota in _cluster_queue(queue, spot, read_at)]
     # A person of a team may read the queues of a namespace alone, which name no limit.
-    return [quota for queue in found.local_queues or () for quota in _local_queue(queue, spot, read_at)]
+    return [quota for queue in cluster.local_queues or () for quota in _local_queue(queue, spot, read_at)]
 
 
 def _cluster_queue(queue: Obj, spot: set[str], read_at: datetime) -> Iterable[Quota]:
@@ -154,11 +154,11 @@ class _Pool:
     used: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
 
 
-def _node_pools(found: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
+def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
     """Only nodes that take new pods count for the limit; the use of all does."""
     pools: dict[tuple[str, bool], _Pool] = {}
     of_node: dict[str, _Pool] = {}
-    for node in found.nodes or ():
+    for node in cluster.nodes or ():
         labels = _at(node, "metadata", "labels") or {}
         title = next((str(labels[key]) for key in _POOL_LABELS if key in labels), "")
         spot = _is_spot(labels)
@@ -168,7 +168,7 @@ def _node_pools(found: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
         if _takes_pods(node):
             pool.ready += 1
             _add(pool.allocatable, _at(node, "status", "allocatable") or {})
-    for pod in found.pods or ():
+    for pod in cluster.pods or ():
         owner = of_node.get(str(_at(pod, "spec", "nodeName") or ""))
         if owner is not None and _at(pod, "status", "phase") not in _ENDED:
             _add(owner.used, pod_requests(pod))
@@ -178,7 +178,7 @@ def _node_pools(found: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
         for resource in _NODE_RESOURCES:
             if not pool.allocatable[resource] and not pool.used[resource]:
                 continue
-            used = None if found.pods is None else _whole(resource, pool.used[resource], up=True)
+            used = None if cluster.pods is None else _whole(resource, pool.used[resource], up=True)
             yield _quota(
                 f"Node pool {title or 'without a name'} ({count})", CLUSTER, resource,
                 (_whole(resource, pool.allocatable[resource], up=False), used), read_at, spot=pool.spot,
@@ -219,9 +219,9 @@ def _requests(container: Obj) -> dict[str, Decimal]:
     """A limit without a request is a request."""
     resources = container.get("resources") or {}
     both = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    found: dict[str, Decimal] = defaultdict(Decimal)
-    _add(found, both)
-    return found
+    total: dict[str, Decimal] = defaultdict(Decimal)
+    _add(total, both)
+    return total
 
 
 def _add(total: dict[str, Decimal], amounts: Mapping[str, object]) -> None:
@@ -236,8 +236,8 @@ def _add(total: dict[str, Decimal], amounts: Mapping[str, object]) -> None:
 def _takes_pods(node: Obj) -> bool:
     """Neither cordoned nor not ready."""
     ready = any(
-        each.get("type") == "Ready" and each.get("status") == "True"
-        for each in _at(node, "status", "conditions") or ()
+        entry.get("type") == "Ready" and entry.get("status") == "True"
+        for entry in _at(node, "status", "conditions") or ()
     )
     return ready and not _at(node, "spec", "unschedulable")
 
@@ -273,15 +273,15 @@ def _is_spot(labels: object) -> bool:
     return isinstance(labels, Mapping) and str(labels.get(SPOT, "")).lower() == "true"
 
 
-def _name(found: Obj) -> str:
-    return str(_at(found, "metadata", "name") or "")
+def _name(obj: Obj) -> str:
+    return str(_at(obj, "metadata", "name") or "")
 
 
-def _namespace(found: Obj) -> str:
-    return str(_at(found, "metadata", "namespace") or "")
+def _namespace(obj: Obj) -> str:
+    return str(_at(obj, "metadata", "namespace") or "")
 
 
-def _at(found: Any, *path: str) -> Any:
+def _at(value: Any, *path: str) -> Any:
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

@@ -92,9 +92,11 @@ def wait_events(index: EventIndex, job: tuple[str, str, str], pods: Sequence[Pod
     """Events about a job (its namespace, kind and name) and some of its pods that have not started."""
     namespace, kind, name = job
     waiting = [pod.name for pod in pods if not pod.started][:_MOST_PODS]
-    about = [(kind, name), *(("Pod", each) for each in waiting)]
-    found = [event for of, each in about for event in index.about(namespace, of, each)]
-    return sorted((each for each in found if each.reason in WAITS), key=lambda each: seconds(each.last))
+    about = [(kind, name), *(("Pod", pod_name) for pod_name in waiting)]
+    about_job = [event for of, object_name in about for event in index.about(namespace, of, object_name)]
+    return sorted(
+        (event for event in about_job if event.reason in WAITS), key=lambda event: seconds(event.last)
+    )
 
 
 def cannot_start(pod: Pod) -> bool:
@@ -115,8 +117,8 @@ def waits_for(
     queue = _queue(job, workload)
     if queue is not None:
         return (queue,)
-    found = [*_gang(pod_group, pods), *_nodes(pods), *_autoscaler(events), *_containers(pods)]
-    return tuple(dict.fromkeys([*found, *_others(events)]))
+    waits = [*_gang(pod_group, pods), *_nodes(pods), *_autoscaler(events), *_containers(pods)]
+    return tuple(dict.fromkeys([*waits, *_others(events)]))
 
 
 def _queue(job: Obj, workload: Obj | None) -> Wait | None:
@@ -130,7 +132,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
             f"queue {name}",
         )  # fmt: skip
     name = str(at(workload, "spec", "queueName") or name)
-    conditions = {each.type: each for each in conditions_of(workload)}
+    conditions = {entry.type: entry for entry in conditions_of(workload)}
     if at(workload, "spec", "active") is False:
         return Wait(
             f"In the queue {name}: it is deactivated.", "Resume it to queue it again.", f"queue {name}"
@@ -140,22 +142,22 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
         return None
     reserved, evicted = conditions.get("QuotaReserved"), conditions.get("Evicted")
     if evicted is not None and evicted.true and not (reserved and reserved.true):
-        said = f"In the queue {name} again, as it was evicted: {_sentence(evicted.words)}"
+        words = f"In the queue {name} again, as it was evicted: {_sentence(evicted.words)}"
         if reserved is None or reserved.true or not reserved.message:
-            return Wait(f"{said} It will be admitted again.", short=f"evicted, queue {name}")
-        return _with_step(f"{said} {_sentence(reserved.message)}", _QUEUE_STEPS, f"evicted, queue {name}")
+            return Wait(f"{words} It will be admitted again.", short=f"evicted, queue {name}")
+        return _with_step(f"{words} {_sentence(reserved.message)}", _QUEUE_STEPS, f"evicted, queue {name}")
     if reserved is None:
         return Wait(f"In the queue {name}: not looked at yet.", short=f"queue {name}")
     if not reserved.true:
-        said = _possible_flavors(reserved.message or reserved.reason)
-        full = any(word in said for word in ("insufficient unused", "waiting for quota"))
-        full = full and "maximum capacity" not in said
-        wait = _with_step(f"In the queue {name}: {_sentence(said)}", _QUEUE_STEPS, f"queue {name}")
+        words = _possible_flavors(reserved.message or reserved.reason)
+        full = any(word in words for word in ("insufficient unused", "waiting for quota"))
+        full = full and "maximum capacity" not in words
+        wait = _with_step(f"In the queue {name}: {_sentence(words)}", _QUEUE_STEPS, f"queue {name}")
         return replace(wait, short=f"queue {name} is full") if full else wait
     checks = [
-        f"{fields(each).get('name')} ({_line(fields(each).get('message') or fields(each).get('state'))})"
-        for each in elements(workload, "status", "admissionChecks")
-        if fields(each).get("state") != "Ready"
+        f"{fields(check).get('name')} ({_line(fields(check).get('message') or fields(check).get('state'))})"
+        for check in elements(workload, "status", "admissionChecks")
+        if fields(check).get("state") != "Ready"
     ]
     return Wait(
         f"In the queue {name}: its quota is reserved; it waits for {', '.join(checks) or 'admission'}.",
@@ -163,15 +165,15 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
     )
 
 
-def _possible_flavors(said: str) -> str:
+def _possible_flavors(message: str) -> str:
     """What Kueue says of each pod set, without the flavors that could never have it where others could."""
-    found = []
-    for pod_set in said.split("; "):
+    pod_sets = []
+    for pod_set in message.split("; "):
         head, _, text = pod_set.partition(": ")
         reasons = _REASON.split(text)
-        possible = [each for each in reasons if "maximum capacity" not in each]
-        found.append(f"{head}: {', '.join(possible)}" if text and possible else pod_set)
-    return "; ".join(found)
+        possible = [reason for reason in reasons if "maximum capacity" not in reason]
+        pod_sets.append(f"{head}: {', '.join(possible)}" if text and possible else pod_set)
+    return "; ".join(pod_sets)
 
 
 def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
@@ -180,33 +182,34 @@ def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
         return []
     least = whole(at(group, "spec", "minMember"))
     placed = sum(1 for pod in pods if pod.node)
-    told = [c.message for c in conditions_of(group) if c.type == "Unschedulable" and c.true and c.message]
+    messages = [c.message for c in conditions_of(group) if c.type == "Unschedulable" and c.true and c.message]
     if not least:
         return []
     words = f"Its pods start together: {least} are needed, {placed} have a node."
-    said = f"{words} {_sentence(told[-1])}" if told else words
-    return [_with_step(said, _NODE_STEPS, f"{placed} of {least} pods placed")]
+    if messages:
+        words = f"{words} {_sentence(messages[-1])}"
+    return [_with_step(words, _NODE_STEPS, f"{placed} of {least} pods placed")]
 
 
 def _nodes(pods: Sequence[Pod]) -> list[Wait]:
     """What the scheduler says of pods without a node, the same words once."""
     waiting = [pod for pod in pods if pod.reason == "Unschedulable" and not pod.node]
     counts = Counter(pod.message for pod in waiting)
-    found = []
+    waits = []
     for message, count in counts.most_common(2):
-        who = f"{count} of {len(pods)} pods have" if count > 1 else "A pod has"
-        words = f"{who} no node: {_sentence(message)}"
+        subject = f"{count} of {len(pods)} pods have" if count > 1 else "A pod has"
+        words = f"{subject} no node: {_sentence(message)}"
         taint = _TAINT.search(message)
         lower = message.casefold()
         if taint is None or "insufficient" in lower:
-            found.append(_with_step(words, _NODE_STEPS, _no_node(lower)))
+            waits.append(_with_step(words, _NODE_STEPS, _no_node(lower)))
             continue
         step = f"Give it a toleration for {taint['taint'].strip()}"
         # Taints are compared before labels: whether the tainted nodes have the labels is not said.
         unsure = ", if it is meant for these nodes; else correct its nodeSelector"
         step = f"{step}{unsure if 'affinity' in lower else ''}."
-        found.append(Wait(words, step, f"no node without {taint['taint'].strip()}"))
-    return found
+        waits.append(Wait(words, step, f"no node without {taint['taint'].strip()}"))
+    return waits
 
 
 def _no_node(message: str) -> str:
@@ -217,10 +220,10 @@ def _no_node(message: str) -> str:
 
 def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
     """What the autoscaler last said: either it adds nodes, or it can't."""
-    said = [e for e in events if e.reason in {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp"}]
-    if not said:
+    scaling = [e for e in events if e.reason in {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp"}]
+    if not scaling:
         return []
-    last = said[-1]
+    last = scaling[-1]
     message = _sentence(last.message.removeprefix("pod triggered scale-up: "))
     if last.reason == "TriggeredScaleUp":
         return [
@@ -235,12 +238,12 @@ def _containers(pods: Sequence[Pod]) -> list[Wait]:
     counts = Counter(
         (pod.reason, pod.message) for pod in pods if pod.reason in _CONTAINERS and cannot_start(pod)
     )
-    found = []
+    waits = []
     for (reason, message), count in counts.most_common(2):
-        said = f": {_sentence(message)}" if message else "."
-        who = "A pod" if count == 1 else f"{count} pods"
-        found.append(Wait(f"{who} can't start ({reason}){said}", _CONTAINERS[reason], reason))
-    return found
+        detail = f": {_sentence(message)}" if message else "."
+        subject = "A pod" if count == 1 else f"{count} pods"
+        waits.append(Wait(f"{subject} can't start ({reason}){detail}", _CONTAINERS[reason], reason))
+    return waits
 
 
 def _others(events: Sequence[ClusterEvent]) -> list[Wait]:
@@ -259,8 +262,8 @@ def _with_step(words: str, steps: Sequence[tuple[str, str]], short: str) -> Wait
 
 
 def _sentence(text: str) -> str:
-    found = _line(text)
-    return found if not found or found[-1] in ".!?…" else f"{found}."
+    line = _line(text)
+    return line if not line or line[-1] in ".!?…" else f"{line}."
 
 
 def _line(text: Any) -> str:

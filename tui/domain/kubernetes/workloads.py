@@ -20,7 +20,7 @@ PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class WorkloadKind:
     """A kind of job. `key` is its `Job.kind`; `replicas` is the field with a replica spec for each role.
 
     `container` is the name that the operator demands of the container that trains, "" where any will do.
@@ -48,26 +48,26 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload(
+    WorkloadKind(
         "pytorch_job", "kubeflow.org", "PyTorchJob", "pytorchjobs", ("v1",), "PyTorchJob",
         "pytorchReplicaSpecs", ("Master", "Worker"), "pytorch",
     ),
-    Workload(
+    WorkloadKind(
         "tf_job", "kubeflow.org", "TFJob", "tfjobs", ("v1",), "TFJob",
         "tfReplicaSpecs", ("Chief", "Master", "Worker", "PS", "Evaluator"), "tensorflow",
     ),
-    Workload(
+    WorkloadKind(
         "mpi_job", "kubeflow.org", "MPIJob", "mpijobs", ("v2beta1", "v1"), "MPIJob",
         "mpiReplicaSpecs", ("Launcher", "Worker"),
     ),
-    Workload("train_job", "trainer.kubeflow.org", "TrainJob", "trainjobs", ("v1alpha1",), "TrainJob"),
-    Workload("job_set", "jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",), "JobSet"),
-    Workload("batch_job", "batch", "Job", "jobs", ("v1",), "Job"),
+    WorkloadKind("train_job", "trainer.kubeflow.org", "TrainJob", "trainjobs", ("v1alpha1",), "TrainJob"),
+    WorkloadKind("job_set", "jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",), "JobSet"),
+    WorkloadKind("batch_job", "batch", "Job", "jobs", ("v1",), "Job"),
 )  # fmt: skip
 RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 
 
-def workload_of(obj: Any) -> Workload | None:
+def workload_of(obj: Any) -> WorkloadKind | None:
     """The kind of an object by its `apiVersion` and `kind`; None where it is no training job."""
     if not isinstance(obj, Mapping):
         return None
@@ -76,15 +76,15 @@ def workload_of(obj: Any) -> Workload | None:
     return next((w for w in WORKLOADS if w.kind == kind and w.group == group), None)
 
 
-def by_kind(kind: str) -> Workload | None:
+def by_kind(kind: str) -> WorkloadKind | None:
     """The kind called so, in any case."""
     return next((w for w in WORKLOADS if w.kind.lower() == kind.lower()), None)
 
 
 def job_index(objects: Sequence[Any]) -> int | None:
     """Which of the objects is the job: the last that is one, as its ConfigMaps and volumes come before it."""
-    found = [i for i, obj in enumerate(objects) if workload_of(obj) is not None]
-    return found[-1] if found else None
+    jobs = [i for i, obj in enumerate(objects) if workload_of(obj) is not None]
+    return jobs[-1] if jobs else None
 
 
 def at(value: Any, *path: str | int) -> Any:
@@ -101,14 +101,14 @@ def at(value: Any, *path: str | int) -> Any:
 
 def fields(value: Any, *path: str | int) -> Mapping[str, Any]:
     """The fields at a path; none where there are none."""
-    found = at(value, *path)
-    return found if isinstance(found, Mapping) else {}
+    inner = at(value, *path)
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def elements(value: Any, *path: str | int) -> list[Any]:
     """The elements of the list at a path; none where there is none."""
-    found = at(value, *path)
-    return found if isinstance(found, list) else []
+    inner = at(value, *path)
+    return inner if isinstance(inner, list) else []
 
 
 def whole(value: Any) -> int | None:
@@ -156,10 +156,10 @@ def groups(job: Obj) -> list[Group]:
     return list(_groups(job, kind)) if kind is not None else []
 
 
-def _groups(job: Obj, kind: Workload) -> Iterator[Group]:
+def _groups(job: Obj, kind: WorkloadKind) -> Iterator[Group]:
     if kind.replicas:
-        found = fields(job, "spec", kind.replicas)
-        for role in sorted(found, key=lambda r: kind.roles.index(r) if r in kind.roles else len(kind.roles)):
+        specs = fields(job, "spec", kind.replicas)
+        for role in sorted(specs, key=lambda r: kind.roles.index(r) if r in kind.roles else len(kind.roles)):
             path: Path = ("spec", kind.replicas, role)
             spec = fields(job, *path)
             yield _group(
@@ -167,14 +167,14 @@ def _groups(job: Obj, kind: Workload) -> Iterator[Group]:
                 restart=str(spec.get("restartPolicy") or ""),
             )  # fmt: skip
     elif kind.key == "job_set":
-        for i, each in enumerate(elements(job, "spec", "replicatedJobs")):
+        for i, replicated_job in enumerate(elements(job, "spec", "replicatedJobs")):
             path = ("spec", "replicatedJobs", i)
             inner: Path = (*path, "template", "spec")
             pods = whole(at(job, *inner, "parallelism") or 1)
-            count = whole(fields(each).get("replicas", 1))
+            count = whole(fields(replicated_job).get("replicas", 1))
             total = None if pods is None or count is None else pods * count
             yield _group(
-                job, kind, str(fields(each).get("name") or "job"), path, (*inner, "template"),
+                job, kind, str(fields(replicated_job).get("name") or "job"), path, (*inner, "template"),
                 count_path=(*inner, "parallelism"), count=total,
             )  # fmt: skip
     elif kind.key == "batch_job":
@@ -190,13 +190,13 @@ def _groups(job: Obj, kind: Workload) -> Iterator[Group]:
 
 def _count(job: Obj, path: Path) -> int | None:
     """How many replicas a field says; one where it is not there, None where a parameter is."""
-    found = at(job, *path)
-    return 1 if found is None else whole(found)
+    count = at(job, *path)
+    return 1 if count is None else whole(count)
 
 
 def _group(
     job: Obj,
-    kind: Workload,
+    kind: WorkloadKind,
     role: str,
     path: Path,
     template: Path,
@@ -223,39 +223,39 @@ def _group(
 
 def container_index(pod: Mapping[str, Any], name: str) -> int:
     """Which container trains: the one of this name, else the first."""
-    found = elements(pod, "containers")
-    return next((i for i, c in enumerate(found) if name and fields(c).get("name") == name), 0)
+    containers = elements(pod, "containers")
+    return next((i for i, c in enumerate(containers) if name and fields(c).get("name") == name), 0)
 
 
 def gpus(group: Group) -> int | None:
     """GPUs of one pod of the group; None where a parameter decides it."""
     resources = fields(group.container, "resourcesPerNode") or fields(group.container, "resources")
-    found = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU, 0))
-    return whole(found)
+    count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU, 0))
+    return whole(count)
 
 
 def accelerator(group: Group) -> str:
     """The accelerator that the group's nodes must have, in GKE's name."""
-    found = fields(group.pod, "nodeSelector").get(ACCELERATOR)
-    if found:
-        return str(found)
+    selected = fields(group.pod, "nodeSelector").get(ACCELERATOR)
+    if selected:
+        return str(selected)
     terms = elements(
         group.pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
         "nodeSelectorTerms",
     )  # fmt: skip
     for term in terms:
-        for each in elements(term, "matchExpressions"):
-            if fields(each).get("key") == ACCELERATOR and elements(each, "values"):
-                return str(elements(each, "values")[0])
+        for expression in elements(term, "matchExpressions"):
+            if fields(expression).get("key") == ACCELERATOR and elements(expression, "values"):
+                return str(elements(expression, "values")[0])
     return ""
 
 
 def tolerates(pod: Mapping[str, Any], key: str) -> bool:
     """Whether the pod tolerates a taint of this key."""
     return any(
-        fields(each).get("key") == key
-        or (not fields(each).get("key") and fields(each).get("operator") == "Exists")
-        for each in elements(pod, "tolerations")
+        fields(toleration).get("key") == key
+        or (not fields(toleration).get("key") and fields(toleration).get("operator") == "Exists")
+        for toleration in elements(pod, "tolerations")
     )
 
 

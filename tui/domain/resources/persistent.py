@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.core.formatting import ACCELERATOR_SHORT
 from tui.domain.core.job import Job
 from tui.domain.spec.custom_job_spec import machine_of, whole, within
-from tui.domain.vertex.cost import Part
+from tui.domain.vertex.cost import CostPart
 
 RUNNING, ERROR = "RUNNING", "ERROR"
 """States that stay; in the others it is changing."""
@@ -95,17 +95,17 @@ class PersistentResource:
         """It runs, and so costs money, and no job uses it."""
         return self.state == RUNNING and not self.used
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[CostPart]:
         """What is billed while it runs, jobs or not (docs/facts/vertex.md 9.1)."""
         return [
-            Part(
+            CostPart(
                 pool.machine_type, pool.accelerator_type, pool.accelerator_count, pool.replicas,
                 pool.disk_type, pool.disk_gb,
             )
             for pool in self.pools
         ]  # fmt: skip
 
-    def idle_parts(self) -> list[Part]:
+    def idle_parts(self) -> list[CostPart]:
         """What is billed and not used."""
         if self.state != RUNNING:
             return []
@@ -153,13 +153,13 @@ def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
     return *machine_of(worker_pool), topology, kind, whole(disk.get("bootDiskSizeGb")) or DISK_GB
 
 
-def parts_of(resource: Mapping[str, Any]) -> list[Part]:
+def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
     """What is billed of a resource in REST form that does not exist yet; see `PersistentResource.parts`."""
     found = []
     for pool in resource["resourcePools"]:
         disk = pool.get("diskSpec") or {}
         kind, gb = str(disk.get("bootDiskType") or DISK_TYPE), whole(disk.get("bootDiskSizeGb")) or DISK_GB
-        found.append(Part(*machine_of(pool), pool["replicaCount"], kind, gb))
+        found.append(CostPart(*machine_of(pool), pool["replicaCount"], kind, gb))
     return found
 
 

@@ -35,8 +35,8 @@ class Case:
     @property
     def pools(self) -> list[tuple[Path, Mapping[str, Any]]]:
         """Worker pools with their paths; a skipped one is an empty mapping."""
-        found = self.spec.get("workerPoolSpecs") or []
-        return [(("jobSpec", "workerPoolSpecs", i), pool or {}) for i, pool in enumerate(found)]
+        pools = self.spec.get("workerPoolSpecs") or []
+        return [(("jobSpec", "workerPoolSpecs", i), pool or {}) for i, pool in enumerate(pools)]
 
     @property
     def used(self) -> list[tuple[Path, Mapping[str, Any]]]:

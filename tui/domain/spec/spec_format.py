@@ -69,7 +69,7 @@ class KnownJob:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaGroup:
+class GroupSummary:
     """A group of replicas of a launch that wraps no custom job; a number is None where it is not known."""
 
     name: str
@@ -133,7 +133,7 @@ class SpecFormat(Protocol):
     def place(self, body: Mapping[str, Any]) -> str:
         """The region or namespace in a body, for a header without one; "" for none."""
 
-    def groups(self, job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
+    def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
         """What a launch starts, where that is no custom job."""
 
     def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
@@ -220,7 +220,7 @@ class BodyDefaults:
     def place(self, body: Mapping[str, Any]) -> str:
         return ""
 
-    def groups(self, job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
+    def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
         return ()
 
     def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
@@ -286,8 +286,8 @@ def first_format() -> SpecFormat:
 
 def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """What a create sends for the custom job `job` of a profile with this body, under its name there."""
-    found = format_of(body)
-    return {found.resource_key: found.resource(job)}
+    spec_format = format_of(body)
+    return {spec_format.resource_key: spec_format.resource(job)}
 
 
 def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
@@ -302,7 +302,7 @@ def body_of(job: Mapping[str, Any]) -> str:
     return beside[-1] if beside else first_format().body
 
 
-def groups_of(job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
+def groups_of(job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
     """What a launch starts whose body wraps no custom job and says it; none for any other."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]).groups(job) if beside else ()
@@ -327,16 +327,18 @@ def is_one(known: Collection[KnownJob]) -> bool:
 
 def reported_as(names: Collection[str]) -> SpecFormat | None:
     """The format of a resource with these fields (camelCase), as the service reports it."""
-    return next((found for body in _LOADERS if (found := format_of(body)).sign in names), None)
+    return next((spec_format for body in _LOADERS if (spec_format := format_of(body)).sign in names), None)
 
 
 def no_profile(names: Collection[str]) -> str:
     """What a file with these fields (camelCase) at its top level is instead of a profile; "" for nothing."""
-    return next((found for body in _LOADERS if (found := format_of(body).instead(names))), "")
+    return next((spec_format for body in _LOADERS if (spec_format := format_of(body).instead(names))), "")
 
 
 def standing_alone(names: Collection[str]) -> SpecFormat | None:
     """The format of a file with these fields (camelCase) at its top level, where it is a body itself."""
     if any(body in names for body in _LOADERS):
         return None
-    return next((found for body in _LOADERS if (found := format_of(body)).stands_alone(names)), None)
+    return next(
+        (spec_format for body in _LOADERS if (spec_format := format_of(body)).stands_alone(names)), None
+    )

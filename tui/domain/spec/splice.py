@@ -14,7 +14,7 @@ from typing import Any
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.sharing import edited_slot, goes_by_value, own_index, slot_of
 from tui.domain.document.source import is_merge, plain
-from tui.domain.document.tree import Node, parse
+from tui.domain.document.tree import YamlNode, parse
 from tui.domain.spec import write
 
 
@@ -87,7 +87,7 @@ class _Text:
         return self._unshared(node, flow, column, set(_inside(node)))
 
     def _overridden(
-        self, node: Node, part: str | int, flow: bool, column: int, edit: Edit, *, last: bool
+        self, node: YamlNode, part: str | int, flow: bool, column: int, edit: Edit, *, last: bool
     ) -> str | None:
         """The text one step nearer to an override of `part` by `<<`; None if that does not make it unshared.
 
@@ -109,7 +109,7 @@ class _Text:
                 return self._given_key(parent, part, node.items[index], flow or parent.flow, last=last)
         return self.text
 
-    def _merging(self, alias: Node, flow: bool, column: int) -> str | None:
+    def _merging(self, alias: YamlNode, flow: bool, column: int) -> str | None:
         """The text with a map that merges the alias' target in place of the alias; None if it can't."""
         parent, *_ = self._around(alias)
         merge = f"<<: *{alias.real.anchor}"
@@ -120,7 +120,7 @@ class _Text:
         lead = "" if parent.kind == "list" else self.newline + " " * (column + 2)
         return self._replaced(alias, lead + merge)
 
-    def _given_key(self, node: Node, key: str, value: Node, flow: bool, *, last: bool) -> str:
+    def _given_key(self, node: YamlNode, key: str, value: YamlNode, flow: bool, *, last: bool) -> str:
         """The map gets a key of its own with the merged value: as an alias where the edit goes on inside."""
         if last or value.real.kind != "map" or not value.real.items or value.kind == "alias":
             raw = f"*{value.real.anchor}" if value.kind == "alias" else ""
@@ -129,16 +129,16 @@ class _Text:
             return self._anchored(value, key)
         return self._add_key(node, key, None, flow, raw=f"*{value.anchor}")
 
-    def _anchored(self, value: Node, key: str) -> str:
+    def _anchored(self, value: YamlNode, key: str) -> str:
         """The text with an anchor at a map's value that is named like its key."""
         parent, *_ = self._around(value)
-        taken = {node.anchor for node in _inside(self.root)}
-        names = (key, *(f"{key}-{number}" for number in range(2, len(taken) + 3)))
-        name = next(name for name in names if name not in taken)
+        anchors = {node.anchor for node in _inside(self.root)}
+        names = (key, *(f"{key}-{number}" for number in range(2, len(anchors) + 3)))
+        name = next(name for name in names if name not in anchors)
         at = self.text.index(":", parent.keys[parent.items.index(value)].end) + 1
         return f"{self.text[:at]} &{name}{self.text[at:]}"
 
-    def _unshared(self, node: Node, flow: bool, column: int, gone: set[Node]) -> str | None:
+    def _unshared(self, node: YamlNode, flow: bool, column: int, gone: set[YamlNode]) -> str | None:
         if node.kind == "alias":
             return self._replaced(node, self._value(node.real, flow, column))
         outside = [alias for alias in self.aliases if alias.target in gone]
@@ -149,7 +149,7 @@ class _Text:
                     return self._moved_anchor(alias, alias.real)
         return None
 
-    def _moved_anchor(self, alias: Node, owner: Node) -> str:
+    def _moved_anchor(self, alias: YamlNode, owner: YamlNode) -> str:
         """The first place that used the anchor becomes the one that defines it."""
         parent, flow, column = self._around(alias)
         flow = flow or (parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]))
@@ -167,13 +167,13 @@ class _Text:
             at = len(text[:at].rstrip(" "))
         return text[:at] + text[end:]
 
-    def _unmerged(self, node: Node, wanted: str | None, flow: bool) -> str:
+    def _unmerged(self, node: YamlNode, expected: str | None, flow: bool) -> str:
         """`<<` gives the map a key of its own: `wanted`, or with None all of them and `<<` goes."""
         flow = flow or node.flow
-        if wanted is not None:
-            slot = slot_of(node, wanted)
+        if expected is not None:
+            slot = slot_of(node, expected)
             assert slot.index is not None
-            return self._given_key(node, wanted, slot.holder.items[slot.index], flow, last=False)
+            return self._given_key(node, expected, slot.holder.items[slot.index], flow, last=False)
         text, own = self.text, {k.text for k in node.keys if not is_merge(k)}
         at = next(i for i, key in enumerate(node.keys) if is_merge(key))
         source = plain(node.items[at])
@@ -185,18 +185,18 @@ class _Text:
             copies = write.flow({k: v for k, v in merged.items() if k not in own})[1:-1]
         else:
             pad = self.newline + " " * (node.keys[at].column - 1)
-            copies = pad.join(line for found in lines for line in found)
+            copies = pad.join(line for entry in lines for line in entry)
         if not copies:
             return self._remove_key(node, at, flow)
         return text[:start] + copies + text[end:]
 
-    def _around(self, wanted: Node) -> tuple[Node, bool, int]:
+    def _around(self, expected: YamlNode) -> tuple[YamlNode, bool, int]:
         """The parent of a node, whether it is in flow style, and the parent's column."""
         stack = [(self.root, self.root.flow)]
         while stack:
             node, flow = stack.pop()
             for child in node.items:
-                if child is wanted:
+                if child is expected:
                     return node, flow, self._column(node)
                 stack.append((child, flow or child.flow))
         raise CannotSplice("a node without a parent")
@@ -237,7 +237,7 @@ class _Text:
             return self._change_list(node, last, edit, flow)
         raise CannotSplice("a scalar has no parts")
 
-    def _change_map(self, node: Node, key: str, edit: Edit, flow: bool) -> str:
+    def _change_map(self, node: YamlNode, key: str, edit: Edit, flow: bool) -> str:
         index = own_index(node, key)
         if edit.value is REMOVED:
             if index is None:
@@ -247,14 +247,14 @@ class _Text:
             return self._add_key(node, key, edit.value, flow)
         return self._set(node, node.items[index], edit.value, flow)
 
-    def _change_list(self, node: Node, index: int, edit: Edit, flow: bool) -> str:
+    def _change_list(self, node: YamlNode, index: int, edit: Edit, flow: bool) -> str:
         if edit.value is REMOVED:
             return self._remove_item(node, index, flow)
         if index < len(node.items) and not edit.insert:
             return self._set(node, node.items[index], edit.value, flow)
         return self._add_item(node, index, edit.value, flow)
 
-    def _set(self, parent: Node, node: Node, value: Any, flow: bool) -> str:
+    def _set(self, parent: YamlNode, node: YamlNode, value: Any, flow: bool) -> str:
         style = node.style if node.kind == "scalar" else ""
         if flow or (isinstance(value, str) and style in {"'", '"'}):
             new = write.scalar(value, flow=True, style=style) if _is_scalar(value) else write.flow(value)
@@ -263,12 +263,12 @@ class _Text:
             new = self._value_text(value, parent.kind == "list", self._column(parent))
         return self._with_value(node, new)
 
-    def _with_value(self, node: Node, new: str) -> str:
+    def _with_value(self, node: YamlNode, new: str) -> str:
         """The text with another value of the node, whose anchor stays while an alias needs it."""
         kept = node.anchor is not None and any(alias.target is node for alias in self.aliases)
         return self._replaced(node, f"&{node.anchor} {new}" if kept else new)
 
-    def _remove_key(self, node: Node, index: int, flow: bool) -> str:
+    def _remove_key(self, node: YamlNode, index: int, flow: bool) -> str:
         spans = [(k.start, v.end) for k, v in zip(node.keys, node.items, strict=True)]
         if flow:
             return self._cut_flow(spans, index)
@@ -282,7 +282,7 @@ class _Text:
             end += 1
         return self.text[:start] + self.text[end:]
 
-    def _remove_item(self, node: Node, index: int, flow: bool) -> str:
+    def _remove_item(self, node: YamlNode, index: int, flow: bool) -> str:
         spans = [(i.start, i.end) for i in node.items]
         if flow:
             return self._cut_flow(spans, index)
@@ -304,7 +304,7 @@ class _Text:
             end = len(self.text) - len(rest[1:]) if rest.startswith(",") else end
         return self.text[:start] + self.text[end:]
 
-    def _add_key(self, node: Node, key: str, value: Any, flow: bool, raw: str = "") -> str:
+    def _add_key(self, node: YamlNode, key: str, value: Any, flow: bool, raw: str = "") -> str:
         """Add a key with a value, or with the text `raw` as its value."""
         if flow or node.flow:
             text = f"{write.scalar(key, flow=True)}: {raw or write.flow(value)}"
@@ -320,7 +320,7 @@ class _Text:
         last = node.items[before[-1] if before else -1]
         return self._insert_lines(self._line_end(last.end), lines)
 
-    def _add_item(self, node: Node, index: int, value: Any, flow: bool) -> str:
+    def _add_item(self, node: YamlNode, index: int, value: Any, flow: bool) -> str:
         if flow or node.flow:
             return self._add_flow(node, index, write.flow(value))
         pad = " " * self._column(node)
@@ -332,7 +332,7 @@ class _Text:
             raise CannotSplice("a list inside a list")
         return self._insert_lines(self._line_start(start), lines)
 
-    def _add_flow(self, node: Node, index: int, new: str) -> str:
+    def _add_flow(self, node: YamlNode, index: int, new: str) -> str:
         starts = [k.start for k in node.keys] or [i.start for i in node.items]
         if not starts:
             opening = self.text.index("{" if node.kind == "map" else "[", node.start) + 1
@@ -347,7 +347,7 @@ class _Text:
 
     # Text
 
-    def _value(self, node: Node, flow: bool, column: int, anchor: str = "") -> str:
+    def _value(self, node: YamlNode, flow: bool, column: int, anchor: str = "") -> str:
         """A copy of a node's value for another position."""
         value, mark = plain(node), f"&{anchor} " if anchor else ""
         if flow or node.flow or node.kind == "scalar" or write.is_leaf(value, write.WIDE):
@@ -369,7 +369,7 @@ class _Text:
         body = pad.join(lines)
         return body if in_list else pad + body
 
-    def _replaced(self, node: Node, new: str) -> str:
+    def _replaced(self, node: YamlNode, new: str) -> str:
         """The text with `node` written as `new`, near the key or dash that it belongs to."""
         before, after = self.text[: node.start], self.text[node.end :]
         if node is self.root:
@@ -386,14 +386,14 @@ class _Text:
             before += self.newline
         return before + "".join(line + self.newline for line in lines) + self.text[at:]
 
-    def _column(self, node: Node) -> int:
+    def _column(self, node: YamlNode) -> int:
         """The column of a block's keys or dashes."""
         if node.flow or not node.items:
             return node.column - 1
         start = node.keys[0].start if node.keys else self._dash(node.items[0])
         return start - self._line_start(start)
 
-    def _dash(self, item: Node) -> int:
+    def _dash(self, item: YamlNode) -> int:
         at = self.text.rfind("-", 0, item.start)
         if at < 0:
             raise CannotSplice("an item without a dash")
@@ -421,11 +421,11 @@ def _is_scalar(value: Any) -> bool:
     return not isinstance(value, dict | list)
 
 
-def _inside(node: Node) -> list[Node]:
+def _inside(node: YamlNode) -> list[YamlNode]:
     """A node and everything in it, in the order of the text; an alias is not followed."""
-    found, stack = [], [node]
+    nodes, stack = [], [node]
     while stack:
         here = stack.pop()
-        found.append(here)
+        nodes.append(here)
         stack += [*here.keys, *here.items]
-    return sorted(found, key=lambda n: n.start)
+    return sorted(nodes, key=lambda n: n.start)

@@ -135,11 +135,11 @@ def literal_mark(value: str) -> str:
     return "|" if value.endswith("\n") else "|-"
 
 
-def _ranks(fields: Mapping[str, FieldType], found: dict[str, int]) -> dict[str, int]:
+def _ranks(fields: Mapping[str, FieldType], counts: dict[str, int]) -> dict[str, int]:
     for name, kind in fields.items():
-        found.setdefault(name, len(found))
-        _ranks(kind.fields, found)
-    return found
+        counts.setdefault(name, len(counts))
+        _ranks(kind.fields, counts)
+    return counts
 
 
 RANKS = {"name": -1, **_ranks(HEADER, {})}

@@ -70,27 +70,27 @@ def _table(name: str) -> dict[str, Any]:
 @cache
 def machines() -> dict[str, Machine]:
     """Every documented training machine type, by name."""
-    found = {}
+    metrics = {}
     for name, raw in _table("machines.json")["machines"].items():
         pairs = [(kind, tuple(counts)) for kind, counts in raw.get("attachable", {}).items()]
         if raw.get("accelerator_type"):
             pairs.append((raw["accelerator_type"], tuple(raw["accelerator_count"])))
-        found[name] = Machine(
+        metrics[name] = Machine(
             name,
             int(raw.get("vcpu") or 0),
             float(raw.get("ram_gb") or 0),
             tuple(pairs),
             tuple(raw.get("tpu_topologies", ())),
         )
-    return found
+    return metrics
 
 
 def built_in_accelerator(machine: str) -> tuple[str, int]:
     """The accelerators that every machine of this type has, and how many; ("", 0) for none."""
-    found = machines().get(machine)
-    if found is None or len(found.accelerators) != 1 or len(found.accelerators[0][1]) != 1:
+    known = machines().get(machine)
+    if known is None or len(known.accelerators) != 1 or len(known.accelerators[0][1]) != 1:
         return "", 0
-    kind, (count,) = found.accelerators[0]
+    kind, (count,) = known.accelerators[0]
     return kind, count
 
 
@@ -103,13 +103,13 @@ def quota_metrics(
     (docs/facts/vertex.md 7.2). Spot and Flex-start use the preemptible metrics.
     """
     stem = "custom_model_training_" + ("preemptible_" if preemptible else "")
-    taken: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     if accelerator_count and accelerator_type in _QUOTA_WORD:
-        taken[stem + _QUOTA_WORD[accelerator_type]] = accelerator_count
+        amounts[stem + _QUOTA_WORD[accelerator_type]] = accelerator_count
     machine = machines().get(machine_type)
     if machine is not None and machine_type.startswith(("n1-", "e2-")):
-        taken[stem + "cpus"] = machine.vcpus
-    return taken
+        amounts[stem + "cpus"] = machine.vcpus
+    return amounts
 
 
 def quota_word(accelerator_type: str) -> str:

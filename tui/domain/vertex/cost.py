@@ -31,7 +31,7 @@ _HAVE_RUN = frozenset({JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CostPart:
     """The priced parts of one worker pool."""
 
     machine_type: str
@@ -95,12 +95,12 @@ def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate
     """What an hour of each task costs: neither their run times nor all their numbers are known."""
     lookup = _PriceLookup(table, region, "")
     tasks = []
-    for each in known:
-        parts = parts_of(each.job)
+    for task in known:
+        parts = parts_of(task.job)
         priced = [part for part in parts if part.machine_type]
         hour = lookup.hour(priced) if priced and len(priced) == len(parts) else None
         machine = ", ".join(_in_short(part) for part in priced)
-        tasks.append(TaskPrice(each.title, machine, hour, each.runs, each.why))
+        tasks.append(TaskPrice(task.title, machine, hour, task.runs, task.why))
     missing = ("how long its tasks run", *dict.fromkeys(lookup.missing))
     oldest = min((price.date for price in lookup.used), default=table.date)
     notes = (_CHOSEN, *lookup.notes) if tasks else ()
@@ -112,7 +112,7 @@ def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate
 _CHOSEN = "The service chooses the machines of tasks; these are the smallest that have what they ask for."
 
 
-def _in_short(part: Part) -> str:
+def _in_short(part: CostPart) -> str:
     """`e2-standard-4`, `n1-standard-4 with 1 T4`."""
     kind = catalog.ACCELERATOR_SHORT.get(part.accelerator_type, part.accelerator_type)
     return f"{part.machine_type} with {part.accelerator_count} {kind}" if kind else part.machine_type
@@ -148,15 +148,15 @@ def _of_one(job: Mapping[str, Any], region: str, table: Prices) -> Estimate:
     return Estimate(hour, total, seconds, lookup.date, table.source, tuple(notes), missing, own, oldest)
 
 
-def parts_of(job: Mapping[str, Any]) -> list[Part]:
+def parts_of(job: Mapping[str, Any]) -> list[CostPart]:
     """The pools of a CustomJob in REST form that are not skipped."""
-    found = []
+    parts_of_job = []
     for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         if not pool or not isinstance(pool, Mapping):
             continue
         disk = pool.get("diskSpec") or {}
-        found.append(
-            Part(
+        parts_of_job.append(
+            CostPart(
                 *machine_of(pool),
                 max(0, whole(pool.get("replicaCount")) or 1),
                 str(disk.get("bootDiskType") or "pd-ssd"),
@@ -164,13 +164,15 @@ def parts_of(job: Mapping[str, Any]) -> list[Part]:
                 is_reducer(pool),
             )
         )
-    return found
+    return parts_of_job
 
 
-def parts_of_job(job: Job) -> list[Part]:
+def parts_of_job(job: Job) -> list[CostPart]:
     """The pools of a listed job. Lists have no boot disks; the default disk is assumed."""
     return [
-        Part(p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.role == REDUCER)
+        CostPart(
+            p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.role == REDUCER
+        )
         for p in job.groups
         if p.replicas
     ]
@@ -183,7 +185,7 @@ def machine_hour(
 
     The price list has no prices of its own for online prediction.
     """
-    part = Part(machine, *accelerator, replicas, disk_gb=0)
+    part = CostPart(machine, *accelerator, replicas, disk_gb=0)
     lookup = _PriceLookup(prices or built_in(), region, "")
     lookup.machines = {**catalog.machines(), **_ONLY_SERVING}
     return lookup.hour([part])
@@ -208,7 +210,7 @@ def nodes_hourly(nodes: Sequence[NodeShare], prices: Prices | None = None) -> Ra
     AI's management fee.
     """
     table = prices or built_in()
-    rates = [_node_hour(each, table) for each in nodes]
+    rates = [_node_hour(node, table) for node in nodes]
     if not rates or any(rate is None for rate in rates):
         return None
     return sum((rate.times(n.share) for rate, n in zip(rates, nodes, strict=True) if rate), ZERO)
@@ -223,10 +225,10 @@ def _node_hour(node: NodeShare, table: Prices) -> Range | None:
     mode = _MODES.get(node.strategy, "")
     if not mode or full is None:
         return full and full.times(CE_SHARE)
-    found = _PriceLookup(table, node.region, mode).hour([part])
+    price = _PriceLookup(table, node.region, mode).hour([part])
     # The fee is a part of the price without a strategy.
     fee = full.times(1 - CE_SHARE)
-    return found and Range(max(0.0, found.low - fee.low), max(0.0, found.high - fee.high))
+    return price and Range(max(0.0, price.low - fee.low), max(0.0, price.high - fee.high))
 
 
 def _unlabelled(node: NodeShare) -> str:
@@ -238,8 +240,8 @@ def _unlabelled(node: NodeShare) -> str:
     return ACCELERATOR_COUNT if node.accelerator_type and not node.accelerator_count else ""
 
 
-def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[Part]:
-    return [Part(n.machine_type, n.accelerator_type, n.accelerator_count, 1, disk_gb=0) for n in nodes]
+def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[CostPart]:
+    return [CostPart(n.machine_type, n.accelerator_type, n.accelerator_count, 1, disk_gb=0) for n in nodes]
 
 
 def missing(job: Job, prices: Prices | None = None) -> str:
@@ -251,23 +253,23 @@ def missing(job: Job, prices: Prices | None = None) -> str:
             return "its pods are on no node now"
         return "the nodes of its pods could not be read, which takes the permission to get nodes"
     table = prices or built_in()
-    found: list[str] = []
+    amounts: list[str] = []
     if job.in_cluster:
         for node in job.nodes:
             if label := _unlabelled(node):
-                found.append(f"the label {label} of its nodes")
+                amounts.append(f"the label {label} of its nodes")
                 continue
             lookup = _PriceLookup(table, node.region, _MODES.get(node.strategy, ""))
             lookup.hour(_parts_of_nodes([node]))
-            found += lookup.missing
+            amounts += lookup.missing
     else:
         lookup = _PriceLookup(table, job.region, _MODES.get(job.strategy, ""))
         lookup.hour(parts_of_job(job))
-        found += lookup.missing
-    return f"missing: {', '.join(dict.fromkeys(found))}" if found else ""
+        amounts += lookup.missing
+    return f"missing: {', '.join(dict.fromkeys(amounts))}" if amounts else ""
 
 
-def hourly_parts(parts: Iterable[Part], region: str, prices: Prices | None = None) -> Range | None:
+def hourly_parts(parts: Iterable[CostPart], region: str, prices: Prices | None = None) -> Range | None:
     """USD an hour of on-demand machines; None where a price is not known."""
     return _PriceLookup(prices or built_in(), region, "").hour(parts)
 
@@ -348,24 +350,24 @@ class _PriceLookup:
         self.notes: list[str] = []
         self.machines: Mapping[str, catalog.Machine] = catalog.machines()
 
-    def hour(self, parts: Iterable[Part]) -> Range | None:
+    def hour(self, parts: Iterable[CostPart]) -> Range | None:
         """USD an hour for all parts."""
         if not self.table.knows(self.region):
             self.missing.append(f"prices in {self.region or 'a region that is not named'}")
             return None
         sums = [self._part(part) for part in parts]
         self._note_uncertain()
-        if any(one is None for one in sums):
+        if any(amount is None for amount in sums):
             return None
-        return sum((one for one in sums if one is not None), ZERO)
+        return sum((amount for amount in sums if amount is not None), ZERO)
 
-    def _part(self, part: Part) -> Range | None:
+    def _part(self, part: CostPart) -> Range | None:
         machine, disk = self._machine(part), self._disk(part)
         if machine is None or disk is None:
             return None
         return (machine + disk).times(part.replicas)
 
-    def _machine(self, part: Part) -> Range | None:
+    def _machine(self, part: CostPart) -> Range | None:
         if part.machine_type == "cloud-tpu":
             return self._priced(f"tpu:{part.accelerator_type}:{part.accelerator_count}", 1, part)
         whole_price = f"machine:{part.machine_type}"
@@ -376,17 +378,17 @@ class _PriceLookup:
             self.missing.append(part.machine_type or "a machine without a type")
             return None
         family = part.machine_type.partition("-")[0]
-        taken = [
+        prices = [
             self._priced(f"core:{family}", machine.vcpus, part),
             self._priced(f"ram:{family}", machine.memory_gb, part),
         ]
         if part.accelerator_type and part.accelerator_count:
-            taken.append(self._priced(f"gpu:{part.accelerator_type}", part.accelerator_count, part))
-        if any(one is None for one in taken):
+            prices.append(self._priced(f"gpu:{part.accelerator_type}", part.accelerator_count, part))
+        if any(price is None for price in prices):
             return None
-        return sum((one for one in taken if one is not None), ZERO)
+        return sum((price for price in prices if price is not None), ZERO)
 
-    def _disk(self, part: Part) -> Range | None:
+    def _disk(self, part: CostPart) -> Range | None:
         price = self.table.of(self.region, f"disk:{part.disk_type}")
         if price is None:
             # A few cents an hour: left out, with a note.
@@ -396,7 +398,7 @@ class _PriceLookup:
             return ZERO
         return price.usd.times(part.disk_gb)
 
-    def _priced(self, key: str, amount: float, part: Part) -> Range | None:
+    def _priced(self, key: str, amount: float, part: CostPart) -> Range | None:
         if self.mode:
             exact = self._find(f"{self.mode}:{key}")
             if exact is not None:
@@ -415,10 +417,10 @@ class _PriceLookup:
         return usd
 
     def _find(self, key: str) -> Price | None:
-        found = self.table.find(self.region, key)
-        if found is None:
+        dated_price = self.table.find(self.region, key)
+        if dated_price is None:
             return None
-        price, date = found
+        price, date = dated_price
         self.used.append(price)
         self.date = min(self.date, date)
         return price

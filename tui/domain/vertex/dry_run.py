@@ -96,13 +96,13 @@ def task_lines(price: Estimate) -> list[str]:
     if not price.tasks:
         return []
     wide = max(len(task.title) for task in price.tasks)
-    found = []
+    lines = []
     for task in price.tasks:
         often = {None: "runs: not known", 1: "once"}.get(task.runs, f"{task.runs} times")
         why = f" ({task.why})" if task.why else ""
         cost = f"{money(task.hour)} an hour" if task.hour is not None else "not known"
-        found.append(f"{task.title:<{wide}}  {cost}  {task.machine or '·'}  {often}{why}")
-    return found
+        lines.append(f"{task.title:<{wide}}  {cost}  {task.machine or '·'}  {often}{why}")
+    return lines
 
 
 def check_json(check: Check) -> dict[str, Any]:

@@ -89,16 +89,16 @@ class Checker:
             if not path or not self._misnomer(path, value):
                 self.refuse(path, f"expected fields, found {describe(value)}.")
             return {}
-        found: dict[str, Any] = {}
+        checked: dict[str, Any] = {}
         for name, inner in value.items():
             known, here = camel(name), (*path, name)
             if known not in fields:
                 self._unknown(here, inner, fields)
-            elif known in found:
+            elif known in checked:
                 self.refuse(here, f"{known} is given twice.", "Keep one.", "profile.unknown-field")
             elif inner is not None and (value := self.field(inner, fields[known], here)) is not LEFT_OUT:
-                found[known] = value
-        return found
+                checked[known] = value
+        return checked
 
     def _unknown(self, path: Path, value: Any, fields: Mapping[str, FieldType]) -> None:
         """A name that is no field here: the service's own, one known to be wrong, or a slip."""
@@ -120,19 +120,19 @@ class Checker:
 
     def _misplaced(self, path: Path, value: Any, right: Path) -> None:
         """A field of the message below."""
-        taken = self._document.spelled(right) in self._document.places
+        occupied = self._document.spelled(right) in self._document.places
         message = f"it is not a field here; it belongs to {dotted(right)}."
-        fix = "Remove it; it is given there already." if taken else "Move it there."
-        edits = (Edit(path, REMOVED),) if taken else (Edit(right, value), Edit(path, REMOVED))
+        fix = "Remove it; it is given there already." if occupied else "Move it there."
+        edits = (Edit(path, REMOVED),) if occupied else (Edit(right, value), Edit(path, REMOVED))
         self.refuse(path, message, fix, "misnomer.misplaced", *edits)
 
     def _misnomer(self, path: Path, value: Any) -> bool:
         """A wrong name or value that is often met has a rule of its own."""
         plain = tuple(camel(p) if isinstance(p, str) else p for p in path)
-        found = misnomer(plain, value, self._document.value)
-        if found is None:
+        known_misnomer = misnomer(plain, value, self._document.value)
+        if known_misnomer is None:
             return False
-        for wrong in (found, *misnomers_below(plain, value, self._document.value)):
+        for wrong in (known_misnomer, *misnomers_below(plain, value, self._document.value)):
             problem = self._document.problem(wrong.path, wrong.sentence, wrong.fix, wrong.rule)
             self.problems.append(
                 replace(problem, severity=wrong.severity, source=wrong.source, edits=wrong.edits)
@@ -152,8 +152,8 @@ class Checker:
                 self.message(self.element(v, (*path, i)), kind.fields, (*path, i))
                 for i, v in enumerate(value)
             ]
-        found = [self._single(v, kind, (*path, i)) for i, v in enumerate(value)]
-        return [v for v in found if v is not LEFT_OUT]
+        items = [self._single(v, kind, (*path, i)) for i, v in enumerate(value)]
+        return [v for v in items if v is not LEFT_OUT]
 
     def element(self, value: Any, _: Path) -> Any:
         """The fields of one element of a list: an empty one has none."""
@@ -168,8 +168,8 @@ class Checker:
             self.refuse(path, f"{message}.", fix, "profile.type", *edits)
             return []
         self.warn(path, f"{message}; it is the only element.", fix, LIST, Edit(path, [value]))
-        found = self._single(value, kind, path)
-        return [] if found is LEFT_OUT else [found]
+        item = self._single(value, kind, path)
+        return [] if item is LEFT_OUT else [item]
 
     def _environment(self, value: Any, path: Path) -> bool:
         """Refuse variables that are written as `NAME: value` or as `NAME=value`."""
@@ -201,8 +201,8 @@ class Checker:
         if not isinstance(value, Mapping):
             self.refuse(path, f"expected keys and values, found {describe(value)}.")
             return {}
-        found = {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
-        return {k: v for k, v in found.items() if v is not LEFT_OUT}
+        entries = {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
+        return {k: v for k, v in entries.items() if v is not LEFT_OUT}
 
     def _string(self, value: Any, _: FieldType, path: Path) -> Any:
         if isinstance(value, str):

@@ -26,13 +26,13 @@ def problem(image: str) -> tuple[str, str] | None:
     if "::" in image and not image.startswith("["):
         return "has two colons before its tag", image.replace("::", ":")
     name, at, digest = image.partition("@")
-    if at and (found := _of_digest(digest)):
-        return found, ""
+    if at and (trouble := _of_digest(digest)):
+        return trouble, ""
     head, slash, last = name.rpartition("/")
     last, colon, tag = last.partition(":")
     name = f"{head}{slash}{last}"
-    if colon and (found := _of_tag(tag)):
-        return found, ""
+    if colon and (trouble := _of_tag(tag)):
+        return trouble, ""
     if len(name) > MAX_NAME:
         return f"has {len(name)} characters; {MAX_NAME} is the maximum", ""
     return _of_name(name)

@@ -203,8 +203,8 @@ def _install_and_run(uri: str) -> str:
 def runs_package(pool: Mapping[str, Any]) -> bool:
     """Whether the worker pool runs the package because it has no task of its own."""
     container, package = pool.get("containerSpec") or {}, pool.get("pythonPackageSpec") or {}
-    taken = container.get("imageUri") or container.get("command")
-    return bool(pool) and not (taken or package.get("packageUris") or package.get("pythonModule"))
+    occupied = container.get("imageUri") or container.get("command")
+    return bool(pool) and not (occupied or package.get("packageUris") or package.get("pythonModule"))
 
 
 def staging_of(job: Mapping[str, Any], package: Package, local: bool) -> str:

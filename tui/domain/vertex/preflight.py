@@ -148,7 +148,7 @@ def image_of(uri: str) -> Image:
 
 def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
     """Every container image of a job in REST form, with the paths of the fields that name it."""
-    found: dict[str, list[Path]] = {}
+    addresses: dict[str, list[Path]] = {}
     for known in custom_jobs(job):
         for index, pool in enumerate(within(known.job, "jobSpec", "workerPoolSpecs") or []):
             for keys in (("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")):
@@ -156,9 +156,9 @@ def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
                 # A parameter decides it, and only the run knows that.
                 if uri and "{{" not in str(uri):
                     path = known.image or ("jobSpec", "workerPoolSpecs", index, *keys)
-                    paths = found.setdefault(str(uri), [])
+                    paths = addresses.setdefault(str(uri), [])
                     paths += [path] if path not in paths else []
-    return found
+    return addresses
 
 
 def settings_of(job: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -178,12 +178,12 @@ def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
 
     Of a pipeline these are its root and its parameters: the code of its components may name any.
     """
-    found: dict[str, list[Path]] = {}
+    addresses: dict[str, list[Path]] = {}
     for place in _PLACES:
         for path, text in _texts(within(job, *place), place):
             for name in dict.fromkeys(_GS.findall(text)):
-                found.setdefault(name, []).append(path)
-    return found
+                addresses.setdefault(name, []).append(path)
+    return addresses
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -229,8 +229,8 @@ def substituted(value: str, old: str, new: str) -> str | None:
     """
     if value == old:
         return new
-    head, found, tail = old.partition(value)
-    if not found or "/" not in value or len(new) < len(head) + len(tail):
+    head, parts, tail = old.partition(value)
+    if not parts or "/" not in value or len(new) < len(head) + len(tail):
         return None
     if not (new.startswith(head) and new.endswith(tail)):
         return None

@@ -71,14 +71,14 @@ class Prices:
 
     def of(self, region: str, key: str) -> Price | None:
         """A price; None if neither table has it."""
-        found = self.find(region, key)
-        return found[0] if found is not None else None
+        price = self.find(region, key)
+        return price[0] if price is not None else None
 
     def find(self, region: str, key: str) -> tuple[Price, str] | None:
         """A price and the date of the table that has it; None if neither has."""
-        found = self.regions.get(region, {}).get(key)
-        if found is not None:
-            return found, self.date
+        price = self.regions.get(region, {}).get(key)
+        if price is not None:
+            return price, self.date
         return self.older.find(region, key) if self.older is not None else None
 
     def knows(self, region: str) -> bool:
@@ -130,9 +130,9 @@ def to_json(prices: Prices) -> dict[str, Any]:
                     "source": p.source,
                     "certain": p.certain,
                 }
-                for key, p in sorted(found.items())
+                for key, p in sorted(by_key.items())
             }
-            for region, found in sorted(prices.regions.items())
+            for region, by_key in sorted(prices.regions.items())
         },
     }
 
@@ -195,9 +195,9 @@ def key_of(description: str) -> str:
     spot = _SPOT.search(description) is not None
     if not training and not spot:
         return ""
-    what = _WHERE.sub("", training["what"] if training else description)
-    what = " ".join(_SPOT.sub(" ", what).split())
-    part = _part(what)
+    product = _WHERE.sub("", training["what"] if training else description)
+    product = " ".join(_SPOT.sub(" ", product).split())
+    part = _part(product)
     if not part:
         return ""
     if training and training["fee"]:
@@ -205,14 +205,14 @@ def key_of(description: str) -> str:
     return f"spot:{part}" if spot else part
 
 
-def _part(what: str) -> str:
-    part = _PART.match(what)
+def _part(product: str) -> str:
+    part = _PART.match(product)
     if part:
         kind = "core" if part["part"].lower() == "core" else "ram"
         return f"{kind}:{part['family'].lower()}"
-    if what.casefold() in _DISK:
-        return f"disk:{_DISK[what.casefold()]}"
-    packed = re.sub(r"[^A-Z0-9]", "", what.upper()).removeprefix("NVIDIA").removeprefix("TESLA")
+    if product.casefold() in _DISK:
+        return f"disk:{_DISK[product.casefold()]}"
+    packed = re.sub(r"[^A-Z0-9]", "", product.upper()).removeprefix("NVIDIA").removeprefix("TESLA")
     return next((f"gpu:{kind}" for word, kind in _GPUS if packed.startswith(word)), "")
 
 
@@ -222,19 +222,19 @@ def from_skus(skus: Iterable[Sku], day: str, source: str, *, simulated: bool = F
     A Spot price is Compute Engine's plus the management fee: the fee's SKU or, without one, 15 % of Compute
     Engine's on-demand price. Several SKUs of one part form a range.
     """
-    found: dict[str, dict[str, Range]] = {}
+    prices_by_region: dict[str, dict[str, Range]] = {}
     for sku in skus:
         key = key_of(sku.description)
         usd = sku.usd / HOURS_A_MONTH if sku.unit.endswith(".mo") else sku.usd
         if not key or not usd > 0 or sku.usage_type.startswith("Commit"):
             continue
         for region in sku.regions:
-            prices = found.setdefault(region, {})
+            prices = prices_by_region.setdefault(region, {})
             old = prices.get(key, Range(usd, usd))
             prices[key] = Range(min(old.low, usd), max(old.high, usd))
     regions = {
         region: {key: Price(usd, day, source) for key, usd in _with_fees(prices).items()}
-        for region, prices in found.items()
+        for region, prices in prices_by_region.items()
     }
     return Prices(day, source, built_in().spot, regions, simulated)
 

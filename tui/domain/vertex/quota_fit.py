@@ -137,11 +137,11 @@ def needs(job: Mapping[str, Any]) -> dict[str, int]:
     persistent resource takes none. Of several tasks it is the largest need of one: how many run at once is
     not known before.
     """
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for known in custom_jobs(job):
         for metric, amount in _needs_of_one(known.job).items():
-            found[metric] = max(amount, found.get(metric, 0))
-    return found
+            amounts[metric] = max(amount, amounts.get(metric, 0))
+    return amounts
 
 
 def _needs_of_one(job: Mapping[str, Any]) -> dict[str, int]:
@@ -153,8 +153,8 @@ def _needs_of_one(job: Mapping[str, Any]) -> dict[str, int]:
         if not pool or not isinstance(pool, Mapping):
             continue
         replicas = max(0, whole(pool.get("replicaCount")) or 1)
-        taken = catalog.quota_metrics(*machine_of(pool), preemptible=strategy in PREEMPTIBLE)
-        for metric, amount in taken.items():
+        metrics = catalog.quota_metrics(*machine_of(pool), preemptible=strategy in PREEMPTIBLE)
+        for metric, amount in metrics.items():
             total[metric] += amount * replicas
         disk = pool.get("diskSpec") or {}
         if (disk.get("bootDiskType") or "pd-ssd") == "pd-ssd":
@@ -170,13 +170,13 @@ def taken_by(job: Job) -> dict[str, int]:
     """
     total: Counter[str] = Counter()
     for pool in job.groups if job.runs_itself and not job.persistent_resource else ():
-        taken = catalog.quota_metrics(
+        metrics = catalog.quota_metrics(
             pool.machine_type,
             pool.accelerator_type,
             pool.accelerator_count,
             preemptible=job.strategy in PREEMPTIBLE,
         )
-        for metric, amount in taken.items():
+        for metric, amount in metrics.items():
             total[metric] += amount * pool.replicas
     return dict(total)
 
@@ -193,12 +193,12 @@ def with_running(quotas: Iterable[Quota], jobs: Iterable[Job], at: datetime | No
             for metric, amount in taken_by(job).items():
                 for place in places_of(job):
                     total[place, metric] += amount
-    found = []
+    rows = []
     for quota in quotas:
         own = total[quota.region, _bare(quota.metric)]
         more = own > (quota.used or 0)
-        found.append(replace(quota, used=own, used_at=at, estimated=True) if more else quota)
-    return found
+        rows.append(replace(quota, used=own, used_at=at, estimated=True) if more else quota)
+    return rows
 
 
 def places_of(job: Job) -> tuple[str, str]:
@@ -228,8 +228,8 @@ class _Headroom:
         self._quotas = {(q.region, _bare(q.metric)): q for q in quotas}
 
     def fit(self, job: Mapping[str, Any], region: str) -> Fit:
-        wanted = needs(job)
-        lines = [self._line(region, metric, need) for metric, need in wanted.items()]
+        needed = needs(job)
+        lines = [self._line(region, metric, need) for metric, need in needed.items()]
         reported = [line for line in lines if line.limit is not None]
         lacking = _lacking_hardware(job, region, reported)
         if lacking:
@@ -275,8 +275,8 @@ _WORDS = {"cpus": "CPUs", "pd_ssd": "SSD GB", "tpu_v2": "TPU v2", "tpu_v3": "TPU
 
 def short_name(metric: str) -> str:
     """`preemptible A100`, `CPUs`, `SSD GB`."""
-    found = _STEM.match(metric)
-    spot = "preemptible " if found and found["spot"] else ""
+    match = _STEM.match(metric)
+    spot = "preemptible " if match and match["spot"] else ""
     return spot + _plain_name(metric)
 
 
@@ -288,10 +288,10 @@ def _plain_name(metric: str) -> str:
 def request_link(project: str, metric: str, region: str) -> str:
     """The quota page of the cloud console, filtered to one metric in one region."""
     # What the page reads of its address is not documented; a part that it doesn't know leaves it unfiltered.
-    asked = {
+    query = {
         "project": project,
         "service": catalog.SERVICE,
         "metric": f"{catalog.SERVICE}/{_bare(metric)}",
         "location": region,
     }
-    return f"{_REQUEST}?{urlencode(asked, safe='/')}"
+    return f"{_REQUEST}?{urlencode(query, safe='/')}"

@@ -119,14 +119,14 @@ def _documented(region: str, word: str) -> bool:
 
 def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tuple[Job, dict[str, int]]]:
     """Active jobs of a region that use some of these metrics, and how much; the largest first."""
-    wanted = set(metrics)
-    found = []
+    chosen = set(metrics)
+    cells = []
     for job in jobs:
         if region in places_of(job) and job.state.active:
-            taken = {name: n for name, n in taken_by(job).items() if name in wanted}
-            if taken:
-                found.append((job, taken))
-    return sorted(found, key=lambda pair: (-sum(pair[1].values()), pair[0].display_name))
+            needed = {name: n for name, n in taken_by(job).items() if name in chosen}
+            if needed:
+                cells.append((job, needed))
+    return sorted(cells, key=lambda pair: (-sum(pair[1].values()), pair[0].display_name))
 
 
 def as_strategy(job: dict[str, object], strategy: str) -> dict[str, object]:

@@ -84,9 +84,9 @@ def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
     if reason:
         return Proposal(0, reason, workers.nodes, workers.gbps, running=running)
     count = math.ceil(workers.gbps / GBPS)
-    each = workers.gbps / workers.nodes
+    rate = workers.gbps / workers.nodes
     reason = (
-        f"{workers.nodes} workers × {each:g} Gbps need {count} reducers of {GBPS} Gbps, so that the "
+        f"{workers.nodes} workers × {rate:g} Gbps need {count} reducers of {GBPS} Gbps, so that the "
         "reducers send as fast as all workers together."
     )
     note = _NEEDS if workers.certain else f"{_NEEDS} {RECALLED}"
@@ -151,13 +151,13 @@ def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
     """The training machines and their total bandwidth; `unknown` names machines without a figure."""
     nodes, total, certain, unknown = 0, 0.0, True, []
-    found = ("", "", 0)
+    best = ("", "", 0)
     for pool in pools:
         count = whole(pool.get("replicaCount"))
         if not count:
             continue
         machine = machine_of(pool)
-        found = machine if not found[1] else found
+        best = machine if not best[1] else best
         nodes += count
         width = catalog.bandwidth(*machine)
         if width is None:
@@ -165,7 +165,7 @@ def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
         else:
             total += count * width.gbps
             certain = certain and width.certain
-    return _Workers(nodes, *found, total, certain, tuple(dict.fromkeys(unknown)))
+    return _Workers(nodes, *best, total, certain, tuple(dict.fromkeys(unknown)))
 
 
 def _useless(job: Mapping[str, Any], workers: _Workers) -> str:
@@ -188,8 +188,8 @@ def _useless(job: Mapping[str, Any], workers: _Workers) -> str:
         return f"{gpu} machines use {direct}; reducers at {GBPS} Gbps each would slow them down."
     if workers.unknown:
         return f"The bandwidth of {', '.join(workers.unknown)} is not known, nor is the number of reducers."
-    each = workers.gbps / workers.nodes
-    if each > MAX_GBPS:
-        need = math.ceil(each / GBPS)
-        return f"One worker sends {each:,.0f} Gbps: {need} reducers for each would cost more than they save."
+    rate = workers.gbps / workers.nodes
+    if rate > MAX_GBPS:
+        need = math.ceil(rate / GBPS)
+        return f"One worker sends {rate:,.0f} Gbps: {need} reducers for each would cost more than they save."
     return ""

@@ -18,7 +18,7 @@ from tui.domain.core.task import Task
 
 if TYPE_CHECKING:
     from tui.domain.serving.traffic import Deployed
-    from tui.domain.vertex.cost import Part
+    from tui.domain.vertex.cost import CostPart
     from tui.domain.vertex.prices import Prices, Range
 
 FILE = "prices.json"
@@ -165,14 +165,14 @@ class Costs:
             return ""
         return next(filter(None, (str(self._cost.missing(part, self.prices)) for part in parts)), "")
 
-    def parts_rate(self, parts: Sequence[Part], region: str) -> Range | None:
+    def parts_rate(self, parts: Sequence[CostPart], region: str) -> Range | None:
         """USD an hour of machines that no job is billed for; None where not known, or not loaded yet."""
         if self.prices is None:
             return None
         found: Range | None = self._cost.hourly_parts(parts, region, self.prices)
         return found
 
-    def parts_text(self, parts: Sequence[Part], region: str) -> str:
+    def parts_text(self, parts: Sequence[CostPart], region: str) -> str:
         """`~$46`; · where not known."""
         if self.prices is None:
             return NOT_MEASURED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tui.config.settings import Context
 from tui.domain.core.formatting import ACCELERATOR_SHORT, pieces
 from tui.domain.spec.custom_job_spec import duration, machine_of, trials_of, whole, within
-from tui.domain.spec.spec_format import KnownJob, ReplicaGroup, custom_jobs, groups_of, is_one
+from tui.domain.spec.spec_format import GroupSummary, KnownJob, custom_jobs, groups_of, is_one
 from tui.domain.vertex.packaging import PackageRequest
 from tui.domain.vertex.reducers import is_reducer
 
@@ -150,14 +150,14 @@ def size_of(job: Mapping[str, Any]) -> str:
     return f"{count}, {machines}" if machines else count
 
 
-def _size_of_groups(groups: Sequence[ReplicaGroup]) -> str:
+def _size_of_groups(groups: Sequence[GroupSummary]) -> str:
     """`4 replicas, 32 tesla-a100`."""
     counts = [group.replicas for group in groups]
     count = "replicas" if None in counts else pieces(sum(each or 0 for each in counts), "replica")
     return ", ".join([count, *_accelerators(groups)])
 
 
-def _accelerators(groups: Sequence[ReplicaGroup]) -> list[str]:
+def _accelerators(groups: Sequence[GroupSummary]) -> list[str]:
     """`32 tesla-a100` for each type."""
     found: dict[str, int | None] = {}
     for group in groups:
@@ -171,7 +171,7 @@ def _accelerators(groups: Sequence[ReplicaGroup]) -> list[str]:
     return [f"{count} {name}" if count is not None else name for name, count in found.items()]
 
 
-def _group_lines(groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
+def _group_lines(groups: Sequence[GroupSummary]) -> tuple[str, ...]:
     """A line for each: `worker  3 × 8 tesla-a100  trainer:latest`."""
     lines = []
     for group in groups:

@@ -17,7 +17,7 @@ from tui.backends.kubernetes.jobs.single import SingleReader
 from tui.backends.lost_create import LOOK_AGAIN, created_job
 from tui.domain.core.job import LAUNCH_LABEL, Job
 from tui.domain.kubernetes.names import JobName
-from tui.domain.kubernetes.workloads import Workload, at, fields, workload_of
+from tui.domain.kubernetes.workloads import WorkloadKind, at, fields, workload_of
 
 APPLY = "application/apply-patch+yaml"
 MANAGER = "vxtui"
@@ -26,7 +26,7 @@ MANAGER = "vxtui"
 class JobCreation:
     """Creates jobs of one kind."""
 
-    def __init__(self, cluster: ConnectedCluster, workload: Workload, single: SingleReader) -> None:
+    def __init__(self, cluster: ConnectedCluster, workload: WorkloadKind, single: SingleReader) -> None:
         self._cluster = cluster
         self._workload = workload
         self._single = single

@@ -22,11 +22,11 @@ from tui.domain.kubernetes.failures.events import (
     EventIndex,
     index_of,
 )
-from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.jobs import RelatedObjects, job_of
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reduced
 from tui.domain.kubernetes.waiting import wait_events, waits_for
-from tui.domain.kubernetes.workloads import Workload, at, fields
+from tui.domain.kubernetes.workloads import WorkloadKind, at, fields
 
 Obj = Mapping[str, Any]
 EVENTS_SECONDS = 5.0
@@ -44,7 +44,7 @@ _OPERATOR_LABEL = "training.kubeflow.org/job-name"
 class SingleReader:
     """Reads single jobs of one kind."""
 
-    def __init__(self, cluster: ConnectedCluster, workload: Workload) -> None:
+    def __init__(self, cluster: ConnectedCluster, workload: WorkloadKind) -> None:
         self._cluster = cluster
         self.positions = QueuePositions(cluster)
         self._workload = workload
@@ -74,7 +74,7 @@ class SingleReader:
         )  # fmt: skip
         place = (name.namespace, self._workload.kind, name.name)
         told = wait_events(events, place, pods) if events is not None else ()
-        found = Found(
+        found = RelatedObjects(
             pods=pods, job_set=job_set, runtime=runtime, events=events, workload=workload,
             waiting=waits_for(obj, pods, workload, group, told),
         )  # fmt: skip

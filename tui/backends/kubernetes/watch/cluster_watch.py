@@ -27,7 +27,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.replica import NodeShare
 from tui.domain.kubernetes.conditions import time_of
 from tui.domain.kubernetes.failures.events import ClusterEvent
-from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.jobs import RelatedObjects, job_of
 from tui.domain.kubernetes.nodes.shares import node_shares
 from tui.domain.kubernetes.pods import Owner, Pod, owner_of, reduced
 from tui.domain.kubernetes.waiting import wait_events, waits_for
@@ -236,7 +236,7 @@ class ClusterWatch:
         pods = self.pods_of(place)
         uid = str(at(obj, "metadata", "uid") or "")
         index, workload = self.events.readable(place[0]), self.part(place, "Workload")
-        facts = Found(
+        facts = RelatedObjects(
             pods=pods,
             job_set=self.part(place, "JobSet"),
             runtime=self._runtime(place, obj),

@@ -1,1 +1,2 @@
-"""Why replicas of a cluster's job failed, were replaced or restarted, from all that the API still says."""
+"""Why replicas of a cluster's job failed, were replaced or restarted, from all evidence the API still
+holds."""

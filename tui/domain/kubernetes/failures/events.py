@@ -1,4 +1,4 @@
-"""Events of a cluster, reduced to those that tell why a job waits or why its replicas failed."""
+"""Events of a cluster that explain why a job waits or why its replicas failed."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ Obj = Mapping[str, Any]
 _LONGEST = 400
 NOISE = ("Pulling", "Pulled", "Created", "Started", "SuccessfulCreateService", "Starting", "RegisteredNode",
          "BackOff", "Unhealthy", "FailedScheduling")  # fmt: skip
-"""Reasons of most Events; none of them says more than the objects themselves."""
+"""Reasons of most Events; they add nothing to what the objects say."""
 SELECTOR = ",".join(f"reason!={reason}" for reason in NOISE)
-"""The field selector that leaves the others."""
+"""Field selector of all other Events."""
 OF_NODES = f"involvedObject.kind=Node,{SELECTOR}"
 NODES_NAMESPACE = "default"
-"""Where Events of nodes are, which have no namespace."""
+"""Namespace of Events about nodes."""
 WAITS = frozenset(
     {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "FailedMount", "FailedAttachVolume",
      "FailedCreate", "FailedCreatePod", "FailedCreateService", "FailedCreatePodSandBox"}
 )  # fmt: skip
-"""Why a pod waits, or is not there at all."""
+"""Reasons why a pod waits, or was not created."""
 ENDS = frozenset({"Evicted", "Preempted", "TaintManagerEviction", "NodeShutdown"})
-"""Why a pod ended; the Event is about the pod."""
+"""Reasons why a pod ended; the Event is about the pod."""
 NODE_GOES = frozenset({"Shutdown", "NodeShutdown", "Preempted", "NodeNotReady", "PreemptScheduled"})
-"""That a node goes away."""
+"""Reasons that announce the end of a node."""
 KERNEL_KILLS = frozenset({"OOMKilling", "SystemOOM"})
-"""That a node's kernel killed a process for its memory."""
+"""Reasons that report a process killed by the node's kernel for its memory."""
 SCHEDULED, KILLING, CREATED_POD, EXITED = "Scheduled", "Killing", "SuccessfulCreatePod", "ExitedWithCode"
 DELETED_POD = "SuccessfulDeletePod"
 _KEPT = WAITS | ENDS | NODE_GOES | KERNEL_KILLS | {SCHEDULED, KILLING, CREATED_POD, DELETED_POD, EXITED}
 _SUSPENDED = re.compile(r"\w*Suspended")
 _ERROR_POD = "Error pod "
-"""How the Training Operator begins to say what is wrong with a container."""
+"""Prefix of the Training Operator's message about a failed container."""
 ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
-"""What the scheduler says of a pod."""
+"""The scheduler's message about a placed pod."""
 CREATED = re.compile(r"Created pod: (?P<pod>\S+)")
 DELETED = re.compile(r"Deleted pod: (?P<pod>\S+)")
-"""What an operator says of its job."""
+"""An operator's message about its job."""
 STOPPING = "Stopping container"
-"""How a kubelet begins to say that it ends a container because its pod is deleted, not to restart it."""
+"""Prefix of the kubelet's message about a container that ends because its pod is deleted, not to restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +58,32 @@ class ClusterEvent:
     about: str = ""
     count: int = 1
     kind: str = ""
-    """Of that object."""
+    """Kind of that object."""
     uid: str = ""
     first: datetime | None = None
     last: datetime | None = None
 
     @property
     def suspends(self) -> bool:
-        """That the pods of a job were taken away on purpose."""
+        """Whether the Event reports a suspension, which removes a job's pods on purpose."""
         return _SUSPENDED.fullmatch(self.reason) is not None
 
     @property
     def node(self) -> str:
         """The node that a pod was assigned to."""
-        found = ASSIGNED.search(self.message) if self.reason == SCHEDULED else None
-        return found["node"] if found else ""
+        match = ASSIGNED.search(self.message) if self.reason == SCHEDULED else None
+        return match["node"] if match else ""
 
 
 def event_of(obj: Obj) -> ClusterEvent | None:
-    """An Event as it is kept; None for one that tells nothing of a wait or a failure."""
+    """Reduce an Event to what is kept; None if it explains neither a wait nor a failure."""
     reason, message = str(obj.get("reason") or ""), str(obj.get("message") or obj.get("note") or "")
     if reason not in _KEPT and not message.startswith(_ERROR_POD) and not _SUSPENDED.fullmatch(reason):
         return None
     about = fields(obj, "involvedObject") or fields(obj, "regarding")
     series = fields(obj, "series")
-    made = time_of(obj.get("eventTime")) or time_of(fields(obj, "metadata").get("creationTimestamp"))
-    first = time_of(obj.get("firstTimestamp")) or made
+    created = time_of(obj.get("eventTime")) or time_of(fields(obj, "metadata").get("creationTimestamp"))
+    first = time_of(obj.get("firstTimestamp")) or created
     last = time_of(obj.get("lastTimestamp")) or time_of(series.get("lastObservedTime")) or first
     return ClusterEvent(
         sys.intern(reason), " ".join(message.split())[:_LONGEST], sys.intern(str(about.get("name") or "")),
@@ -93,24 +93,24 @@ def event_of(obj: Obj) -> ClusterEvent | None:
 
 
 def events_of(objects: Iterable[Obj]) -> list[ClusterEvent]:
-    """Those of these objects that tell something, in the order in which they came."""
-    return [found for each in objects if (found := event_of(each)) is not None]
+    """Return the Events worth keeping, in their original order."""
+    return [event for obj in objects if (event := event_of(obj)) is not None]
 
 
 class EventIndex:
-    """Events by what they are about. `key` names one Event: `namespace/name`."""
+    """Events by the object that they are about. `key` names one Event: `namespace/name`."""
 
     def __init__(self) -> None:
         self._events: dict[str, ClusterEvent] = {}
         self._about: dict[tuple[str, str, str], dict[str, None]] = {}
-        """Keys by namespace, kind and name."""
+        """Keys by namespace, kind and name of the object."""
         self._pods: dict[str, list[str]] = {}
-        """Names of pods that have Events, in order, by namespace."""
+        """Sorted names of pods with Events, by namespace."""
         self._assigned: dict[str, dict[tuple[str, str], None]] = {}
-        """Namespace and name of the pods that were assigned to a node."""
+        """Namespace and name of the pods assigned to a node, by node."""
 
     def put(self, key: str, event: ClusterEvent) -> None:
-        """Take an Event, or what has become of it."""
+        """Add or update an Event."""
         place = self._place(key, event)
         known = self._about.setdefault(place, {})
         if not known and event.kind == "Pod":
@@ -121,7 +121,7 @@ class EventIndex:
             self._assigned.setdefault(event.node, {})[place[0], event.about] = None
 
     def drop(self, key: str) -> None:
-        """Forget an Event."""
+        """Remove an Event."""
         event = self._events.pop(key, None)
         if event is None:
             return
@@ -140,26 +140,26 @@ class EventIndex:
         return self._events.get(key)
 
     def about(self, namespace: str, kind: str, name: str) -> list[ClusterEvent]:
-        """Events about an object, the oldest first."""
-        found = [self._events[key] for key in self._about.get((namespace, kind, name), ())]
-        return sorted(found, key=lambda each: seconds(each.last))
+        """Return the Events about an object, oldest first."""
+        events = [self._events[key] for key in self._about.get((namespace, kind, name), ())]
+        return sorted(events, key=lambda event: seconds(event.last))
 
     def of_node(self, name: str) -> list[ClusterEvent]:
-        """Events about a node, the oldest first."""
+        """Return the Events about a node, oldest first."""
         return self.about("", "Node", name)
 
     def pods(self, namespace: str, prefix: str) -> list[str]:
-        """Names of pods that begin so and have Events, whether they exist or not."""
+        """Return the names of pods with Events that begin with the prefix, deleted pods too."""
         names = self._pods.get(namespace, [])
         at = bisect_left(names, prefix)
-        found = []
+        matches = []
         while at < len(names) and names[at].startswith(prefix):
-            found.append(names[at])
+            matches.append(names[at])
             at += 1
-        return found
+        return matches
 
     def assigned(self, node: str) -> list[tuple[str, str]]:
-        """Namespace and name of the pods that were assigned to a node."""
+        """Return namespace and name of the pods assigned to a node."""
         return list(self._assigned.get(node, ()))
 
     def _place(self, key: str, event: ClusterEvent) -> tuple[str, str, str]:
@@ -168,16 +168,16 @@ class EventIndex:
 
 
 def index_of(objects: Iterable[Obj]) -> EventIndex:
-    """The Events of a list."""
+    """Index the Events of a list."""
     index = EventIndex()
-    for number, each in enumerate(objects):
-        found = event_of(each)
-        metadata = fields(each, "metadata")
-        if found is not None:
-            index.put(f"{metadata.get('namespace') or ''}/{metadata.get('name') or number}", found)
+    for number, obj in enumerate(objects):
+        event = event_of(obj)
+        metadata = fields(obj, "metadata")
+        if event is not None:
+            index.put(f"{metadata.get('namespace') or ''}/{metadata.get('name') or number}", event)
     return index
 
 
 def seconds(time: datetime | None) -> float:
-    """A time to sort by; what has none comes first."""
+    """Return a sort key of a time; a missing time comes first."""
     return time.timestamp() if time else 0.0

@@ -1,4 +1,4 @@
-"""How one replica failed, when, and how many of its pods are gone for that."""
+"""How one replica failed, when, and how many of its pods that cost."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tui.domain.kubernetes.failures.events import seconds
 from tui.domain.kubernetes.pods import Pod, reason_words
 
 ONE_CAUSE = timedelta(minutes=2)
-"""Failures that are not further apart than this follow from one another: peers lose each other."""
+"""Failures at most this far apart follow from one another: peers lose each other."""
 TOGETHER = timedelta(seconds=15)
-"""Failures with causes of their own that are not further apart have one, e.g. a node that several lost."""
+"""Explained failures at most this far apart share a cause, e.g. a node that several replicas lost."""
 DELETED_BY_SOMEBODY = "Deleted"
-"""The reason of a failure whose pod was deleted while it ran, and not by its operator."""
+"""Reason of a pod that was deleted while it ran, and not by its operator."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ReplicaFailure:
     """The last failure of one replica, and how many of its earlier pods failed."""
 
     replica: str
@@ -27,22 +27,22 @@ class Failure:
     at: datetime | None = None
     exit_code: int | None = None
     words: str = ""
-    """The cluster's reason; "" where it knows the exit code alone."""
+    """The cluster's reason, or "" if only the exit code is known."""
     count: int = 0
-    """Pods that failed and are gone; the runs of containers in a pod are counted by the pod."""
+    """Failed pods that are deleted; the pod itself counts the runs of its containers."""
     reason: str = ""
-    """The reason as `Pod.reason` has it, which says what helps."""
+    """The reason as in `Pod.reason`; it selects the advice."""
     container: str = ""
-    """Which container failed; "" where that is not known."""
+    """The container that failed, or "" if unknown."""
 
     @property
     def cause(self) -> str:
-        """How it failed, e.g. `out of memory (OOMKilled), exit code 137`."""
+        """How the replica failed, e.g. `out of memory (OOMKilled), exit code 137`."""
         return self._with_code(self.words.rstrip("."))
 
     @property
     def restarted(self) -> str:
-        """The reason of the replica that was started anew, without what the cluster says besides."""
+        """The reason shown for a restarted replica, without the cluster's details."""
         time = f", at {self.at:%H:%M:%S} UTC" if self.at else ""
         return f"restarted: {self._with_code(self.words.partition(': ')[0])}{time}"
 
@@ -51,72 +51,74 @@ class Failure:
         return ", ".join(filter(None, (words, code))) or "failed"
 
 
-def failure_of(pod: Pod, replica: str, count: int = 0) -> Failure:
-    """How a pod failed, or the run of its container before the present one."""
+def failure_of(pod: Pod, replica: str, count: int = 0) -> ReplicaFailure:
+    """Return how a pod failed, or how the previous run of its container did."""
     ended, words = pod.ended or pod.failed_at, reason_words(pod)
-    return Failure(replica, ended, pod.exit_code, words, count, pod.reason, pod.container)
+    return ReplicaFailure(replica, ended, pod.exit_code, words, count, pod.reason, pod.container)
 
 
 def failed_by_itself(pod: Pod) -> bool:
-    """Whether it failed, and not because someone deleted it: by a suspend, or with its job."""
+    """Whether the pod failed by itself, not through a deletion, a suspend or the end of its job."""
     return pod.state is JobState.FAILED and not pod.stopped
 
 
 def restarted_in_place(pod: Pod) -> bool:
-    """Whether its container runs, or is to run, again after it failed."""
+    """Whether the container runs, or is due to run, again after a failure."""
     return not pod.state.terminal and pod.failed_at is not None and bool(pod.exit_code)
 
 
-def newest_by_replica(failures: Iterable[Failure]) -> dict[str, Failure]:
-    """The last failure of each replica, with the pods of all of its failures."""
-    found: dict[str, Failure] = {}
-    for each in sorted(failures, key=lambda each: seconds(each.at)):
-        before = found.get(each.replica)
-        found[each.replica] = replace(each, count=each.count + before.count) if before else each
-    return found
+def newest_by_replica(failures: Iterable[ReplicaFailure]) -> dict[str, ReplicaFailure]:
+    """Return the last failure of each replica, with the pods of all its failures counted."""
+    newest: dict[str, ReplicaFailure] = {}
+    for failure in sorted(failures, key=lambda item: seconds(item.at)):
+        before = newest.get(failure.replica)
+        count = failure.count + (before.count if before else 0)
+        newest[failure.replica] = replace(failure, count=count)
+    return newest
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
     """Failures that follow from one another."""
 
-    first: Failure
-    """What they began with: one that the cluster explains before a mere exit code."""
+    first: ReplicaFailure
+    """The failure that began the incident: one that the cluster explains comes before a bare exit code."""
     before: int = 0
-    """How many other incidents of the job there were earlier."""
+    """Number of earlier incidents of the job."""
 
 
-def newest_incident(failures: Sequence[Failure]) -> Incident | None:
-    """The latest of a job's incidents; None where nothing failed."""
-    incidents: list[list[Failure]] = []
-    for each in sorted((each for each in failures if each.at), key=lambda each: seconds(each.at)):
-        if incidents and _follows(each, incidents[-1]):
-            incidents[-1].append(each)
+def newest_incident(failures: Sequence[ReplicaFailure]) -> Incident | None:
+    """Return the latest of a job's incidents, or None if nothing failed."""
+    incidents: list[list[ReplicaFailure]] = []
+    timed = [failure for failure in failures if failure.at]
+    for failure in sorted(timed, key=lambda item: seconds(item.at)):
+        if incidents and _follows(failure, incidents[-1]):
+            incidents[-1].append(failure)
         else:
-            incidents.append([each])
-    # Where no time is known, all of them are as good.
+            incidents.append([failure])
+    # Without times all failures count alike.
     chain = incidents[-1] if incidents else list(failures)
-    explained = [each for each in chain if _explained(each)]
-    explained += [each for each in chain if each.words]
+    explained = [failure for failure in chain if _explained(failure)]
+    explained += [item for item in chain if item.words]
     first = next(iter([*explained, *chain]), None)
     return Incident(first, max(0, len(incidents) - 1)) if first is not None else None
 
 
-def _follows(failure: Failure, chain: Sequence[Failure]) -> bool:
-    """Whether a failure is of the incident before it: one with a cause of its own is another incident."""
+def _follows(failure: ReplicaFailure, chain: Sequence[ReplicaFailure]) -> bool:
+    """Whether a failure belongs to the incident before it: a cause of its own starts a new incident."""
     last = chain[-1].at
     if last is None or failure.at is None or failure.at - last > ONE_CAUSE:
         return False
-    causes = [each.at for each in chain if _explained(each) and each.at]
+    causes = [earlier.at for earlier in chain if _explained(earlier) and earlier.at]
     return not (_explained(failure) and causes and failure.at - causes[-1] > TOGETHER)
 
 
-def _explained(failure: Failure) -> bool:
+def _explained(failure: ReplicaFailure) -> bool:
     return failure.reason not in {"", "Error"}
 
 
-def cause_of(first: Failure) -> str:
-    """A failure as the reason of its job."""
+def cause_of(first: ReplicaFailure) -> str:
+    """Return a failure as the reason of its job."""
     time = f" at {first.at:%H:%M:%S} UTC" if first.at else ""
     if first.reason == DELETED_BY_SOMEBODY:
         code = "" if first.exit_code is None else f", and ended with exit code {first.exit_code}"

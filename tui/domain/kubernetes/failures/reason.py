@@ -1,4 +1,4 @@
-"""The reason of a job: why it is restarted, or was, before what its own conditions say."""
+"""The reason shown for a job: the cause of its restart comes before its own conditions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from tui.domain.core.formatting import pieces
 from tui.domain.core.states import JobState
 from tui.domain.kubernetes.conditions import Status
 from tui.domain.kubernetes.failures.advice import unexplained
-from tui.domain.kubernetes.failures.failure import ONE_CAUSE, Failure, cause_of, newest_incident
+from tui.domain.kubernetes.failures.failure import ONE_CAUSE, ReplicaFailure, cause_of, newest_incident
 
 AT_WORK = frozenset({JobState.RESTARTING, JobState.RUNNING, JobState.PENDING})
 
 
 def reason_of(
-    status: Status, failures: Sequence[Failure], removed: Mapping[str, datetime], restarts: int, *, down: bool
+    status: Status,
+    failures: Sequence[ReplicaFailure],
+    removed: Mapping[str, datetime],
+    restarts: int,
+    *,
+    down: bool,
 ) -> str:
-    """The native reason; of a job that is restarted, or was, what that began with comes first.
+    """Return the native reason; for a restarted job the cause of the restart comes first.
 
-    `removed` says when its operator ended replicas on purpose, `restarts` how often all of its Jobs were made
-    anew; `down`: the replica that failed has not been started again.
+    `removed` maps replicas to when the operator ended them on purpose, `restarts` counts how often a JobSet
+    recreated all its Jobs, `down` says that the failed replica has not restarted yet.
     """
     if status.state not in AT_WORK:
         return status.reason
@@ -38,11 +43,11 @@ def reason_of(
     return ". ".join(filter(None, (cause, status.reason)))
 
 
-def _rescaled(status: Status, failures: Sequence[Failure], removed: Mapping[str, datetime]) -> Status:
-    """The status, whose reason calls no pods failed that ended because the job has fewer workers now."""
+def _rescaled(status: Status, failures: Sequence[ReplicaFailure], removed: Mapping[str, datetime]) -> Status:
+    """Correct the reason of a job that was scaled down: the pods that ended for it did not fail."""
     if status.state is not JobState.RESTARTING or failures or not status.since:
         return status
-    gone = [replica for replica, at in removed.items() if abs(status.since - at) <= ONE_CAUSE]
-    if not gone:
+    removed_replicas = [replica for replica, at in removed.items() if abs(status.since - at) <= ONE_CAUSE]
+    if not removed_replicas:
         return status
-    return replace(status, reason=f"It has fewer workers now: {', '.join(sorted(gone))} ended for that")
+    return replace(status, reason=f"Scaled down: {', '.join(sorted(removed_replicas))} ended")

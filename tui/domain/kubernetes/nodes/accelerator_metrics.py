@@ -47,16 +47,16 @@ def accelerator_samples(text: str) -> list[AcceleratorSample]:
     """The samples of accelerators that belong to a pod; lines of anything else are left out."""
     rows: dict[tuple[str, ...], dict[str, tuple[float, Mapping[str, str], datetime | None]]] = {}
     for line in text.splitlines():
-        found = _LINE.fullmatch(line.strip()) if line.startswith(_PREFIXES) else None
-        if found is None:
+        match = _LINE.fullmatch(line.strip()) if line.startswith(_PREFIXES) else None
+        if match is None:
             continue
-        labels = {name: _unescaped(value) for name, value in _LABEL.findall(found["labels"])}
-        value = _number(found["value"])
+        labels = {name: _unescaped(value) for name, value in _LABEL.findall(match["labels"])}
+        value = _number(match["value"])
         # DCGM numbers the GPUs of a node, cAdvisor names them.
         which = labels.get("gpu") or labels.get("acc_id") or ""
         key = (labels.get("namespace", ""), labels.get("pod", ""), labels.get("container", ""), which)
         if value is not None and key[1]:
-            rows.setdefault(key, {})[found["name"]] = value, labels, _time(found["at"])
+            rows.setdefault(key, {})[match["name"]] = value, labels, _time(match["at"])
     return [sample for key, values in rows.items() for sample in _samples(key, values)]
 
 
@@ -82,15 +82,15 @@ def _whole(used: str, rows: Rows) -> float | None:
 
 
 def _unescaped(value: str) -> str:
-    return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value)
+    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], value)
 
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _time(text: str | None) -> datetime | None:

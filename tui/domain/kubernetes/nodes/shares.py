@@ -16,12 +16,12 @@ def node_shares(pods: Iterable[Pod], machines: Mapping[str, NodeMachine]) -> tup
     A pod takes the larger of its shares of the node's accelerators and CPUs, and the whole node where it
     names neither: nothing keeps it from using that.
     """
-    taken: dict[str, float] = {}
+    share_by_node: dict[str, float] = {}
     for pod in _latest(pods):
         if pod.node in machines:
-            taken[pod.node] = taken.get(pod.node, 0.0) + _share(pod, machines[pod.node])
+            share_by_node[pod.node] = share_by_node.get(pod.node, 0.0) + _share(pod, machines[pod.node])
     alike: dict[NodeMachine, list[float]] = {}
-    for name, share in sorted(taken.items()):
+    for name, share in sorted(share_by_node.items()):
         alike.setdefault(machines[name], []).append(min(1.0, share))
     return tuple(
         NodeShare(
@@ -34,12 +34,12 @@ def node_shares(pods: Iterable[Pod], machines: Mapping[str, NodeMachine]) -> tup
 
 def _latest(pods: Iterable[Pod]) -> list[Pod]:
     """The pods that are at work; where all have ended, the last one of each replica."""
-    found = [pod for pod in pods if pod.node]
-    working = [pod for pod in found if not pod.state.terminal]
+    placed = [pod for pod in pods if pod.node]
+    working = [pod for pod in placed if not pod.state.terminal]
     if working:
         return working
     last: dict[tuple[str, int, object], Pod] = {}
-    for pod in sorted(found, key=lambda each: each.created.timestamp() if each.created else 0.0):
+    for pod in sorted(placed, key=lambda pod: pod.created.timestamp() if pod.created else 0.0):
         last[pod.group, pod.job_index, pod.name if pod.index is None else pod.index] = pod
     return list(last.values())
 

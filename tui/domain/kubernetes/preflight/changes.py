@@ -14,33 +14,33 @@ _LONGEST = 60
 _KEYS = ("name", "mountPath", "key", "containerPort", "manager")
 
 
-def changes(there: Any, wanted: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+def changes(there: Any, desired: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
     """Each place where what is there differs from what is wanted; what only the cluster has is none."""
-    if isinstance(wanted, Mapping):
-        for key, value in wanted.items():
+    if isinstance(desired, Mapping):
+        for key, value in desired.items():
             below = there.get(key) if isinstance(there, Mapping) else None
             yield from changes(below, value, (*path, str(key)))
-    elif isinstance(wanted, list) and isinstance(there, list) and _keyed(wanted):
-        known = {_key(each): each for each in there if isinstance(each, Mapping)}
-        for i, each in enumerate(wanted):
-            yield from changes(known.get(_key(each)), each, (*path, i))
-        if len(there) != len(wanted):
-            yield path, f"{len(there)} elements", f"{len(wanted)} elements"
-    elif there != wanted and not (there is None and wanted in ({}, [], "")):
-        yield path, there, wanted
+    elif isinstance(desired, list) and isinstance(there, list) and _keyed(desired):
+        known = {_key(item): item for item in there if isinstance(item, Mapping)}
+        for i, item in enumerate(desired):
+            yield from changes(known.get(_key(item)), item, (*path, i))
+        if len(there) != len(desired):
+            yield path, f"{len(there)} elements", f"{len(desired)} elements"
+    elif there != desired and not (there is None and desired in ({}, [], "")):
+        yield path, there, desired
 
 
-def change_lines(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def change_lines(there: Mapping[str, Any], desired: Mapping[str, Any]) -> list[str]:
     """The changes as lines, `spec.replicas: 2 → 3`, without names and the server's own fields."""
-    found = []
-    for path, old, new in changes(there, wanted):
+    lines = []
+    for path, old, new in changes(there, desired):
         if path[:1] in (("apiVersion",), ("kind",)) or path[:2] in (
             ("metadata", "name"),
             ("metadata", "namespace"),
         ):
             continue
-        found.append(f"{shown(path)}: {_words(old)} → {_words(new)}")
-    return found
+        lines.append(f"{shown(path)}: {_words(old)} → {_words(new)}")
+    return lines
 
 
 def in_words(lines: list[str]) -> str:
@@ -55,9 +55,9 @@ def _words(value: Any) -> str:
 
 
 def _keyed(values: list[Any]) -> bool:
-    return bool(values) and all(isinstance(each, Mapping) and _key(each) is not None for each in values)
+    return bool(values) and all(isinstance(item, Mapping) and _key(item) is not None for item in values)
 
 
 def _key(value: Mapping[str, Any]) -> tuple[str, Any] | None:
-    found = next(((key, value[key]) for key in _KEYS if key in value), None)
-    return found if found is None or isinstance(found[1], str | int) else None
+    identity = next(((key, value[key]) for key in _KEYS if key in value), None)
+    return identity if identity is None or isinstance(identity[1], str | int) else None

@@ -16,92 +16,92 @@ _HOST = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class GroupFit:
     """Where the pods of a group fit: how many at once if the nodes were empty, and why not, by node pool."""
 
     role: str
-    wanted: int
+    pods: int
     room: int
     reasons: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """It in words."""
-        if self.room >= self.wanted:
+        if self.room >= self.pods:
             return f"{self.role}: the nodes have room for {self.room} such pods"
         why = "; ".join(self.reasons) or "there are no nodes"
         if self.room == 0:
             return f"no node takes a pod of {self.role}: {why}"
-        return f"{self.wanted} pods of {self.role}, and the nodes have room for {self.room}: {why}"
+        return f"{self.pods} pods of {self.role}, and the nodes have room for {self.room}: {why}"
 
 
 def requests_of(group: Group) -> dict[str, Decimal]:
     """What one pod of the group asks for: of all its containers, a limit where no request is."""
-    found: dict[str, Decimal] = {}
+    total: dict[str, Decimal] = {}
     listed = elements(group.pod, "containers") if group.template else [group.container]
     key = "resources" if group.template else "resourcesPerNode"
     for container in listed:
-        asked = {**fields(container, key, "limits"), **fields(container, key, "requests")}
-        for name, value in asked.items():
+        amounts = {**fields(container, key, "limits"), **fields(container, key, "requests")}
+        for name, value in amounts.items():
             try:
-                found[name] = found.get(name, Decimal(0)) + quantity.parse(value)
+                total[name] = total.get(name, Decimal(0)) + quantity.parse(value)
             except quantity.NotAQuantity:
                 continue
-    return found
+    return total
 
 
-def fit(group: Group, nodes: Sequence[Mapping[str, Any]]) -> Fit:
+def fit(group: Group, nodes: Sequence[Mapping[str, Any]]) -> GroupFit:
     """Where the pods of a group would fit."""
-    asked = requests_of(group)
+    requests = requests_of(group)
     room = 0
     reasons: dict[str, int] = {}
     for node in nodes:
-        reason = next(_why_not(group, asked, node), "")
+        reason = next(_why_not(group, requests, node), "")
         if reason:
             pool = at(node, "metadata", "labels", _POOL)
             words = f"{pool}: {reason}" if pool else reason
             reasons[words] = reasons.get(words, 0) + 1
         else:
-            room += _times(asked, node)
-    found = tuple(f"{count} × {words}" if count > 1 else words for words, count in reasons.items())
-    return Fit(group.role, group.replicas or 1, room, found)
+            room += _times(requests, node)
+    counted = tuple(f"{count} × {words}" if count > 1 else words for words, count in reasons.items())
+    return GroupFit(group.role, group.replicas or 1, room, counted)
 
 
-def _why_not(group: Group, asked: Mapping[str, Decimal], node: Mapping[str, Any]) -> Iterator[str]:
+def _why_not(group: Group, requests: Mapping[str, Decimal], node: Mapping[str, Any]) -> Iterator[str]:
     labels = fields(node, "metadata", "labels")
     for key, value in fields(group.pod, "nodeSelector").items():
         if str(labels.get(key)) != str(value):
             has = f", it is {labels[key]}" if key in labels and key != _HOST else ""
             yield f"it is not {key}={value}{has}"
     for taint in elements(node, "spec", "taints"):
-        gpu = taint.get("key") == GPU and asked.get(GPU)
+        gpu = taint.get("key") == GPU and requests.get(GPU)
         if taint.get("effect") in _HARD and not gpu and not _tolerated(group.pod, taint):
             yield f"its taint {taint.get('key')} is not tolerated"
     if fields(node, "spec").get("unschedulable"):
         yield "it is cordoned"
     has_room = fields(node, "status", "allocatable")
-    for name, amount in asked.items():
+    for name, amount in requests.items():
         there = _amount(has_room.get(name))
         if amount > there:
             yield f"it has {has_room.get(name, 0)} of {name}, and {_plain(amount)} is asked for"
 
 
 def _tolerated(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    for each in elements(pod, "tolerations"):
-        one = fields(each)
-        same_key = one.get("key") in (None, "", taint.get("key"))
-        same_effect = one.get("effect") in (None, "", taint.get("effect"))
-        exists = one.get("operator") == "Exists"
-        if same_effect and same_key and (exists or str(one.get("value", "")) == str(taint.get("value", ""))):
-            return bool(exists or one.get("key"))
+    for toleration in map(fields, elements(pod, "tolerations")):
+        same_key = toleration.get("key") in (None, "", taint.get("key"))
+        same_effect = toleration.get("effect") in (None, "", taint.get("effect"))
+        exists = toleration.get("operator") == "Exists"
+        same_value = exists or str(toleration.get("value", "")) == str(taint.get("value", ""))
+        if same_effect and same_key and same_value:
+            return bool(exists or toleration.get("key"))
     return False
 
 
-def _times(asked: Mapping[str, Decimal], node: Mapping[str, Any]) -> int:
+def _times(requests: Mapping[str, Decimal], node: Mapping[str, Any]) -> int:
     """Pods that an empty node takes."""
     room = fields(node, "status", "allocatable")
     most = int(_amount(room.get("pods", 110)))
-    counts = [int(_amount(room.get(name)) // amount) for name, amount in asked.items() if amount > 0]
+    counts = [int(_amount(room.get(name)) // amount) for name, amount in requests.items() if amount > 0]
     return min([most, *counts])
 
 
@@ -122,23 +122,23 @@ def _plain(amount: Decimal) -> str:
 
 def over_quota(groups: Sequence[Group], queue: Mapping[str, Any]) -> list[str]:
     """Why a ClusterQueue can never admit the job, as far as its own quota and what it may borrow say."""
-    asked: dict[str, Decimal] = {}
+    requests: dict[str, Decimal] = {}
     for group in groups:
         for name, amount in requests_of(group).items():
-            asked[name] = asked.get(name, Decimal(0)) + amount * (group.replicas or 1)
+            requests[name] = requests.get(name, Decimal(0)) + amount * (group.replicas or 1)
     most: dict[str, Decimal] = {}
     open_ended: set[str] = set()
     cohort = fields(queue, "spec").get("cohortName") or fields(queue, "spec").get("cohort")
     for resources in elements(queue, "spec", "resourceGroups"):
         for flavor in elements(resources, "flavors"):
-            for each in elements(flavor, "resources"):
-                name = str(each.get("name"))
-                most[name] = most.get(name, Decimal(0)) + _amount(each.get("nominalQuota"))
-                if cohort and each.get("borrowingLimit") is None:
+            for resource in elements(flavor, "resources"):
+                name = str(resource.get("name"))
+                most[name] = most.get(name, Decimal(0)) + _amount(resource.get("nominalQuota"))
+                if cohort and resource.get("borrowingLimit") is None:
                     open_ended.add(name)
-                most[name] += _amount(each.get("borrowingLimit")) if cohort else 0
+                most[name] += _amount(resource.get("borrowingLimit")) if cohort else 0
     return [
         f"{_plain(amount)} of {name} is asked for, and its quota is {_plain(most[name])}"
-        for name, amount in asked.items()
+        for name, amount in requests.items()
         if name in most and name not in open_ended and amount > most[name]
     ]

@@ -36,12 +36,12 @@ def references(objects: Sequence[Any]) -> list[Reference]:
     index = job_index(objects)
     if index is None:
         return []
-    own = {(str(fields(each).get("kind")), str(at(each, "metadata", "name"))) for each in objects}
-    found: dict[tuple[str, str], Reference] = {}
-    for each in _references(fields(list(objects), index)):
-        if (each.kind, each.name) not in own:
-            found.setdefault((each.kind, each.name), each)
-    return list(found.values())
+    own = {(str(fields(obj).get("kind")), str(at(obj, "metadata", "name"))) for obj in objects}
+    missing: dict[tuple[str, str], Reference] = {}
+    for reference in _references(fields(list(objects), index)):
+        if (reference.kind, reference.name) not in own:
+            missing.setdefault((reference.kind, reference.name), reference)
+    return list(missing.values())
 
 
 def _references(job: Mapping[str, Any]) -> Iterator[Reference]:
@@ -60,14 +60,14 @@ def _references(job: Mapping[str, Any]) -> Iterator[Reference]:
                 if source.get(name) and not source.get("optional"):
                     yield Reference(kind, str(source[name]), (*path, key, name))
     for _, path, container in containers(job):
-        for i, each in enumerate(elements(container, "envFrom")):
+        for i, variable in enumerate(elements(container, "envFrom")):
             for kind, key in (("ConfigMap", "configMapRef"), ("Secret", "secretRef")):
-                source = fields(each, key)
+                source = fields(variable, key)
                 if source.get("name") and not source.get("optional"):
                     yield Reference(kind, str(source["name"]), (*path, "envFrom", i, key, "name"))
-        for i, each in enumerate(elements(container, "env")):
+        for i, variable in enumerate(elements(container, "env")):
             for kind, key in (("ConfigMap", "configMapKeyRef"), ("Secret", "secretKeyRef")):
-                source = fields(each, "valueFrom", key)
+                source = fields(variable, "valueFrom", key)
                 if source.get("name") and not source.get("optional"):
                     yield Reference(kind, str(source["name"]), (*path, "env", i, "valueFrom", key, "name"))
 
@@ -80,6 +80,8 @@ def runtime_of(objects: Sequence[Any]) -> tuple[str, str] | None:
     name = at(job, "spec", "runtimeRef", "name")
     if kind is None or kind.key != "train_job" or not name:
         return None
-    wanted = str(at(job, "spec", "runtimeRef", "kind") or "ClusterTrainingRuntime")
-    own = any(fields(each).get("kind") == wanted and at(each, "metadata", "name") == name for each in objects)
-    return None if own else (wanted, str(name))
+    runtime_kind = str(at(job, "spec", "runtimeRef", "kind") or "ClusterTrainingRuntime")
+    own = any(
+        fields(obj).get("kind") == runtime_kind and at(obj, "metadata", "name") == name for obj in objects
+    )
+    return None if own else (runtime_kind, str(name))

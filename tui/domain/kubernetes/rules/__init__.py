@@ -18,6 +18,6 @@ def check_manifest(case: Case) -> list[Finding]:
     A field is said once: where a rule knows more of it, the schema keeps silent.
     """
     looked_at = ManifestCase.of(case)
-    found = [each for rule in RULES for each in rule.findings(looked_at)]
-    known = {each.path for each in found if each.rule != shape.SCHEMA}
-    return [each for each in found if each.rule != shape.SCHEMA or each.path not in known]
+    findings = [finding for rule in RULES for finding in rule.findings(looked_at)]
+    known = {finding.path for finding in findings if finding.rule != shape.SCHEMA}
+    return [finding for finding in findings if finding.rule != shape.SCHEMA or finding.path not in known]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import ProblemSeverity
-from tui.domain.kubernetes.workloads import Group, Path, Workload, fields, groups, job_index, workload_of
+from tui.domain.kubernetes.workloads import Group, Path, WorkloadKind, fields, groups, job_index, workload_of
 from tui.domain.spec.findings import Case, Finding
 
 HEAD: Path = ("manifest", "objects")
@@ -49,7 +49,7 @@ class ManifestCase:
     name: str = ""
     local: bool = False
     job: Mapping[str, Any] = field(default_factory=dict)
-    workload: Workload | None = None
+    workload: WorkloadKind | None = None
     groups: tuple[Group, ...] = ()
     labels: Mapping[str, Any] = field(default_factory=dict)
     """Those of the profile's header, which the job gets."""
@@ -57,8 +57,8 @@ class ManifestCase:
     @staticmethod
     def of(case: Case) -> ManifestCase:
         """Return the case of a profile's manifest."""
-        found = fields(case.job, HEAD[0]).get("objects")
-        objects = tuple(found) if isinstance(found, list) else ()
+        listed = fields(case.job, HEAD[0]).get("objects")
+        objects = tuple(listed) if isinstance(listed, list) else ()
         index = job_index(objects)
         job = fields(list(objects), index) if index is not None else {}
         name = str(case.job.get("displayName") or "")
@@ -94,16 +94,16 @@ class ManifestRule:
 
     def findings(self, case: ManifestCase) -> Iterator[Finding]:
         """Its findings, with id, severity and source, and with paths of the profile's job."""
-        for found in self.check(case):
-            edits = found.edits if self.whole else tuple(_moved(case, e) for e in found.edits)
-            path = found.path if self.whole else case.path(*found.path)
+        for finding in self.check(case):
+            edits = finding.edits if self.whole else tuple(_moved(case, e) for e in finding.edits)
+            path = finding.path if self.whole else case.path(*finding.path)
             yield replace(
-                found,
+                finding,
                 path=path,
                 edits=edits,
                 rule=self.id,
                 severity=self.severity,
-                source=found.source or self.source,
+                source=finding.source or self.source,
             )
 
 

@@ -69,8 +69,8 @@ def spot_toleration(case: ManifestCase) -> Iterator[Finding]:
 
 def spot_selector(case: ManifestCase) -> Iterator[Finding]:
     for group in case.groups:
-        for i, each in enumerate(elements(group.pod, "tolerations")):
-            named = fields(each).get("key") == SPOT
+        for i, toleration in enumerate(elements(group.pod, "tolerations")):
+            named = fields(toleration).get("key") == SPOT
             if named and fields(group.pod, "nodeSelector").get(SPOT) is None and not _spot_affinity(group):
                 path = (*group.pod_path, "tolerations", i)
                 sentence = (
@@ -128,20 +128,20 @@ def equal_gpus(case: ManifestCase) -> Iterator[Finding]:
         key = "resourcesPerNode" if not group.template else "resources"
         path: Path = (*group.container_path, key)
         resources = fields(group.container, key)
-        asked, most = fields(resources, "requests").get(GPU), fields(resources, "limits").get(GPU)
-        if asked is not None and most is None:
-            edits = (Edit((*path, "limits", GPU), asked),)
+        requested, most = fields(resources, "requests").get(GPU), fields(resources, "limits").get(GPU)
+        if requested is not None and most is None:
+            edits = (Edit((*path, "limits", GPU), requested),)
             yield Finding(
                 (*path, "requests", GPU),
                 "GPUs are given by a limit, and there is none.",
-                f"Write limits: {{{GPU}: {asked}}}.",
+                f"Write limits: {{{GPU}: {requested}}}.",
                 edits,
             )
-        elif asked is not None and most is not None and whole(asked) != whole(most):
+        elif requested is not None and most is not None and whole(requested) != whole(most):
             edits = (Edit((*path, "requests", GPU), most),)
             sentence = (
-                f"{asked} GPUs are requested with a limit of {most}; GPUs can't be shared out, so both are "
-                "equal."
+                f"{requested} GPUs are requested with a limit of {most}; GPUs can't be overcommitted, so "
+                "both must be equal."
             )
             yield Finding(
                 (*path, "requests", GPU), sentence, f"Write {most}, or leave the request out.", edits
@@ -152,11 +152,11 @@ def machine(case: ManifestCase) -> Iterator[Finding]:
     """An instance type that GKE's labels contradict, as far as the type is known."""
     for group in case.groups:
         selector = fields(group.pod, "nodeSelector")
-        found = machines().get(str(selector.get(INSTANCE_TYPE) or ""))
+        known = machines().get(str(selector.get(INSTANCE_TYPE) or ""))
         count = gpus(group)
-        if found is None or count is None:
+        if known is None or count is None:
             continue
-        most = max((n for counts in dict(found.accelerators).values() for n in counts), default=0)
+        most = max((n for counts in dict(known.accelerators).values() for n in counts), default=0)
         if count > most:
             path = (*group.container_path, "resources", "limits", GPU)
             sentence = (
@@ -176,7 +176,7 @@ def gpu_network(case: ManifestCase) -> Iterator[Finding]:
         notes = fields(group.metadata, "annotations")
         path = (*group.template, "metadata", "annotations")
         if name == "nvidia-h100-mega-80gb" and not {INTERFACES, TCPXO_DEVICES} <= set(notes):
-            missing = " and ".join(each for each in (INTERFACES, TCPXO_DEVICES) if each not in notes)
+            missing = " and ".join(name for name in (INTERFACES, TCPXO_DEVICES) if name not in notes)
             sentence = (
                 f"the pods of {group.role} lack the annotations {missing}: NCCL uses plain TCP, a tenth of "
                 "what GPUDirect-TCPXO gives on A3 Mega."
@@ -239,10 +239,10 @@ def both_topologies(case: ManifestCase) -> Iterator[Finding]:
 
 def no_quantity(case: ManifestCase) -> Iterator[Finding]:
     for group in case.groups:
-        given = at(group.container, "resources", "limits", GPU)
-        if isinstance(given, str) and "${" not in given and whole(given) is None:
+        count = at(group.container, "resources", "limits", GPU)
+        if isinstance(count, str) and "${" not in count and whole(count) is None:
             path = (*group.container_path, "resources", "limits", GPU)
-            yield Finding(path, f"{given!r} is no whole number of GPUs.", "Write a whole number.")
+            yield Finding(path, f"{count!r} is no whole number of GPUs.", "Write a whole number.")
 
 
 RULES = (

@@ -37,8 +37,8 @@ def label_syntax(case: ManifestCase) -> Iterator[Finding]:
 def _all_labels(case: ManifestCase) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Labels with their paths in the profile's job: the header's, the objects' and the pod templates'."""
     yield ("labels",), case.labels
-    for i, each in enumerate(case.objects):
-        yield (*HEAD, i, "metadata", "labels"), fields(each, "metadata", "labels")
+    for i, obj in enumerate(case.objects):
+        yield (*HEAD, i, "metadata", "labels"), fields(obj, "metadata", "labels")
     for group in case.groups:
         if group.template:
             yield case.path(*group.template, "metadata", "labels"), fields(group.metadata, "labels")

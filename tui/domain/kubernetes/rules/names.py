@@ -40,20 +40,20 @@ _PLACEHOLDER_ROOM = {"n": "999", "date": "20261121", "git": "0123456", "user": "
 def longest_suffix(case: ManifestCase) -> str:
     """The longest of what the operator appends to the job's name for a pod or a service."""
     kind = case.workload.key if case.workload is not None else ""
-    found = [""]
+    suffixes = [""]
     for group in case.groups:
         last = max((group.replicas or 1) - 1, 0)
         if kind in {"pytorch_job", "tf_job"}:
-            found.append(f"-{group.name}-{last}")
+            suffixes.append(f"-{group.name}-{last}")
         elif kind == "mpi_job":
-            found.append("-launcher" if group.name == "launcher" else f"-{group.name}-{last}")
+            suffixes.append("-launcher" if group.name == "launcher" else f"-{group.name}-{last}")
         elif kind == "train_job":
-            found.append(f"-node-0-{last}-xxxxx")
+            suffixes.append(f"-node-0-{last}-xxxxx")
         elif kind == "job_set":
-            found.append(f"-{group.name}-0-{last}-xxxxx")
+            suffixes.append(f"-{group.name}-0-{last}-xxxxx")
         else:
-            found.append(f"-{last}-xxxxx")
-    return max(found, key=len)
+            suffixes.append(f"-{last}-xxxxx")
+    return max(suffixes, key=len)
 
 
 def example_name(name: str) -> str:
@@ -76,8 +76,8 @@ def job_name(case: ManifestCase) -> Iterator[Finding]:
 
 def final_name_problem(case: ManifestCase) -> tuple[str, str] | None:
     """What is wrong with the name of a launch that has no placeholders any more, and what to do."""
-    found = next((each for rule in (job_name, job_name_length) for each in rule(case)), None)
-    return (found.sentence, found.fix) if found is not None else None
+    finding = next((item for rule in (job_name, job_name_length) for item in rule(case)), None)
+    return (finding.sentence, finding.fix) if finding is not None else None
 
 
 def job_name_length(case: ManifestCase) -> Iterator[Finding]:
@@ -145,9 +145,9 @@ def container_name(case: ManifestCase) -> Iterator[Finding]:
     assert case.workload is not None
     source = TF_WEBHOOK if case.workload.key == "tf_job" else PYTORCH_WEBHOOK
     for group in case.groups:
-        found = group.pod.get("containers")
-        listed = found if isinstance(found, list) else []
-        names = [str(fields(each).get("name") or "") for each in listed]
+        containers_field = group.pod.get("containers")
+        listed = containers_field if isinstance(containers_field, list) else []
+        names = [str(fields(container).get("name") or "") for container in listed]
         if not listed or demanded in names:
             continue
         path = (*group.pod_path, "containers", 0, "name")

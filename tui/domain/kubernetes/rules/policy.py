@@ -127,13 +127,15 @@ def spot_checkpoint(case: ManifestCase) -> Iterator[Finding]:
         if not is_spot(group):
             continue
         words = [str(word) for key in ("command", "args") for word in elements(group.container, key)]
-        names = [str(fields(each).get("name")) for each in elements(group.container, "env")]
+        names = [str(fields(variable).get("name")) for variable in elements(group.container, "env")]
         kept = {
-            str(fields(each).get("name"))
-            for each in elements(group.pod, "volumes")
-            if {"persistentVolumeClaim", "csi", "nfs"} & set(fields(each))
+            str(fields(volume).get("name"))
+            for volume in elements(group.pod, "volumes")
+            if {"persistentVolumeClaim", "csi", "nfs"} & set(fields(volume))
         }
-        mounted = any(fields(each).get("name") in kept for each in elements(group.container, "volumeMounts"))
+        mounted = any(
+            fields(mount).get("name") in kept for mount in elements(group.container, "volumeMounts")
+        )
         flagged = any(
             word.startswith(_CHECKPOINT_FLAGS) or "gs://" in word or "/gcs/" in word for word in words
         )

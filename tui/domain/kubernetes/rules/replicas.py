@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tui.domain.core.formatting import pieces
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.rules.base import (
@@ -66,19 +67,23 @@ def numbers(case: ManifestCase) -> Iterator[Finding]:
 def processes(case: ManifestCase) -> Iterator[Finding]:
     """`nprocPerNode` against the GPUs of the pods."""
     for path, group in _process_fields(case):
-        given, count = at(case.job, *path), gpus(group)
-        number = whole(given)
-        if given is None or count is None or (isinstance(given, str) and given in _NPROC_WORDS):
+        processes_field, count = at(case.job, *path), gpus(group)
+        number = whole(processes_field)
+        if (
+            processes_field is None
+            or count is None
+            or (isinstance(processes_field, str) and processes_field in _NPROC_WORDS)
+        ):
             continue
         if number is None:
-            if not (isinstance(given, str) and "${" in given):
+            if not (isinstance(processes_field, str) and "${" in processes_field):
                 yield Finding(
                     path,
-                    f"{given!r} is neither a number nor one of auto, cpu and gpu.",
+                    f"{processes_field!r} is neither a number nor one of auto, cpu and gpu.",
                     f"Write {count or 1}.",
                 )
         elif count and number > count:
-            edits = (Edit(path, type(given)(count)),)
+            edits = (Edit(path, type(processes_field)(count)),)
             sentence = (
                 f"{number} processes are started on a pod with {count} GPUs; {number - count} find none."
             )
@@ -87,12 +92,10 @@ def processes(case: ManifestCase) -> Iterator[Finding]:
 
 def idle_gpus(case: ManifestCase) -> Iterator[Finding]:
     for path, group in _process_fields(case):
-        given, count = whole(at(case.job, *path)), gpus(group)
-        if given is not None and count and given < count:
-            sentence = (
-                f"{given} process{'es' if given > 1 else ''} on a pod with {count} GPUs: {count - given} "
-                "may be idle."
-            )
+        started, count = whole(at(case.job, *path)), gpus(group)
+        if started is not None and count and started < count:
+            processes = pieces(started, "process", "processes")
+            sentence = f"{processes} on a pod with {count} GPUs: {count - started} may be idle."
             fix = f"Write {count}, unless the code starts its own processes, as vxtui's trainer does."
             yield Finding(path, sentence, fix)
 
@@ -208,14 +211,14 @@ def train_job(case: ManifestCase) -> Iterator[Finding]:
         return
     kind = at(case.job, "spec", "runtimeRef", "kind") or "ClusterTrainingRuntime"
     listed = [
-        str(fields(each, "metadata").get("name")) for each in case.objects if fields(each).get("kind") == kind
+        str(fields(obj, "metadata").get("name")) for obj in case.objects if fields(obj).get("kind") == kind
     ]
     if kind == "TrainingRuntime" and listed and name not in listed:
         sentence = f"the runtime {name} is not among the objects, which have {', '.join(listed)}."
         yield Finding(("spec", "runtimeRef", "name"), sentence, f"Write {listed[0]}.")
     elif kind == "ClusterTrainingRuntime" and any(
-        fields(each).get("kind") == "TrainingRuntime" and fields(each, "metadata").get("name") == name
-        for each in case.objects
+        fields(obj).get("kind") == "TrainingRuntime" and fields(obj, "metadata").get("name") == name
+        for obj in case.objects
     ):
         path = ("spec", "runtimeRef", "kind")
         sentence = f"{name} is a TrainingRuntime of this file, and the reference means one of the cluster."
@@ -223,10 +226,10 @@ def train_job(case: ManifestCase) -> Iterator[Finding]:
 
 
 def elastic_train_job(case: ManifestCase) -> Iterator[Finding]:
-    for i, each in enumerate(case.objects):
-        if fields(each).get("kind") in ("TrainingRuntime", "ClusterTrainingRuntime"):
+    for i, obj in enumerate(case.objects):
+        if fields(obj).get("kind") in ("TrainingRuntime", "ClusterTrainingRuntime"):
             path = ("spec", "mlPolicy", "torch", "elasticPolicy")
-            if at(each, *path) is not None:
+            if at(obj, *path) is not None:
                 sentence = "Trainer has no elastic training since 2.2: the field is not read."
                 yield Finding(
                     ("manifest", "objects", i, *path), sentence, "Use a PyTorchJob for elastic training."

@@ -38,8 +38,8 @@ def memory(case: ManifestCase) -> Iterator[Finding]:
     """A pod with GPUs and no memory request may be put on a node without room, and is evicted first."""
     for group in case.groups:
         resources = fields(group.container, "resources")
-        asked = {**fields(resources, "limits"), **fields(resources, "requests")}
-        if group.template and gpus(group) and "memory" not in asked:
+        amounts = {**fields(resources, "limits"), **fields(resources, "requests")}
+        if group.template and gpus(group) and "memory" not in amounts:
             path = (*group.container_path, "resources", "requests")
             sentence = (
                 f"the pods of {group.role} request no memory: they are the first to be evicted where it is "
@@ -52,8 +52,8 @@ def variables(case: ManifestCase) -> Iterator[Finding]:
     """A variable given twice: the last one counts, and the operator's come after those of the file."""
     for group in case.groups:
         seen: dict[str, int] = {}
-        for i, each in enumerate(elements(group.container, "env")):
-            name = fields(each).get("name")
+        for i, variable in enumerate(elements(group.container, "env")):
+            name = fields(variable).get("name")
             if not isinstance(name, str):
                 continue
             if name in seen:
@@ -74,9 +74,11 @@ def operators_variables(case: ManifestCase) -> Iterator[Finding]:
     if case.workload is None or case.workload.key not in {"pytorch_job", "tf_job", "train_job"}:
         return
     for group in case.groups:
-        for i, each in enumerate(elements(group.container, "env")):
-            if fields(each).get("name") in _SET_BY_OPERATOR:
-                sentence = f"the operator sets {fields(each)['name']} itself, and a pod then has it twice."
+        for i, variable in enumerate(elements(group.container, "env")):
+            if fields(variable).get("name") in _SET_BY_OPERATOR:
+                sentence = (
+                    f"the operator sets {fields(variable)['name']} itself, and a pod then has it twice."
+                )
                 yield Finding((*group.container_path, "env", i, "name"), sentence, "Remove it.")
 
 

@@ -46,15 +46,15 @@ def violations(obj: Any) -> Iterator[Violation]:
         return
     for path in unknown_fields(obj, schema):
         yield _unknown(obj, schema, path)
-    for found in problems(obj, schema):
-        if found.reason == "FieldValueTypeInvalid":
-            yield _wrong_type(obj, schema, found.path)
-        elif found.reason == "FieldValueRequired":
-            yield Violation(found.path, "it is missing.", f"Write {found.path[-1]}.")
-        elif found.reason == "FieldValueNotSupported":
-            yield _not_supported(obj, schema, found.path)
+    for problem in problems(obj, schema):
+        if problem.reason == "FieldValueTypeInvalid":
+            yield _wrong_type(obj, schema, problem.path)
+        elif problem.reason == "FieldValueRequired":
+            yield Violation(problem.path, "it is missing.", f"Write {problem.path[-1]}.")
+        elif problem.reason == "FieldValueNotSupported":
+            yield _not_supported(obj, schema, problem.path)
         else:
-            yield Violation(found.path, f"{_PREFIX.sub('', found.message)}.")
+            yield Violation(problem.path, f"{_PREFIX.sub('', problem.message)}.")
 
 
 def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
@@ -62,9 +62,9 @@ def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
     inside, name = at_schema(schema, path[:-1]), str(path[-1])
     known = list(inside.get("properties") or {})
     near = difflib.get_close_matches(name, known, 1, 0.75)
-    right = next((each for each in known if each.lower() == name.lower().replace("_", "")), "")
+    right = next((field for field in known if field.lower() == name.lower().replace("_", "")), "")
     right = right or (near[0] if near else "")
-    taken = at(obj, *path[:-1], right) is not None if right else False
+    occupied = at(obj, *path[:-1], right) is not None if right else False
     fix = f"Did you mean {right}?" if right else ""
     if not right:
         above = at_schema(schema, path[:-2]).get("properties") or {} if len(path) > 1 else {}
@@ -72,36 +72,36 @@ def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
             fix = "It belongs one level higher."
         elif len(known) <= _FEW:
             fix = f"Known are {', '.join(sorted(known))}."
-    edits = (Edit((*path[:-1], right), at(obj, *path)), Edit(path, REMOVED)) if right and not taken else ()
+    edits = (Edit((*path[:-1], right), at(obj, *path)), Edit(path, REMOVED)) if right and not occupied else ()
     return Violation(path, "there is no such field, and the cluster would drop or refuse it.", fix, edits)
 
 
 def _wrong_type(obj: Any, schema: Schema, path: Path) -> Violation:
     value, inside = at(obj, *path), at_schema(schema, path)
     int_or_string = bool(inside.get("x-kubernetes-int-or-string"))
-    wanted = "integer,string" if int_or_string else str(inside.get("type") or "")
+    expected = "integer,string" if int_or_string else str(inside.get("type") or "")
     right: Any = None
-    if wanted == "integer" and isinstance(value, str) and _WHOLE.fullmatch(value):
+    if expected == "integer" and isinstance(value, str) and _WHOLE.fullmatch(value):
         right = int(value)
-    elif wanted == "string" and isinstance(value, bool):
+    elif expected == "string" and isinstance(value, bool):
         right = str(value).lower()
-    elif wanted == "string" and isinstance(value, int | float):
+    elif expected == "string" and isinstance(value, int | float):
         right = str(value)
-    elif wanted == "boolean" and str(value).lower() in {"true", "false"}:
+    elif expected == "boolean" and str(value).lower() in {"true", "false"}:
         right = str(value).lower() == "true"
-    elif wanted == "array" and isinstance(value, str):
+    elif expected == "array" and isinstance(value, str):
         right = [value]
     shown = f'"{right}"' if isinstance(right, str) else str(right).lower()
     edits = (Edit(path, right),) if right is not None else ()
-    found = "fields" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
-    sentence = f"expected {_WORDS.get(wanted, wanted)}, found {found}."
+    actual = "fields" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
+    sentence = f"expected {_WORDS.get(expected, expected)}, found {actual}."
     return Violation(path, sentence, f"Write {shown}." if edits else "", edits)
 
 
 def _not_supported(obj: Any, schema: Schema, path: Path) -> Violation:
-    allowed = [str(each) for each in at_schema(schema, path).get("enum") or ()]
+    allowed = [str(item) for item in at_schema(schema, path).get("enum") or ()]
     value = str(at(obj, *path))
-    right = next((each for each in allowed if each.lower() == value.lower()), "")
+    right = next((choice for choice in allowed if choice.lower() == value.lower()), "")
     near = right or next(iter(difflib.get_close_matches(value, allowed, 1, 0.6)), "")
     edits = (Edit(path, right),) if right else ()
     fix = f"Write {near}." if near else ""

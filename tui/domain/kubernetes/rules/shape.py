@@ -16,9 +16,9 @@ SCHEMA = "manifest.schema"
 
 
 def is_object(case: ManifestCase) -> Iterator[Finding]:
-    for i, each in enumerate(case.objects):
+    for i, obj in enumerate(case.objects):
         for name in ("apiVersion", "kind"):
-            if not isinstance(fields(each).get(name), str):
+            if not isinstance(fields(obj).get(name), str):
                 sentence = f"the object has no {name}."
                 yield Finding((*HEAD, i, name), sentence, "Write it, as kubectl demands it.")
 
@@ -26,10 +26,10 @@ def is_object(case: ManifestCase) -> Iterator[Finding]:
 def has_job(case: ManifestCase) -> Iterator[Finding]:
     if case.index is not None or not case.objects:
         return
-    kinds = ", ".join(dict.fromkeys(str(fields(each).get("kind") or "?") for each in case.objects))
-    near = next((w for w in WORKLOADS for each in case.objects if fields(each).get("kind") == w.kind), None)
+    kinds = ", ".join(dict.fromkeys(str(fields(obj).get("kind") or "?") for obj in case.objects))
+    near = next((w for w in WORKLOADS for obj in case.objects if fields(obj).get("kind") == w.kind), None)
     if near is not None:
-        i = next(i for i, each in enumerate(case.objects) if fields(each).get("kind") == near.kind)
+        i = next(i for i, obj in enumerate(case.objects) if fields(obj).get("kind") == near.kind)
         right = near.api_versions[0]
         path = (*HEAD, i, "apiVersion")
         sentence = f"{fields(case.objects[i]).get('apiVersion')} is not the apiVersion of a {near.kind}."
@@ -40,8 +40,8 @@ def has_job(case: ManifestCase) -> Iterator[Finding]:
 
 
 def one_job(case: ManifestCase) -> Iterator[Finding]:
-    found = [i for i, each in enumerate(case.objects) if workload_of(each) is not None]
-    for i in found[:-1]:
+    jobs = [i for i, obj in enumerate(case.objects) if workload_of(obj) is not None]
+    for i in jobs[:-1]:
         sentence = "a launch creates one job, and the last of the objects is it."
         yield Finding((*HEAD, i, "kind"), sentence, "Make a profile of its own of this one.")
 
@@ -64,9 +64,9 @@ def version(case: ManifestCase) -> Iterator[Finding]:
 
 def one_namespace(case: ManifestCase) -> Iterator[Finding]:
     named: dict[str, int] = {}
-    for i, each in enumerate(case.objects):
-        name = fields(each, "metadata").get("namespace")
-        if isinstance(name, str) and workload_scoped(each):
+    for i, obj in enumerate(case.objects):
+        name = fields(obj, "metadata").get("namespace")
+        if isinstance(name, str) and workload_scoped(obj):
             named.setdefault(name, i)
     for i in list(named.values())[1:]:
         sentence = f"the objects are of several namespaces: {', '.join(named)}."
@@ -75,11 +75,11 @@ def one_namespace(case: ManifestCase) -> Iterator[Finding]:
 
 def schema(case: ManifestCase) -> Iterator[Finding]:
     """What the schema of a kind refuses: unknown fields, wrong types, missing ones."""
-    for i, each in enumerate(case.objects):
-        for found in violations(each):
+    for i, obj in enumerate(case.objects):
+        for violation in violations(obj):
             head = (*HEAD, i)
-            edits = tuple(Edit((*head, *e.path), e.value, e.insert) for e in found.edits)
-            yield Finding((*head, *found.path), found.sentence, found.fix, edits)
+            edits = tuple(Edit((*head, *e.path), e.value, e.insert) for e in violation.edits)
+            yield Finding((*head, *violation.path), violation.sentence, violation.fix, edits)
 
 
 RULES = (

@@ -19,7 +19,7 @@ _FIELD_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SchemaProblem:
     """One place that the schema refuses."""
 
     path: Path
@@ -34,7 +34,7 @@ class Problem:
         return shown(self.path)
 
 
-def problems(value: Any, schema: Schema, path: Path = ()) -> Iterator[Problem]:
+def problems(value: Any, schema: Schema, path: Path = ()) -> Iterator[SchemaProblem]:
     """Everything in `value` that the schema refuses; unknown fields are not among it (`unknown_fields`)."""
     if value is None:
         # As an absent field: Kubernetes drops it.
@@ -112,30 +112,30 @@ def shown(path: Path) -> str:
     return text
 
 
-def _wrong_type(value: Any, schema: Schema, path: Path) -> Problem | None:
+def _wrong_type(value: Any, schema: Schema, path: Path) -> SchemaProblem | None:
     if schema.get("x-kubernetes-int-or-string"):
-        wanted, right = "integer,string", isinstance(value, int | str) and not isinstance(value, bool)
+        expected, right = "integer,string", isinstance(value, int | str) and not isinstance(value, bool)
         right = right or ("pattern" in schema and isinstance(value, float))
     else:
-        wanted = schema.get("type") or ""
-        kinds = _TYPES.get(wanted)
+        expected = schema.get("type") or ""
+        kinds = _TYPES.get(expected)
         # Python's booleans are numbers, JSON's are not.
-        right = kinds is None or (isinstance(value, kinds) and (wanted == "boolean" or value is not True))
-        right = right and (wanted == "boolean" or value is not False)
-        right = right or (wanted == "integer" and isinstance(value, float) and value.is_integer())
+        right = kinds is None or (isinstance(value, kinds) and (expected == "boolean" or value is not True))
+        right = right and (expected == "boolean" or value is not False)
+        right = right or (expected == "integer" and isinstance(value, float) and value.is_integer())
     if right:
         return None
     name = _NAMES.get(type(value), "null")
-    said = f'Invalid value: "{name}": {shown(path)} in body must be of type {wanted}: "{name}"'
-    return Problem(path, "FieldValueTypeInvalid", said)
+    message = f'Invalid value: "{name}": {shown(path)} in body must be of type {expected}: "{name}"'
+    return SchemaProblem(path, "FieldValueTypeInvalid", message)
 
 
-def _limits(value: Any, schema: Schema, path: Path) -> Iterator[Problem]:
+def _limits(value: Any, schema: Schema, path: Path) -> Iterator[SchemaProblem]:
     name = shown(path)
     allowed = schema.get("enum")
     if allowed and value not in allowed:
-        supported = ", ".join(f'"{one}"' for one in allowed)
-        yield Problem(
+        supported = ", ".join(f'"{choice}"' for choice in allowed)
+        yield SchemaProblem(
             path, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {supported}'
         )
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -145,40 +145,40 @@ def _limits(value: Any, schema: Schema, path: Path) -> Iterator[Problem]:
         ):
             if broken:
                 why = f"{name} in body should be {word} than or equal to {schema[limit]}"
-                yield Problem(path, "FieldValueInvalid", f"Invalid value: {value}: {why}")
+                yield SchemaProblem(path, "FieldValueInvalid", f"Invalid value: {value}: {why}")
     if isinstance(value, str):
         yield from _text_limits(value, schema, path)
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
             why = f"{name} in body should have at least {schema['minItems']} items"
-            yield Problem(path, "FieldValueInvalid", f"Invalid value: {len(value)}: {why}")
+            yield SchemaProblem(path, "FieldValueInvalid", f"Invalid value: {len(value)}: {why}")
         most = schema.get("maxItems", len(value))
         if len(value) > most:
             why = f"must have at most {most} {'item' if most == 1 else 'items'}"
-            yield Problem(path, "FieldValueTooMany", f"Too many: {len(value)}: {why}")
+            yield SchemaProblem(path, "FieldValueTooMany", f"Too many: {len(value)}: {why}")
 
 
-def _text_limits(value: str, schema: Schema, path: Path) -> Iterator[Problem]:
+def _text_limits(value: str, schema: Schema, path: Path) -> Iterator[SchemaProblem]:
     name, pattern = shown(path), schema.get("pattern")
     if pattern and not _matches(pattern, value):
         why = f"{name} in body should match '{pattern}'"
-        yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
+        yield SchemaProblem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
     if len(value) > schema.get("maxLength", len(value)):
         most = schema["maxLength"]
         why = f"may not be more than {most} {'byte' if most == 1 else 'bytes'}"
-        yield Problem(path, "FieldValueTooLong", f"Too long: {why}")
+        yield SchemaProblem(path, "FieldValueTooLong", f"Too long: {why}")
     if len(value) < schema.get("minLength", 0):
         why = f"{name} in body should be at least {schema['minLength']} chars long"
-        yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
+        yield SchemaProblem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
     if schema.get("format") == "date-time" and not _is_time(value):
         why = f'{name} in body must be of type date-time: "{value}"'
-        yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
+        yield SchemaProblem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
 
 
-def _fields(value: Mapping[str, Any], schema: Schema, path: Path) -> Iterator[Problem]:
+def _fields(value: Mapping[str, Any], schema: Schema, path: Path) -> Iterator[SchemaProblem]:
     for name in schema.get("required") or ():
         if value.get(name) is None:
-            yield Problem((*path, name), "FieldValueRequired", "Required value")
+            yield SchemaProblem((*path, name), "FieldValueRequired", "Required value")
     properties, more = schema.get("properties") or {}, schema.get("additionalProperties")
     for name, inner in value.items():
         below = properties.get(name, more)
@@ -186,7 +186,7 @@ def _fields(value: Mapping[str, Any], schema: Schema, path: Path) -> Iterator[Pr
             yield from problems(inner, below, (*path, name))
 
 
-def _duplicates(value: list[Any], schema: Schema, path: Path) -> Iterator[Problem]:
+def _duplicates(value: list[Any], schema: Schema, path: Path) -> Iterator[SchemaProblem]:
     kind = schema.get("x-kubernetes-list-type")
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ()) if kind == "map" else ()
     if kind not in {"map", "set"}:
@@ -200,9 +200,13 @@ def _duplicates(value: list[Any], schema: Schema, path: Path) -> Iterator[Proble
             {key: item.get(key, (properties.get(key) or {}).get("default")) for key in keys} if keys else item
         )
         if named in seen:
-            said = ",".join(f'"{key}":{_quoted(one)}' for key, one in named.items()) if keys else ""
-            what = f"{{{said}}}" if keys else _quoted(item)
-            yield Problem((*path, number), "FieldValueDuplicate", f"Duplicate value: {what}")
+            pairs = (
+                ",".join(f'"{key}":{_quoted(item_value)}' for key, item_value in named.items())
+                if keys
+                else ""
+            )
+            duplicate = f"{{{pairs}}}" if keys else _quoted(item)
+            yield SchemaProblem((*path, number), "FieldValueDuplicate", f"Duplicate value: {duplicate}")
         seen.append(named)
 
 

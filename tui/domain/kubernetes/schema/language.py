@@ -50,7 +50,7 @@ _FIXED = re.compile(r' fixed(?: "(?P<why>[^"]+)")?')
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SchemaTable:
     """A parsed table: the fields of each type, and which types are kinds."""
 
     types: dict[str, Schema] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class TableError(ValueError):
     """A line of a table is not of the language."""
 
 
-def parse(text: str) -> Table:
+def parse(text: str) -> SchemaTable:
     """Read a table. Raises TableError with the number of the line."""
     types: dict[str, Schema] = {}
     kinds: list[str] = []
@@ -76,14 +76,14 @@ def parse(text: str) -> Table:
                 kinds.append(name)
             current = types[name] = {"type": "object", "properties": {}}
             continue
-        found = _FIELD.fullmatch(line.rstrip())
-        if found is None:
+        match = _FIELD.fullmatch(line.rstrip())
+        if match is None:
             raise TableError(f"line {number}: {line!r} is no field")
         try:
-            _add(current, found["name"], bool(found["required"]), found["rest"])
+            _add(current, match["name"], bool(match["required"]), match["rest"])
         except ValueError as error:
             raise TableError(f"line {number}: {error}") from error
-    return Table(types, tuple(kinds))
+    return SchemaTable(types, tuple(kinds))
 
 
 def _add(schema: Schema, name: str, required: bool, rest: str) -> None:
@@ -92,18 +92,18 @@ def _add(schema: Schema, name: str, required: bool, rest: str) -> None:
     if default:
         rest = rest[: default.start()]
     fixed = _FIXED.search(rest)
-    found = _type(_FIXED.sub("", rest).strip())
+    field_schema = _type(_FIXED.sub("", rest).strip())
     if fixed:
         why = fixed["why"] or "field is immutable"
-        found["x-kubernetes-validations"] = [{"rule": UNCHANGED, "message": why}]
+        field_schema["x-kubernetes-validations"] = [{"rule": UNCHANGED, "message": why}]
     if default:
-        found["default"] = json.loads(default["default"])
+        field_schema["default"] = json.loads(default["default"])
     if description:
-        found["description"] = description.strip()
+        field_schema["description"] = description.strip()
     if name == "*":
         schema["x-kubernetes-preserve-unknown-fields"] = True
         return
-    schema["properties"][name] = found
+    schema["properties"][name] = field_schema
     if required:
         schema.setdefault("required", []).append(name)
 
@@ -128,7 +128,9 @@ def _type(text: str) -> Schema:
 
 
 def _limits(text: str) -> Schema:
-    return {_LIMITS[one["of"] + one["which"]]: int(one["number"]) for one in _LIMIT.finditer(f" {text}")}
+    return {
+        _LIMITS[match["of"] + match["which"]]: int(match["number"]) for match in _LIMIT.finditer(f" {text}")
+    }
 
 
 def _closing(text: str) -> int:
@@ -159,15 +161,15 @@ def replace_references(schema: Schema, replaced: Callable[[str], Schema]) -> Sch
     """A copy in which each `{"$ref": NAME}` is what `replaced` makes of the name."""
     if "$ref" in schema:
         beside = {key: value for key, value in schema.items() if key != "$ref"}
-        found = replaced(schema["$ref"])
-        if beside and "$ref" in found:
+        target = replaced(schema["$ref"])
+        if beside and "$ref" in target:
             # Beside a reference nothing counts.
-            found = {"allOf": [found]}
-        return {**found, **beside} if beside else found
+            target = {"allOf": [target]}
+        return {**target, **beside} if beside else target
     copy = dict(schema)
     if "properties" in copy:
         copy["properties"] = {
-            name: replace_references(one, replaced) for name, one in copy["properties"].items()
+            name: replace_references(inner, replaced) for name, inner in copy["properties"].items()
         }
     for key in ("items", "additionalProperties"):
         if isinstance(copy.get(key), dict):

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from tui.domain.kubernetes.schema.language import Schema, Table, parse, replace_references
+from tui.domain.kubernetes.schema.language import Schema, SchemaTable, parse, replace_references
 
 _FILES = {
     "v1": "core", "batch/v1": "batch", "coordination.k8s.io/v1": "leases",
@@ -28,8 +28,11 @@ def schema_of(api_version: str, kind: str) -> Schema | None:
     file = _FILES.get(api_version)
     if file is None or kind not in _table(file).kinds:
         return None
-    found = _whole(file, kind)
-    return {**found, "properties": {**_BASE, "metadata": _whole("core", "ObjectMeta"), **found["properties"]}}
+    resolved = _whole(file, kind)
+    return {
+        **resolved,
+        "properties": {**_BASE, "metadata": _whole("core", "ObjectMeta"), **resolved["properties"]},
+    }
 
 
 @cache
@@ -41,21 +44,25 @@ def components(api_version: str) -> dict[str, Schema]:
     file = _FILES.get(api_version, "")
     if not file:
         return {}
-    found: dict[str, Schema] = {}
+    schemas: dict[str, Schema] = {}
 
     def reference(home: str, name: str) -> Schema:
         where = _home(home, name)
         full = f"{where}.{name}"
-        if full not in found:
-            found[full] = {}
-            found[full] = replace_references(_table(where).types[name], lambda one: reference(where, one))
+        if full not in schemas:
+            schemas[full] = {}
+            schemas[full] = replace_references(
+                _table(where).types[name], lambda referenced: reference(where, referenced)
+            )
         return {"$ref": f"#/components/schemas/{full}"}
 
     for kind in _table(file).kinds:
-        made = replace_references(_table(file).types[kind], lambda one: reference(file, one))
+        resolved = replace_references(
+            _table(file).types[kind], lambda referenced: reference(file, referenced)
+        )
         meta = reference("core", "ObjectMeta")
-        found[kind] = {**made, "properties": {**_BASE, "metadata": meta, **made["properties"]}}
-    return found
+        schemas[kind] = {**resolved, "properties": {**_BASE, "metadata": meta, **resolved["properties"]}}
+    return schemas
 
 
 def kinds_of(api_version: str) -> tuple[str, ...]:
@@ -65,7 +72,7 @@ def kinds_of(api_version: str) -> tuple[str, ...]:
 
 
 @cache
-def _table(file: str) -> Table:
+def _table(file: str) -> SchemaTable:
     return parse(resources.files(__package__).joinpath("data", f"{file}.schema").read_text())
 
 
@@ -80,4 +87,4 @@ def _home(file: str, name: str) -> str:
 @cache
 def _whole(file: str, name: str) -> Schema:
     where = _home(file, name)
-    return replace_references(_table(where).types[name], lambda one: _whole(where, one))
+    return replace_references(_table(where).types[name], lambda referenced: _whole(where, referenced))

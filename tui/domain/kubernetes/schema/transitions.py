@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tui.domain.kubernetes.schema.check import Path, Problem, Schema
+from tui.domain.kubernetes.schema.check import Path, Schema, SchemaProblem
 from tui.domain.kubernetes.schema.language import UNCHANGED
 
 
-def forbidden_changes(new: Any, old: Any, schema: Schema, path: Path = ()) -> Iterator[Problem]:
+def forbidden_changes(new: Any, old: Any, schema: Schema, path: Path = ()) -> Iterator[SchemaProblem]:
     """Each field that may not change and has; only what both objects have is compared."""
     if new is None or old is None or new == old:
         return
     for rule in schema.get("x-kubernetes-validations") or ():
         if rule.get("rule") == UNCHANGED:
             kind = schema.get("type", "")
-            yield Problem(path, "FieldValueInvalid", f'Invalid value: "{kind}": {rule.get("message", "")}')
+            yield SchemaProblem(
+                path, "FieldValueInvalid", f'Invalid value: "{kind}": {rule.get("message", "")}'
+            )
     if isinstance(new, dict) and isinstance(old, dict):
         properties, more = schema.get("properties") or {}, schema.get("additionalProperties")
         for name, inner in new.items():

@@ -52,15 +52,15 @@ def check_job(case: Case) -> list[Finding]:
 
 def findings(rules: Sequence[Rule], case: Case) -> list[Finding]:
     """Every finding of these rules, in their order."""
-    found = [
+    results = [
         replace(
-            found,
+            finding,
             rule=rule.id,
             severity=ProblemSeverity.ERROR if rule.emulated and case.local else rule.severity,
             source=rule.source,
         )
         for rule in rules
-        for found in rule.check(case)
+        for finding in rule.check(case)
     ]
-    unfilled = {f.path for f in found if f.rule == placeholder.NAME}
-    return [f for f in found if f.path not in unfilled or f.rule == placeholder.NAME]
+    unfilled = {f.path for f in results if f.rule == placeholder.NAME}
+    return [f for f in results if f.path not in unfilled or f.rule == placeholder.NAME]

@@ -76,9 +76,9 @@ def _is_slip(typed: str, known: str) -> bool:
     if abs(len(typed) - len(known)) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(typed, known, strict=False)) if a != b), len(typed))
-    one, other = typed[start:], known[start:]
-    swapped = one[1:2] + one[:1] + one[2:]
-    return other in {one[1:], swapped} or one[1:] == other[1:] or one == other[1:]
+    typed_rest, other = typed[start:], known[start:]
+    swapped = typed_rest[1:2] + typed_rest[:1] + typed_rest[2:]
+    return other in {typed_rest[1:], swapped} or typed_rest[1:] == other[1:] or typed_rest == other[1:]
 
 
 def _figures(name: str) -> list[str]:
@@ -121,9 +121,9 @@ def accelerator(case: Case) -> Iterator[Finding]:
             yield from _foreign(machine, kind, here)
         elif count not in (fitting := dict(machine.accelerators)[kind]):
             edits = (Edit(here_count, fitting[0]),) if len(fitting) == 1 else ()
-            given = f"does not come with {count} × {kind}" if count else f"needs the number of {kind}"
+            complaint = f"does not come with {count} × {kind}" if count else f"needs the number of {kind}"
             fix = f"Write {' or '.join(map(str, fitting))}{_machine_for(kind, count)}."
-            yield Finding(here_count, f"{name} {given}.", fix, edits)
+            yield Finding(here_count, f"{name} {complaint}.", fix, edits)
 
 
 def _without(machine: catalog.Machine, count: int, here: Path) -> Iterator[Finding]:

@@ -121,9 +121,9 @@ def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
     """
     name = _camel(str(path[-1]))
     for matcher in _MATCHERS:
-        found = matcher(path, name, value, root)
-        if found is not None:
-            return found
+        hint = matcher(path, name, value, root)
+        if hint is not None:
+            return hint
     return None
 
 
@@ -131,10 +131,10 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
     """Findings below a field that does not exist which would be wrong in the right place too."""
     if _camel(str(path[-1])) not in _REDUCERS or not isinstance(value, Mapping):
         return []
-    found = []
+    hints = []
     image = str(_get(value, "containerSpec", "imageUri") or "")
     if image and catalog.REDUCTION_SERVER not in image:
-        found.append(
+        hints.append(
             Finding(
                 (*path, "containerSpec", "imageUri"),
                 f"{image} is not the image of the Reduction Server.",
@@ -146,12 +146,12 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
             )
         )
     pools = _get(root, *_spec_path(path, root), _POOLS)
-    given, needed = _replicas(value), reducers.propose({"jobSpec": {_POOLS: _plain(pools)}})
-    if 0 < given < needed.count:
-        found.append(
+    count, needed = _replicas(value), reducers.propose({"jobSpec": {_POOLS: _plain(pools)}})
+    if 0 < count < needed.count:
+        hints.append(
             Finding(
                 (*path, "replicaCount"),
-                f"{given} reducers × {reducers.GBPS} Gbps are slower than {needed.nodes} workers with "
+                f"{count} reducers × {reducers.GBPS} Gbps are slower than {needed.nodes} workers with "
                 f"{needed.worker_gbps:g} Gbps together and would slow them down.",
                 f"{needed.count} are needed: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
                 (),
@@ -160,17 +160,17 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 "docs/facts/vertex.md 4",
             )
         )
-    return found
+    return hints
 
 
 def _plain(pools: Any) -> list[Mapping[str, Any]]:
     """Pools in REST form, as far as their shape is right."""
-    found: list[Mapping[str, Any]] = []
+    edits: list[Mapping[str, Any]] = []
     for pool in pools if isinstance(pools, list) else []:
         machine = _get(pool, "machineSpec")
         keys = {_camel(str(k)): v for k, v in machine.items()} if isinstance(machine, Mapping) else {}
-        found.append({"machineSpec": keys, "replicaCount": _get(pool, "replicaCount")})
-    return found
+        edits.append({"machineSpec": keys, "replicaCount": _get(pool, "replicaCount")})
+    return edits
 
 
 def document_notes(root: Any) -> list[Finding]:
@@ -363,13 +363,13 @@ def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding 
     pool, place = _pool_at(path), _POOL_PLACES.get(name)
     if not pool or place is None:
         return None
-    taken = _get(root, *pool, *place) is not None
+    occupied = _get(root, *pool, *place) is not None
     return _wrong(
         "gcloud-key" if "-" in str(path[-1]) else "misplaced",
         path,
         f"{path[-1]} is not a field of a worker pool; here it is {'.'.join(map(str, place))}.",
-        "Remove it; it is given there already." if taken else f"Write {'.'.join(map(str, place))}.",
-        *((Edit(path, REMOVED),) if taken else (Edit((*pool, *place), value), Edit(path, REMOVED))),
+        "Remove it; it is given there already." if occupied else f"Write {'.'.join(map(str, place))}.",
+        *((Edit(path, REMOVED),) if occupied else (Edit((*pool, *place), value), Edit(path, REMOVED))),
         source="docs/facts/vertex.md 1.3 and 12.5",
     )
 

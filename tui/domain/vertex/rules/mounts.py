@@ -42,12 +42,12 @@ def fields(case: Case) -> Iterator[Finding]:
 
 def mount_point(case: Case) -> Iterator[Finding]:
     for kind, path, mount in _mounts(case):
-        given, place = str(mount.get("mountPoint") or ""), _PLACES[kind]
-        right = given.removeprefix(place).strip("/")
-        if given.startswith("/") and right:
+        mount_point, place = str(mount.get("mountPoint") or ""), _PLACES[kind]
+        right = mount_point.removeprefix(place).strip("/")
+        if mount_point.startswith("/") and right:
             yield Finding(
                 (*path, "mountPoint"),
-                f"a mount point is a name below {place}, where it is seen; {given} is a path.",
+                f"a mount point is a name below {place}, where it is seen; {mount_point} is a path.",
                 f"Write {right}, and find it at {place}{right}.",
                 (Edit((*path, "mountPoint"), right),),
             )

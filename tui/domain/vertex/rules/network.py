@@ -98,11 +98,11 @@ def dns(case: Case) -> Iterator[Finding]:
 
 def dns_target(case: Case) -> Iterator[Finding]:
     for i, peer in enumerate((case.spec.get("pscInterfaceConfig") or {}).get("dnsPeeringConfigs") or []):
-        for field, what in (("targetProject", "project"), ("targetNetwork", "network")):
+        for field, noun in (("targetProject", "project"), ("targetNetwork", "network")):
             if not peer.get(field):
                 yield Finding(
                     (*_PSC, "dnsPeeringConfigs", i, field),
-                    f"the DNS peering does not say which {what} it asks.",
+                    f"the DNS peering does not say which {noun} it asks.",
                     f"Set {field}.",
                 )
 

@@ -21,21 +21,21 @@ def form(case: Case) -> Iterator[Finding]:
     directory = case.spec.get("baseOutputDirectory")
     if directory is None:
         return
-    given = str(directory.get("outputUriPrefix") or "")
-    if re.match(r"gs://[^/]+", given):
+    uri = str(directory.get("outputUriPrefix") or "")
+    if re.match(r"gs://[^/]+", uri):
         return
-    if not given:
+    if not uri:
         yield Finding(_PATH, "the output directory is empty.", "Write gs://BUCKET/PATH, or leave it out.")
         return
-    right = f"gs://{given.removeprefix('/gcs/')}" if given.startswith("/gcs/") else ""
+    right = f"gs://{uri.removeprefix('/gcs/')}" if uri.startswith("/gcs/") else ""
     edits = (Edit(_PATH, right),) if right else ()
     fix = f"Write {right}." if right else "Write gs://BUCKET/PATH."
-    yield Finding(_PATH, f"{given} is not a Cloud Storage path.", fix, edits)
+    yield Finding(_PATH, f"{uri} is not a Cloud Storage path.", fix, edits)
 
 
 def bucket(case: Case) -> Iterator[Finding]:
-    given = str(within(case.spec, "baseOutputDirectory", "outputUriPrefix") or "")
-    match = re.match(r"gs://([^/]+)", given)
+    uri = str(within(case.spec, "baseOutputDirectory", "outputUriPrefix") or "")
+    match = re.match(r"gs://([^/]+)", uri)
     if match and (not _BUCKET.fullmatch(match[1]) or _too_long(match[1])):
         yield Finding(
             _PATH,
@@ -75,11 +75,11 @@ def tensorboard_output(case: Case) -> Iterator[Finding]:
 
 
 def experiment(case: Case) -> Iterator[Finding]:
-    for field, what in (("experiment", "an experiment"), ("experimentRun", "an experiment's run")):
+    for field, noun in (("experiment", "an experiment"), ("experimentRun", "an experiment's run")):
         name = str(case.spec.get(field) or "")
         if name and not _CONTEXT.fullmatch(name):
             fix = "Write projects/P/locations/L/metadataStores/default/contexts/NAME."
-            yield Finding(("jobSpec", field), f"{name} is not the full name of {what}.", fix)
+            yield Finding(("jobSpec", field), f"{name} is not the full name of {noun}.", fix)
 
 
 RULES = (

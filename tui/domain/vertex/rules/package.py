@@ -57,14 +57,14 @@ def reference(case: Case) -> Iterator[Finding]:
     for path, image in _images(case):
         if not image or _SCHEME.match(image) or re.search(r"\s", image):
             continue
-        found = image_reference.problem(image)
-        if found:
-            what, right = found
+        trouble = image_reference.problem(image)
+        if trouble:
+            subject, right = trouble
             fix = (
                 f"Write {right}." if right else "Write REGISTRY/PATH/IMAGE:TAG or REGISTRY/PATH/IMAGE@DIGEST."
             )
             edits = (Edit(path, right),) if right else ()
-            yield Finding(path, f"{image} {what}.", fix, edits)
+            yield Finding(path, f"{image} {subject}.", fix, edits)
 
 
 def registry(case: Case) -> Iterator[Finding]:
@@ -82,19 +82,19 @@ def fields(case: Case) -> Iterator[Finding]:
         package = pool.get("pythonPackageSpec")
         if package is None:
             continue
-        for name, (what, fix) in _FIELDS.items():
+        for name, (noun, fix) in _FIELDS.items():
             if not package.get(name):
-                yield Finding((*path, "pythonPackageSpec", name), f"{what} is missing.", fix)
+                yield Finding((*path, "pythonPackageSpec", name), f"{noun} is missing.", fix)
 
 
 def uris(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
-        found = (pool.get("pythonPackageSpec") or {}).get("packageUris") or []
+        uris = (pool.get("pythonPackageSpec") or {}).get("packageUris") or []
         here = (*path, "pythonPackageSpec", "packageUris")
-        if len(found) > MAX_PACKAGES:
-            sentence = f"there are {len(found)} packages; {MAX_PACKAGES} is the maximum."
+        if len(uris) > MAX_PACKAGES:
+            sentence = f"there are {len(uris)} packages; {MAX_PACKAGES} is the maximum."
             yield Finding(here, sentence, "Put the rest into the image.")
-        for i, uri in enumerate(found):
+        for i, uri in enumerate(uris):
             if not re.match(r"gs://[^/]+/.", str(uri)):
                 yield Finding(
                     (*here, i),

@@ -60,7 +60,7 @@ def _place(text: str) -> str:
 def _fields(case: Case) -> Iterator[tuple[Path, str, Names]]:
     """Fields that name resources, and the part of each that has no capital letters."""
     spec = case.spec
-    found: list[tuple[Path, object, Names]] = [
+    texts: list[tuple[Path, object, Names]] = [
         (("jobSpec", "serviceAccount"), spec.get("serviceAccount"), _whole),
         (("jobSpec", "network"), spec.get("network"), _network),
         (("jobSpec", "persistentResourceId"), spec.get("persistentResourceId"), _whole),
@@ -73,33 +73,33 @@ def _fields(case: Case) -> Iterator[tuple[Path, str, Names]]:
         ("baseOutputDirectory", "outputUriPrefix"),
         ("pscInterfaceConfig", "networkAttachment"),
     )
-    found.append((("jobSpec", *output), within(spec, *output), _bucket))
-    found.append((("jobSpec", *attachment), within(spec, *attachment), _whole))
+    texts.append((("jobSpec", *output), within(spec, *output), _bucket))
+    texts.append((("jobSpec", *attachment), within(spec, *attachment), _whole))
     for path, pool in case.used:
         container, package = ("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")
-        found += [((*path, *inner), within(pool, *inner), _repository) for inner in (container, package)]
+        texts += [((*path, *inner), within(pool, *inner), _repository) for inner in (container, package)]
         for i, uri in enumerate(within(pool, "pythonPackageSpec", "packageUris") or []):
-            found.append(((*path, "pythonPackageSpec", "packageUris", i), uri, _bucket))
-    for where, text, part in found:
+            texts.append(((*path, "pythonPackageSpec", "packageUris", i), uri, _bucket))
+    for where, text, part in texts:
         if isinstance(text, str) and text:
             yield where, text, part
 
 
 def name(case: Case) -> Iterator[Finding]:
     for path, text, part in _fields(case):
-        found = _MARK.search(text) or _CAPITALS.search(part(text))
-        if found:
-            sentence = f"{found[0]} stands for a name that is not filled in; no resource is called {text}."
+        match = _MARK.search(text) or _CAPITALS.search(part(text))
+        if match:
+            sentence = f"{match[0]} stands for a name that is not filled in; no resource is called {text}."
             fix = "Write the real name."
-            if found[0].startswith("${"):
+            if match[0].startswith("${"):
                 fix = "Write the real name, or declare it under `parameters` of a profile."
             yield Finding(path, sentence, fix)
 
 
 def asked(case: Case) -> Iterator[Finding]:
     for path, text, part in _fields(case):
-        found = _ASKED.search(part(text))
-        if found and not (_MARK.search(text) or _CAPITALS.search(part(text))):
+        match = _ASKED.search(part(text))
+        if match and not (_MARK.search(text) or _CAPITALS.search(part(text))):
             sentence = f"{text} looks like an example's name."
             yield Finding(path, sentence, "Write your own, if it is not.")
 
@@ -117,9 +117,9 @@ def value(case: Case) -> Iterator[Finding]:
             for i, variable in enumerate(spec.get("env") or [])
         ]
         for inner, text in texts:
-            found = _IN_VALUE.search(text)
-            if found:
-                sentence = f"{found[0]} looks like a text to replace; the code gets it as it stands."
+            match = _IN_VALUE.search(text)
+            if match:
+                sentence = f"{match[0]} looks like a text to replace; the code gets it as it stands."
                 yield Finding((*path, task, *inner), sentence, "Write what it stands for.")
 
 

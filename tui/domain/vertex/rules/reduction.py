@@ -48,13 +48,13 @@ def position(case: Case) -> Iterator[Finding]:
 
 def image(case: Case) -> Iterator[Finding]:
     for path, pool in _reducers(case):
-        given = _image(pool)
-        if not _RIGHT.fullmatch(given):
+        image = _image(pool)
+        if not _RIGHT.fullmatch(image):
             where = (*path, task_of(pool)[0], "imageUri")
             right = reducers.image_for(case.region)
             yield Finding(
                 where,
-                f"{given} is not the image of the Reduction Server.",
+                f"{image} is not the image of the Reduction Server.",
                 f"Write {right}.",
                 (Edit(where, right),),
             )
@@ -100,9 +100,13 @@ def gpu(case: Case) -> Iterator[Finding]:
 def useless(case: Case) -> Iterator[Finding]:
     if not reducers.is_on(case.job) or case.strategy == "FLEX_START":
         return
-    found = reducers.propose(case.job)
-    if not found.helps and "not known" not in found.reason:
-        reason = found.reason[0].lower() + found.reason[1:] if found.reason[1:2].islower() else found.reason
+    proposal = reducers.propose(case.job)
+    if not proposal.helps and "not known" not in proposal.reason:
+        reason = (
+            proposal.reason[0].lower() + proposal.reason[1:]
+            if proposal.reason[1:2].islower()
+            else proposal.reason
+        )
         yield Finding(
             case.pools[reducers.POSITION][0],
             f"Reduction Server can't help here: {reason}",
@@ -114,29 +118,29 @@ def useless(case: Case) -> Iterator[Finding]:
 def sizing(case: Case) -> Iterator[Finding]:
     if not reducers.is_on(case.job):
         return
-    found = reducers.propose(case.job)
-    if found.helps and 0 < found.running < found.count:
+    proposal = reducers.propose(case.job)
+    if proposal.helps and 0 < proposal.running < proposal.count:
         where = (*case.pools[reducers.POSITION][0], "replicaCount")
-        doubt = "" if reducers.RECALLED not in found.note else " " + reducers.RECALLED
+        doubt = "" if reducers.RECALLED not in proposal.note else " " + reducers.RECALLED
         yield Finding(
             where,
-            f"{found.running} reducers × {reducers.GBPS} Gbps are slower than {found.nodes} workers with "
-            f"{found.worker_gbps:g} Gbps together and would slow them down.{doubt}",
-            f"Write {found.count}: {found.worker_gbps:g} / {reducers.GBPS}, rounded up.",
-            (Edit(where, found.count),),
+            f"{proposal.running} reducers × {reducers.GBPS} Gbps are slower than {proposal.nodes} workers "
+            f"with {proposal.worker_gbps:g} Gbps together and would slow them down.{doubt}",
+            f"Write {proposal.count}: {proposal.worker_gbps:g} / {reducers.GBPS}, rounded up.",
+            (Edit(where, proposal.count),),
         )
 
 
 def command(case: Case) -> Iterator[Finding]:
     for path, pool in _reducers(case):
         name, task = task_of(pool)
-        given = [field for field in ("command", "args") if task.get(field)]
-        if given:
+        overridden = [field for field in ("command", "args") if task.get(field)]
+        if overridden:
             yield Finding(
-                (*path, name, given[0]),
+                (*path, name, overridden[0]),
                 "Google's image of the Reduction Server starts by itself; a command of yours replaces that.",
                 "Remove it.",
-                tuple(Edit((*path, name, field), REMOVED) for field in given),
+                tuple(Edit((*path, name, field), REMOVED) for field in overridden),
             )
 
 

@@ -16,11 +16,11 @@ _IN_REGION = re.compile(r"/(?:locations|regions)/(?P<region>[a-z0-9-]+)/")
 
 
 def unknown(case: Case) -> Iterator[Finding]:
-    found = catalog.unknown_region(case.region) if case.region and not case.local else None
-    if found is not None:
+    trouble = catalog.unknown_region(case.region) if case.region and not case.local else None
+    if trouble is not None:
         here = ("region",)
-        edits = (Edit(here, found.meant),) if found.meant else ()
-        yield Finding(here, found.message, found.fix, edits)
+        edits = (Edit(here, trouble.meant),) if trouble.meant else ()
+        yield Finding(here, trouble.message, trouble.fix, edits)
 
 
 def accelerator(case: Case) -> Iterator[Finding]:
@@ -55,12 +55,12 @@ def elsewhere(case: Case) -> Iterator[Finding]:
         ),
         (("jobSpec", "experiment"), "the experiment", spec.get("experiment")),
     ]
-    for path, what, name in named:
+    for path, noun, name in named:
         match = _IN_REGION.search(str(name or ""))
         if match and match["region"] != case.region:
             yield Finding(
                 path,
-                f"{what} is in {match['region']}, the job in {case.region}; this may not work.",
+                f"{noun} is in {match['region']}, the job in {case.region}; this may not work.",
                 f"Name one in {case.region}, or run the job in {match['region']}.",
             )
 

@@ -53,8 +53,8 @@ def _own(pool: Pool) -> set[str]:
 
 def no_such_variable(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
-        asked = [(inner, text, n) for inner, text in _texts(pool) for n in NO_SUCH if n in text]
-        for inner, text, name in asked:
+        matches = [(inner, text, n) for inner, text in _texts(pool) for n in NO_SUCH if n in text]
+        for inner, text, name in matches:
             right = NO_SUCH[name]
             yield Finding(
                 (*path, *inner),
@@ -171,11 +171,11 @@ def nccl(case: Case) -> Iterator[Finding]:
         name, task = task_of(pool)
         for i, variable in enumerate(task.get("env") or []):
             key, value = str(variable.get("name") or ""), str(variable.get("value") or "")
-            found = _nccl(key, value, machine_of(pool))
-            if found:
+            trouble = _nccl(key, value, machine_of(pool))
+            if trouble:
                 where = (*path, name, "env", i)
                 yield Finding(
-                    where, found, "Remove it; NCCL chooses the transport itself.", (Edit(where, REMOVED),)
+                    where, trouble, "Remove it; NCCL chooses the transport itself.", (Edit(where, REMOVED),)
                 )
 
 

@@ -25,19 +25,19 @@ def deprecated(case: Case) -> Iterator[Finding]:
 
 
 def timeout(case: Case) -> Iterator[Finding]:
-    given = duration(within(case.spec, "scheduling", "timeout"))
-    if given is not None and given <= 0:
+    timeout = duration(within(case.spec, "scheduling", "timeout"))
+    if timeout is not None and timeout <= 0:
         where = (*_PATH, "timeout")
         fix = "Give the seconds a job may run, for example 86400s, or leave it out for 7 days."
         yield Finding(where, f"the timeout leaves the job no time to run. {UNDOCUMENTED}", fix)
 
 
 def long_timeout(case: Case) -> Iterator[Finding]:
-    given = duration(within(case.spec, "scheduling", "timeout")) or 0
-    if given > WEEK and case.strategy != "FLEX_START":
+    timeout = duration(within(case.spec, "scheduling", "timeout")) or 0
+    if timeout > WEEK and case.strategy != "FLEX_START":
         yield Finding(
             (*_PATH, "timeout"),
-            f"the timeout is {given / 86_400:.3g} days; 7 days is the default, and more is not documented.",
+            f"the timeout is {timeout / 86_400:.3g} days; 7 days is the default, and more is not documented.",
             "Save checkpoints and continue a longer training in a second job.",
         )
 
@@ -47,9 +47,9 @@ def max_wait(case: Case) -> Iterator[Finding]:
 
     A public report of a Spot job quotes the service: "max_wait_duration is only supported for FLEX_START".
     """
-    given = duration(within(case.spec, "scheduling", "maxWaitDuration"))
+    wait = duration(within(case.spec, "scheduling", "maxWaitDuration"))
     where = (*_PATH, "maxWaitDuration")
-    if given and given > 0 and case.strategy != "FLEX_START":
+    if wait and wait > 0 and case.strategy != "FLEX_START":
         yield Finding(
             where,
             f"maxWaitDuration is documented for FLEX_START only; this job is {case.strategy}. What the "
@@ -60,9 +60,9 @@ def max_wait(case: Case) -> Iterator[Finding]:
 
 
 def negative_wait(case: Case) -> Iterator[Finding]:
-    given = duration(within(case.spec, "scheduling", "maxWaitDuration"))
+    wait = duration(within(case.spec, "scheduling", "maxWaitDuration"))
     where = (*_PATH, "maxWaitDuration")
-    if given is not None and given < 0:
+    if wait is not None and wait < 0:
         yield Finding(
             where,
             f"the maximum wait is negative. {UNDOCUMENTED}",
@@ -136,10 +136,10 @@ def _comparable(pool: object) -> dict[str, object]:
 
 
 def flex_timeout(case: Case) -> Iterator[Finding]:
-    given = duration(within(case.spec, "scheduling", "timeout")) or 0
-    if case.strategy == "FLEX_START" and given > WEEK:
+    timeout = duration(within(case.spec, "scheduling", "timeout")) or 0
+    if case.strategy == "FLEX_START" and timeout > WEEK:
         where = (*_PATH, "timeout")
-        sentence = f"a FLEX_START job runs 7 days at most; the timeout is {given:g}s."
+        sentence = f"a FLEX_START job runs 7 days at most; the timeout is {timeout:g}s."
         yield Finding(where, sentence, f"Write {WEEK}s.", (Edit(where, f"{WEEK}s"),))
 
 

@@ -26,8 +26,8 @@ def arguments(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
         name, task = task_of(pool)
         for field in ("command", "args"):
-            given = [str(text) for text in task.get(field) or []]
-            for i, (text, seen) in enumerate(zip(given, masked(given)[0], strict=True)):
+            texts = [str(text) for text in task.get(field) or []]
+            for i, (text, seen) in enumerate(zip(texts, masked(texts)[0], strict=True)):
                 if seen != text:
                     sentence = "this argument looks like a secret; all who may see the job can read it."
                     yield Finding((*path, name, field, i), sentence, _FIX)

@@ -25,9 +25,9 @@ _KEY = re.compile(r"projects/[^/]+/locations/(?P<location>[^/]+)/keyRings/[^/]+/
 
 
 def display_name(case: Case) -> Iterator[Finding]:
-    found = name_problem(str(case.job.get("displayName") or ""))
-    if found is not None:
-        yield Finding(("displayName",), *found)
+    trouble = name_problem(str(case.job.get("displayName") or ""))
+    if trouble is not None:
+        yield Finding(("displayName",), *trouble)
 
 
 def labels(case: Case) -> Iterator[Finding]:
@@ -35,9 +35,9 @@ def labels(case: Case) -> Iterator[Finding]:
         path = ("labels", key)
         if not key:
             yield Finding(("labels",), "a label has an empty key.", "Name it, or remove it.")
-        for what, text in (("key", key), ("value", str(value))):
+        for noun, text in (("key", key), ("value", str(value))):
             if len(text) > MAX_LABEL:
-                sentence = f"the label's {what} has {len(text)} characters; the maximum is {MAX_LABEL}."
+                sentence = f"the label's {noun} has {len(text)} characters; the maximum is {MAX_LABEL}."
                 yield Finding(path, sentence, "Shorten it.")
             wrong = next((c for c in text if not _for_labels(c)), None)
             if wrong is not None:
@@ -46,10 +46,10 @@ def labels(case: Case) -> Iterator[Finding]:
                 renamed = (Edit(path, REMOVED), Edit(("labels", right), str(value)))
                 yield Finding(
                     path,
-                    f"the label's {what} {text!r} has {wrong!r} in it; labels are made of lowercase letters, "
+                    f"the label's {noun} {text!r} has {wrong!r} in it; labels are made of lowercase letters, "
                     "digits, _ and -.",
                     f"Write {right}.",
-                    (edit,) if what == "value" else renamed if right not in case.job["labels"] else (),
+                    (edit,) if noun == "value" else renamed if right not in case.job["labels"] else (),
                 )
 
 
@@ -91,22 +91,22 @@ def encryption(case: Case) -> Iterator[Finding]:
 
 
 def pool_count(case: Case) -> Iterator[Finding]:
-    found = case.pools
-    if not found:
+    pools = case.pools
+    if not pools:
         yield Finding(POOLS, "there is no worker pool.", "Add one; the first is the primary.")
-    if len(found) > MAX_POOLS:
+    if len(pools) > MAX_POOLS:
         yield Finding(
-            found[MAX_POOLS][0],
-            f"there are {len(found)} worker pools; {MAX_POOLS} positions exist: primary, workers, parameter "
+            pools[MAX_POOLS][0],
+            f"there are {len(pools)} worker pools; {MAX_POOLS} positions exist: primary, workers, parameter "
             "servers or reducers, evaluators.",
             "Raise the replica count of the second pool to have more workers.",
         )
 
 
 def trailing(case: Case) -> Iterator[Finding]:
-    found = case.pools
-    if len(found) > 1 and not found[-1][1]:
-        path = found[-1][0]
+    pools = case.pools
+    if len(pools) > 1 and not pools[-1][1]:
+        path = pools[-1][0]
         yield Finding(path, "nothing follows this skipped pool.", "Remove it.", (Edit(path, REMOVED),))
 
 
@@ -132,8 +132,8 @@ def primary(case: Case) -> Iterator[Finding]:
 def replicas(case: Case) -> Iterator[Finding]:
     for path, pool in case.pools[1:]:
         if pool and whole(pool.get("replicaCount")) < 1:
-            given = pool.get("replicaCount") or "missing"
-            sentence = f"the replica count is {given}; a pool has at least 1. {UNDOCUMENTED}"
+            count = pool.get("replicaCount") or "missing"
+            sentence = f"the replica count is {count}; a pool has at least 1. {UNDOCUMENTED}"
             yield Finding((*path, "replicaCount"), sentence, "Give a number, or write {} to skip the pool.")
 
 

@@ -17,19 +17,21 @@ HOST_CHIPS = 8
 
 def topology(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
-        name, given = machine_of(pool)[0], within(pool, "machineSpec", "tpuTopology")
+        name, topology = machine_of(pool)[0], within(pool, "machineSpec", "tpuTopology")
         machine = catalog.machines().get(name)
         here = (*path, "machineSpec", "tpuTopology")
         if machine is None:
             continue
         offered = machine.tpu_topologies
-        if offered and given not in offered:
-            what = f"{name} has no slice {given}" if given else f"{name} needs a tpuTopology"
+        if offered and topology not in offered:
+            complaint = f"{name} has no slice {topology}" if topology else f"{name} needs a tpuTopology"
             edits = (Edit(here, offered[0]),) if len(offered) == 1 else ()
-            yield Finding(here, f"{what}; it has {', '.join(offered)}.", f"For example {offered[0]}.", edits)
-        elif given and not offered:
-            what = "chooses its slice by the accelerator count" if name == "cloud-tpu" else "has no TPU"
-            yield Finding(here, f"{name} {what}.", "Remove the topology.", (Edit(here, REMOVED),))
+            yield Finding(
+                here, f"{complaint}; it has {', '.join(offered)}.", f"For example {offered[0]}.", edits
+            )
+        elif topology and not offered:
+            complaint = "chooses its slice by the accelerator count" if name == "cloud-tpu" else "has no TPU"
+            yield Finding(here, f"{name} {complaint}.", "Remove the topology.", (Edit(here, REMOVED),))
 
 
 def accelerator(case: Case) -> Iterator[Finding]:
@@ -48,8 +50,8 @@ def accelerator(case: Case) -> Iterator[Finding]:
                     (Edit(here, REMOVED), Edit(here_count, REMOVED)),
                 )
         elif kind not in {"TPU_V2", "TPU_V3"}:
-            what = f"has no {kind}" if kind else "does not name a TPU"
-            yield Finding(here, f"cloud-tpu {what}.", "Write TPU_V2 or TPU_V3.")
+            complaint = f"has no {kind}" if kind else "does not name a TPU"
+            yield Finding(here, f"cloud-tpu {complaint}.", "Write TPU_V2 or TPU_V3.")
         elif count != HOST_CHIPS and (count < catalog.TPU_POD_CORES or count % catalog.TPU_POD_CORES):
             yield Finding(
                 here_count,
@@ -91,10 +93,10 @@ def spot(case: Case) -> Iterator[Finding]:
             )
 
 
-def chips(given: object) -> int:
+def chips(topology: object) -> int:
     """Chips of a topology such as 4x4; 0 for none."""
     total = 1
-    for part in str(given or "0").split("x"):
+    for part in str(topology or "0").split("x"):
         total *= int(part) if part.isdecimal() else 0
     return total
 

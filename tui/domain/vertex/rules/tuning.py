@@ -37,9 +37,9 @@ def _study(case: Case) -> Mapping[str, Any]:
 def required(case: Case) -> Iterator[Finding]:
     if BODY not in case.job:
         return
-    given, study = tuning_of(case.job), _study(case)
+    tuning, study = tuning_of(case.job), _study(case)
     for name in ("maxTrialCount", "parallelTrialCount"):
-        if whole(given.get(name)) < 1:
+        if whole(tuning.get(name)) < 1:
             sentence = "it is required, and at least 1."
             yield Finding((BODY, name), sentence, "Write how many trials there are, in all and at once.")
     if not study.get("metrics"):
@@ -53,26 +53,26 @@ def required(case: Case) -> Iterator[Finding]:
 
 
 def metric(case: Case) -> Iterator[Finding]:
-    for at, each in enumerate(_study(case).get("metrics") or []):
+    for at, metric in enumerate(_study(case).get("metrics") or []):
         here: Path = (*_STUDY, "metrics", at)
-        if not each.get("metricId"):
+        if not metric.get("metricId"):
             yield Finding(
                 (*here, "metricId"), "it is required.", "Write the tag that the trainer reports, e.g. loss."
             )
-        if each.get("goal") in {None, "GOAL_TYPE_UNSPECIFIED"}:
+        if metric.get("goal") in {None, "GOAL_TYPE_UNSPECIFIED"}:
             yield Finding((*here, "goal"), "it is required.", "Write MAXIMIZE or MINIMIZE.")
 
 
 def several_metrics(case: Case) -> Iterator[Finding]:
-    found = _study(case).get("metrics") or []
-    if len(found) > 1:
-        sentence = f"a tuning job optimizes one metric, and there are {len(found)}. {UNDOCUMENTED}"
+    metrics = _study(case).get("metrics") or []
+    if len(metrics) > 1:
+        sentence = f"a tuning job optimizes one metric, and there are {len(metrics)}. {UNDOCUMENTED}"
         yield Finding((*_STUDY, "metrics"), sentence, "Keep the one that decides.")
 
 
 def at_once(case: Case) -> Iterator[Finding]:
-    given = tuning_of(case.job)
-    trials, parallel = whole(given.get("maxTrialCount")), whole(given.get("parallelTrialCount"))
+    tuning = tuning_of(case.job)
+    trials, parallel = whole(tuning.get("maxTrialCount")), whole(tuning.get("parallelTrialCount"))
     if parallel > trials > 0:
         edit = Edit((BODY, "parallelTrialCount"), trials)
         sentence = f"{parallel} trials at once are more than the {trials} there are."
@@ -114,20 +114,20 @@ def identity(case: Case) -> Iterator[Finding]:
 
 def values(case: Case) -> Iterator[Finding]:
     for path, spec in _all(case):
-        given = [name for name in VALUE_SPECS if spec.get(name) is not None]
-        if len(given) != 1:
+        specs = [name for name in VALUE_SPECS if spec.get(name) is not None]
+        if len(specs) != 1:
             sentence = (
-                f"it has {' and '.join(given) or 'no values'}; a parameter has exactly one kind of values."
+                f"it has {' and '.join(specs) or 'no values'}; a parameter has exactly one kind of values."
             )
             yield Finding(path, sentence, f"Give one of {', '.join(VALUE_SPECS)}.")
-        elif given[0] in _NUMBERS:
-            yield from _range((*path, given[0]), spec[given[0]])
+        elif specs[0] in _NUMBERS:
+            yield from _range((*path, specs[0]), spec[specs[0]])
         else:
-            yield from _choices((*path, given[0]), given[0], spec[given[0]])
+            yield from _choices((*path, specs[0]), specs[0], spec[specs[0]])
 
 
-def _range(path: Path, given: Mapping[str, Any]) -> Iterator[Finding]:
-    low, high = given.get("minValue"), given.get("maxValue")
+def _range(path: Path, spec: Mapping[str, Any]) -> Iterator[Finding]:
+    low, high = spec.get("minValue"), spec.get("maxValue")
     missing = [name for name, value in (("minValue", low), ("maxValue", high)) if value is None]
     if missing:
         yield Finding(path, f"{' and '.join(missing)} is required.", "Write both bounds.")
@@ -136,19 +136,19 @@ def _range(path: Path, given: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(path, f"minValue {low} is greater than maxValue {high}.", "Exchange them.", edits)
 
 
-def _choices(path: Path, kind: str, given: Mapping[str, Any]) -> Iterator[Finding]:
-    found, here = list(given.get("values") or []), (*path, "values")
-    if not found:
+def _choices(path: Path, kind: str, spec: Mapping[str, Any]) -> Iterator[Finding]:
+    values, here = list(spec.get("values") or []), (*path, "values")
+    if not values:
         yield Finding(here, "it is required.", "Write the values that a trial may get.")
     elif kind == "discreteValueSpec":
-        numbers = [float(value) for value in found]
+        numbers = [float(value) for value in values]
         if len(numbers) > MOST_DISCRETE:
             yield Finding(
                 here, f"it has {len(numbers)} values, {MOST_DISCRETE} at most.", "Use integerValueSpec."
             )
         if any(b - a < SMALLEST_GAP for a, b in itertools.pairwise(numbers)):
             sentence = f"the values must increase, by {SMALLEST_GAP:g} at least."
-            yield Finding(here, sentence, "Sort them.", (Edit(here, sorted(set(found), key=float)),))
+            yield Finding(here, sentence, "Sort them.", (Edit(here, sorted(set(values), key=float)),))
 
 
 def scale(case: Case) -> Iterator[Finding]:
@@ -199,15 +199,15 @@ def condition(case: Case) -> Iterator[Finding]:
     for path, spec in _all(case):
         for number, child in enumerate(spec.get("conditionalParameterSpecs") or []):
             here = (*path, "conditionalParameterSpecs", number)
-            given = [name for name in _PARENTS if child.get(name) is not None]
-            if len(given) != 1:
+            parents = [name for name in _PARENTS if child.get(name) is not None]
+            if len(parents) != 1:
                 yield Finding(
                     here, "it needs one condition on its parent.", f"Give one of {', '.join(_PARENTS)}."
                 )
-            elif spec.get(_PARENTS[given[0]]) is None:
+            elif spec.get(_PARENTS[parents[0]]) is None:
                 kind = next((name for name in VALUE_SPECS if spec.get(name) is not None), "no values")
                 yield Finding(
-                    (*here, given[0]),
+                    (*here, parents[0]),
                     f"it does not fit the parent, which has {kind}.",
                     "Use the one of its kind.",
                 )
