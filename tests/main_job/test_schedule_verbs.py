@@ -59,7 +59,7 @@ def test_a_schedule_is_made_run_paused_and_deleted(shell: Home) -> None:
     assert ran["started_runs"] == 1 and ran["last_response"]["text"] == "OK"
     assert run["name"] == ran["last_run"]["name"] and run["id"] == f"nightly-{due:%Y%m%d%H%M%S}"
     table = shell.run("schedules").stdout.splitlines()
-    assert table[0].split()[:3] == ["NAME", "STATE", "WHEN"] and "1/3" in table[1]
+    assert table[0].split()[:3] == ["STATE", "NAME", "WHEN"] and "1/3" in table[1]
 
     assert change("pause", made["id"])["schedule"]["state"] == "PAUSED"
     resumed = change("resume", "nightly", "--catch-up")["schedule"]

@@ -88,11 +88,17 @@ def print_fields(fields: Iterable[Field[R]], rows: Sequence[R]) -> None:
     shown = [(field, words) for field, words in shown if not field.optional or any(words)]
     if shown and shown[-1][0].flex and shown[-1][0].max_width:
         (*others, (last, words)) = shown
-        widths = [max(len(text) for text in (field.title, *texts)) for field, texts in others]
+        widths = [max(len(text) for text in (_title(field), *texts)) for field, texts in others]
         room = _room(widths, last.max_width)
         shown = [*others, (last, [clip(plain(text), room) for text in words])]
     right = [at for at, (field, _) in enumerate(shown) if field.right]
-    table([field.title for field, _ in shown], list(zip(*(words for _, words in shown), strict=True)), right)
+    table(
+        [_title(field) for field, _ in shown], list(zip(*(words for _, words in shown), strict=True)), right
+    )
+
+
+def _title(field: Field[Any]) -> str:
+    return field.title or field.name.upper()
 
 
 def _room(widths: Sequence[int], usual: int) -> int:

@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from tui.backends.interface import Backend
-from tui.domain.core.formatting import NOT_MEASURED, rfc3339
-from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.core.quota import Quota
+from tui.domain.fields.field import json_object
+from tui.domain.fields.quotas import QUOTA_FIELDS, QuotaRow
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Fit, fits_in, with_running
 from tui.store.jobs.checks import active_jobs
 from tui.verbs.launch import prepare
-from tui.verbs.output import print_json, table
+from tui.verbs.output import print_fields, print_json, table
 from tui.verbs.run import READS, Run, check_regions, verb
 
 STATUSES = ("fits", "unknown", "short")
@@ -38,38 +39,12 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
         home = backend.info.regions
     if not every and not regions:
         found = [q for q in found if q.used or q.named or q.region in home]
+    now = datetime.now(UTC)
+    rows = [QuotaRow(quota, now) for quota in found]
     if run.json:
-        print_json(
-            {
-                "quotas": [
-                    {
-                        "metric": q.metric,
-                        "name": q.display_name,
-                        "region": q.region,
-                        "limit": q.limit,
-                        "used": q.used,
-                        "free": q.free,
-                        "preemptible": q.preemptible,
-                        "limit_read_at": rfc3339(q.limit_read_at),
-                        "used_at": rfc3339(q.used_at),
-                        "estimated": q.estimated,
-                    }
-                    for q in found
-                ]
-            }
-        )
-        return
-    rows = [
-        [
-            q.region,
-            q.display_name if q.named else q.metric.removeprefix("custom_model_training_"),
-            _figure(q.limit),
-            "~" * q.estimated + _figure(q.used),
-            _figure(q.free),
-        ]
-        for q in found
-    ]
-    table(("REGION", "METRIC", "LIMIT", "USED", "FREE"), rows, right=(2, 3, 4))
+        print_json({"quotas": [json_object(QUOTA_FIELDS, row) for row in rows]})
+    else:
+        print_fields(QUOTA_FIELDS, rows)
 
 
 async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
@@ -113,9 +88,3 @@ def _fit_json(fit: Fit) -> dict[str, Any]:
             for line in fit.lines
         ],
     }
-
-
-def _figure(value: int | None) -> str:
-    if value is None:
-        return NOT_MEASURED
-    return "unlimited" if value == UNLIMITED else f"{value:,}"

@@ -19,6 +19,7 @@ class Tone(Enum):
     DONE = "done"
     WARNING = "warning"
     BAD = "bad"
+    ACCENT = "accent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,22 +71,17 @@ class Field(Column, Generic[R]):
         """Key in `--json`."""
         return self.json_key or self.key
 
-    def sort_key(self, row: R, name: str) -> SortKey:
-        """Sort key: unknown values last, then the value, then the resource name."""
+    def sort_key(self, row: R, rest: Any) -> SortKey:
+        """Sort key: unknown values last, then the value, then `rest`, as the resource name."""
         value = self.sort(row) if self.sort is not None else None
         if value is None:
-            return (True, 0, name)
-        return (False, -value if self.largest_first and not isinstance(value, str) else value, name)
+            return (True, 0, rest)
+        return (False, -value if self.largest_first and not isinstance(value, str) else value, rest)
 
 
 def columns(fields: Iterable[Field[R]]) -> tuple[Field[R], ...]:
     """The columns of the screen."""
     return tuple(field for field in fields if field.cell is not None and field.only != "verb")
-
-
-def printed(fields: Iterable[Field[R]]) -> tuple[Field[R], ...]:
-    """The columns of the verb's table."""
-    return tuple(field for field in fields if field.cell is not None and field.only != "screen")
 
 
 def sortable(fields: Sequence[Field[R]], first: str) -> dict[str, Field[R]]:

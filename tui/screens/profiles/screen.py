@@ -13,8 +13,10 @@ from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import NOT_MEASURED, pieces
+from tui.domain.core.formatting import pieces
 from tui.domain.core.text import plain, sentences
+from tui.domain.fields.field import columns
+from tui.domain.fields.profiles import PROFILE_FIELDS
 from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -29,15 +31,10 @@ from tui.store.profiles.files import bad_name
 from tui.store.profiles.rules import ProfileRules, RuleResult
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.table import Cells, Table
 
-COLUMNS = (
-    Column("state", "", 2, max_width=2),
-    Column("name", "PROFILE", 18, max_width=40),
-    Column("shape", "SHAPE", 14, max_width=60, rank=2),
-    Column("from", "FROM", 10, max_width=10, rank=3),
-    Column("text", "", 28, flex=True, rank=1),
-)
+COLUMNS = columns(PROFILE_FIELDS)
 MAX_SHOWN = 2
 """Problems of the profile under the cursor that are shown in full."""
 
@@ -132,31 +129,11 @@ class ProfilesScreen(ListScreen):
         return (self._rules.known(entry) or RuleResult()).errors
 
     def _cells(self, entry: ProfileEntry) -> Cells:
-        wrong = _by_line(entry) or next(iter(self._refused(entry)), "")
-        return {
-            "state": self._mark(entry),
-            "name": self._marked_name(entry),
-            "shape": Content(plain(entry.shape)),
-            "from": Content.styled(entry.owner, "$text-muted"),
-            "text": Content.styled(plain(wrong), "$text-error")
-            if wrong
-            else Content.styled(plain(entry.description), "$text-muted"),
-        }
-
-    def _marked_name(self, entry: ProfileEntry) -> Content:
-        star = (" ★", "$accent")
-        marked = self.console.profiles.preferences.is_favourite(entry)
-        return Content.assemble((plain(entry.name), "bold"), *([star] if marked else []))
-
-    def _mark(self, entry: ProfileEntry) -> Content:
         result = self._rules.known(entry)
-        if entry.problem or (result is not None and result.errors):
-            return Content.styled("✗", "$text-error")
-        if result is None:
-            return Content.styled(NOT_MEASURED, "$text-muted")
-        return (
-            Content.styled("!", "$text-warning") if result.warnings else Content.styled("✓", "$text-success")
-        )
+        row = entry.row(_by_line(entry) or next(iter(self._refused(entry)), ""))
+        warned = None if result is None else bool(result.warnings)
+        favourite = self.console.profiles.preferences.is_favourite(entry)
+        return row_cells(COLUMNS, row._replace(warned=warned, favourite=favourite))
 
     def count_text(self) -> str:
         shown, total = len(self.table.keys), len(self._entries)

@@ -6,28 +6,22 @@ from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces
-from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.core.formatting import pieces
+from tui.domain.core.quota import Quota
 from tui.domain.core.text import plain
+from tui.domain.fields.field import columns, sortable
+from tui.domain.fields.quotas import QUOTA_FIELDS, QuotaRow, short_name
 from tui.screens.list_screen import ListScreen
 from tui.screens.quotas.reader import QuotaReader
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.table.rows import Listing, SortKey, grouped
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.rows import Listing, grouped
+from tui.widgets.table.table import Cells, Table
 
-COLUMNS = (
-    Column("region", "REGION", 12, max_width=20),
-    Column("name", "QUOTA", 18, max_width=70, flex=True),
-    Column("kind", "KIND", 8, max_width=8),
-    Column("limit", "LIMIT", 6, max_width=10, right=True),
-    Column("used", "USED", 6, max_width=10, right=True),
-    Column("free", "FREE", 6, max_width=10, right=True),
-    Column("share", "", 10, max_width=10, rank=3),
-    Column("age", "AGE", 5, max_width=6, rank=2, right=True),
-)
+COLUMNS = columns(QUOTA_FIELDS)
+SORTS = sortable(QUOTA_FIELDS, first="region")
 HEAD = "group "
 HIDDEN = ("Nothing to show here.", "Quotas with no limit and no use are hidden.", "a shows all")
-STEMS = ("custom_model_training_preemptible_", "custom_model_training_")
 
 
 class QuotasScreen(ListScreen):
@@ -55,7 +49,7 @@ class QuotasScreen(ListScreen):
         return Table(COLUMNS)
 
     def _fits(self, quota: Quota, text: str) -> bool:
-        where = f"{quota.region} {_short(quota)} {quota.display_name} {quota.metric}".casefold()
+        where = f"{quota.region} {short_name(quota)} {quota.display_name} {quota.metric}".casefold()
         if not all(word in where for word in text.casefold().split()):
             return False
         return self.reader.all or quota.limit not in {0, None} or bool(quota.used)
@@ -64,7 +58,8 @@ class QuotasScreen(ListScreen):
         text = self.query_one(FilterBar).text
         self._by_key = quotas = {_key(q): q for q in self.reader.quotas if self._fits(q, text)}
         listing = Listing(quotas)
-        listing.configure(None, lambda q: _sort_key(q, self._sort), reverse=self._reverse)
+        field, now = SORTS[self._sort], self.console.clock()
+        listing.configure(None, lambda q: field.sort_key(QuotaRow(q, now), _rest(q)), reverse=self._reverse)
         order = listing.order
         parents: dict[str, str] = {}
         self._heads = {}
@@ -80,7 +75,7 @@ class QuotasScreen(ListScreen):
 
     def _row(self, key: str) -> Cells:
         if not key.startswith(HEAD):
-            return self._cells(self._by_key[key])
+            return row_cells(COLUMNS, QuotaRow(self._by_key[key], self.console.clock()))
         members = self._heads.get(key, [])
         return {
             "region": Content.styled(plain(key.removeprefix(HEAD)), "bold"),
@@ -136,33 +131,6 @@ class QuotasScreen(ListScreen):
                 return "There is no group here; b groups by region." if no_group else ""
         return super().unmet(condition, action)
 
-    def _cells(self, quota: Quota) -> Cells:
-        none = Content.styled(NOT_MEASURED, "$text-muted")
-        limit = (
-            "unlimited" if quota.limit == UNLIMITED else f"{quota.limit:,}" if quota.limit is not None else ""
-        )
-        share = (
-            quota.used / quota.limit if quota.used is not None and quota.limit and quota.limit > 0 else None
-        )
-        colour = (
-            "$text-error"
-            if (share or 0) >= 1
-            else "$text-warning"
-            if (share or 0) >= 0.8
-            else "$text-success"
-        )
-        read_at = quota.used_at or quota.limit_read_at
-        return {
-            "region": Content.styled(plain(quota.region), "$text-muted"),
-            "name": Content(plain(_short(quota))),
-            "kind": Content.styled("spot" if quota.preemptible else "standard", "$text-muted"),
-            "limit": Content(limit) if limit else none,
-            "used": Content(f"{'~' * quota.estimated}{quota.used:,}") if quota.used is not None else none,
-            "free": Content(f"{quota.free:,}") if quota.free is not None else none,
-            "share": none if share is None else Content.styled(bar(share, 10), colour),
-            "age": Content.styled(age(self.console.clock() - read_at), "$text-muted") if read_at else none,
-        }
-
     def count_text(self) -> str:
         shown, total = len(self._by_key), len(self.reader)
         if not total:
@@ -179,37 +147,6 @@ def _key(quota: Quota) -> str:
     return f"{quota.region}/{quota.metric}/{quota.quota_id}/{quota.preemptible}"
 
 
-def _sort_key(quota: Quota, column: str) -> SortKey:
-    """Unknown values last, the largest first, then by region, kind and name."""
-    rest = (quota.region, quota.preemptible, _short(quota), _key(quota))
-    value: object
-    match column:
-        case "name":
-            value = _short(quota)
-        case "kind":
-            value = quota.preemptible
-        case "limit":
-            most = float("inf") if quota.limit == UNLIMITED else quota.limit
-            value = None if most is None else -most
-        case "used":
-            value = None if quota.used is None else -quota.used
-        case "free":
-            value = None if quota.free is None else -quota.free
-        case "share":
-            value = None if quota.used is None or not quota.limit else -quota.used / quota.limit
-        case "age":
-            read_at = quota.used_at or quota.limit_read_at
-            value = None if read_at is None else -read_at.timestamp()
-        case _:
-            value = quota.region
-    return (value is None, 0 if value is None else value, *rest)
-
-
-def _short(quota: Quota) -> str:
-    """The metric's own part: `nvidia_a100_gpus`."""
-    if quota.named:
-        return quota.display_name
-    name = quota.metric.rpartition("/")[2]
-    for stem in STEMS:
-        name = name.removeprefix(stem)
-    return name.replace("_", " ")
+def _rest(quota: Quota) -> tuple[object, ...]:
+    """Order of quotas with equal values."""
+    return (quota.region, quota.preemptible, short_name(quota), _key(quota))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from tui.domain.core.formatting import age
+from tui.domain.fields.schedules import local_time, until
 from tui.domain.schedules.schedule import PAUSED, Schedule
-
-SOON = timedelta(days=6)
-"""Span in which a weekday names the day."""
 
 
 def detail_lines(schedule: Schedule, now: datetime) -> Iterator[str]:
@@ -47,21 +44,6 @@ def detail_lines(schedule: Schedule, now: datetime) -> Iterator[str]:
             yield f"          {run.error.message}"
 
 
-def until(at: datetime, now: datetime) -> str:
-    """`in 9h12`, or `12m late` for a run that is behind schedule."""
-    return f"in {age(at - now)}" if at >= now else f"{age(now - at)} late"
-
-
-def short_time(at: datetime, now: datetime) -> str:
-    """A time in this machine's zone: `02:30` today, `Thu 02:30`, `Dec 11 02:30`, `2028-01-05`."""
-    local, today = at.astimezone(), now.astimezone().date()
-    if local.date() == today:
-        return f"{local:%H:%M}"
-    if abs(at - now) < SOON:
-        return f"{local:%a %H:%M}"
-    return f"{local:%b %d %H:%M}" if local.year == today.year else f"{local:%Y-%m-%d}"
-
-
 def _limit(schedule: Schedule) -> str:
     if schedule.max_active is None:
         return "any number of runs at once"
@@ -69,5 +51,4 @@ def _limit(schedule: Schedule) -> str:
 
 
 def _at(moment: datetime | None) -> str:
-    """The time in this machine's zone, with its offset."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M %z}" if moment else "not known"
+    return local_time(moment) if moment else "not known"

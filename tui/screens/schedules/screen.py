@@ -8,22 +8,23 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from textual import on
-from textual.content import Content
 
 from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.formatting import pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
-from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
+from tui.domain.fields.field import columns
+from tui.domain.fields.schedules import SCHEDULE_FIELDS, ScheduleRow
+from tui.domain.schedules.schedule import ACTIVE, COMPLETED, Schedule
 from tui.screens.flat_rows import FlatRows
 from tui.screens.list_screen import ListScreen
 from tui.screens.polling import Polled
-from tui.screens.schedules.details import detail_lines, short_time, until
+from tui.screens.schedules.details import detail_lines
 from tui.screens.workers import background
 from tui.session import BackendError, Session
-from tui.widgets.state import state_content
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.table import Cells, Table
 
 if TYPE_CHECKING:
     from tui.actions.operations.schedules import ScheduleOperations
@@ -37,22 +38,7 @@ POLLED = Polled(
         "vxtui schedules create NAME --from PROFILE --cron '30 2 * * *' makes one",
     ),
 )
-COLUMNS = (
-    Column("state", "STATE", 11, max_width=11),
-    Column("name", "NAME", 16, max_width=48, flex=True),
-    Column("when", "WHEN", 17, max_width=64, rank=1),
-    Column("next", "NEXT", 20, max_width=28),
-    Column("runs", "RUNS", 5, max_width=11, right=True),
-    Column("last", "LAST RUN", 16, max_width=24),
-    Column("pipeline", "PIPELINE", 8, max_width=40, rank=3),
-    Column("region", "REGION", 8, max_width=20, rank=4),
-    Column("age", "AGE", 5, max_width=6, right=True, rank=2),
-)
-_GLYPHS = {
-    ACTIVE: ("● active", "$text-success"),
-    PAUSED: ("○ paused", "$text-warning"),
-    COMPLETED: ("✓ completed", "$text-primary"),
-}
+COLUMNS = columns(SCHEDULE_FIELDS)
 MOST_MISSED = 1000
 """Missed runs that are counted."""
 
@@ -95,38 +81,7 @@ class SchedulesScreen(ListScreen):
         return self.rows.count_text()
 
     def _cells(self, schedule: Schedule) -> Cells:
-        now, muted = self.console.clock(), "$text-muted"
-        return {
-            "state": Content.styled(
-                *_GLYPHS.get(schedule.state, (f"· {plain(schedule.state.lower())}", muted))
-            ),
-            "name": Content(plain(schedule.display_name)),
-            "when": Content.styled(plain(schedule.when), muted),
-            "next": self._next(schedule),
-            "runs": Content(schedule.runs_text),
-            "last": self._last_run(schedule),
-            "pipeline": Content.styled(plain(schedule.pipeline), muted),
-            "region": Content.styled(plain(schedule.region), muted),
-            "age": Content.styled(age(now - schedule.create_time if schedule.create_time else None), muted),
-        }
-
-    def _next(self, schedule: Schedule) -> Content:
-        """The time here and the countdown; a paused schedule has none."""
-        at, now = schedule.next_run_time, self.console.clock()
-        if at is None or schedule.state != ACTIVE:
-            return Content.styled(NOT_MEASURED, "$text-muted")
-        style = "$text-warning" if at < now else ""
-        return Content.assemble((short_time(at, now), style), ("  " + until(at, now), style or "$text-muted"))
-
-    def _last_run(self, schedule: Schedule) -> Content:
-        """The state of the newest run and its age; a run that was refused stands out."""
-        now, run = self.console.clock(), schedule.last_run
-        if schedule.refused:
-            word = "skipped" if schedule.refused.startswith("SKIPPED") else "not started"
-            return Content.styled(f"✗ {word}", "$text-warning" if word == "skipped" else "$text-error")
-        if run is None:
-            return Content.styled(NOT_MEASURED, "$text-muted")
-        return Content.assemble(state_content(run.state), (f"  {age(run.age(now))}", "$text-muted"))
+        return row_cells(COLUMNS, ScheduleRow(schedule, self.console.clock()))
 
     # Actions
 

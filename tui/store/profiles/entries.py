@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Context
 from tui.domain.core.formatting import ACCELERATOR_SHORT, pieces
+from tui.domain.fields.profiles import ProfileRow
 from tui.domain.spec.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.spec.spec_format import GroupSummary, KnownJob, custom_jobs, groups_of, is_one
 from tui.domain.vertex.packaging import PackageRequest
@@ -110,6 +111,10 @@ class ProfileEntry:
     def owner(self) -> str:
         """Whose it is, as people read it."""
         return "yours" if self.mine else "ready-made"
+
+    def row(self, problem: str) -> ProfileRow:
+        """The profile in a list, with this problem."""
+        return ProfileRow(self.name, str(self.path), self.description, self.shape, self.owner, problem)
 
     def prepare(self, values: Mapping[str, str], *, context: Context, region: str) -> Prepared:
         """The request with these values (by parameter; the others have their defaults).

@@ -6,10 +6,12 @@ import click
 
 from tui.config.settings import profile_folder
 from tui.domain.core.text import json_text
+from tui.domain.fields.field import json_object
+from tui.domain.fields.profiles import PROFILE_FIELDS
 from tui.store.profiles.library import entries
 from tui.verbs.export import export
 from tui.verbs.launch import named_offline, prepare
-from tui.verbs.output import note, out, out_document, print_json, table
+from tui.verbs.output import note, out, out_document, print_fields, print_json
 from tui.verbs.profiles.convert import convert_profile
 from tui.verbs.profiles.interchange import import_profile
 from tui.verbs.profiles.validate import validate
@@ -27,23 +29,11 @@ async def list_profiles(run: Run) -> None:
     """List every profile, with the problem of one that can't be used."""
     found = entries(profile_folder(run.settings))
     problems = {e.key: "; ".join(e.check_rules(run.context)[0]) for e in found}
+    rows = [e.row(problems[e.key]) for e in found]
     if run.json:
-        print_json(
-            {
-                "profiles": [
-                    {
-                        "name": e.name,
-                        "path": str(e.path),
-                        "description": e.description,
-                        "problem": problems[e.key] or None,
-                    }
-                    for e in found
-                ]
-            }
-        )
+        print_json({"profiles": [json_object(PROFILE_FIELDS, row) for row in rows]})
         return
-    rows = [[e.name, e.shape, e.owner, e.description] for e in found]
-    table(("NAME", "SHAPE", "FROM", "DESCRIPTION"), rows)
+    print_fields(PROFILE_FIELDS, rows)
     for e in found:
         if problems[e.key]:
             note(f"{e.name} can't be used: {problems[e.key]}")

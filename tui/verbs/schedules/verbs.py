@@ -12,6 +12,13 @@ from tui.domain.core.formatting import age, rfc3339
 from tui.domain.core.text import sentences
 from tui.domain.document.source import ProblemSeverity
 from tui.domain.fields.jobs import job_json
+from tui.domain.fields.schedules import (
+    SCHEDULE_FIELDS,
+    ScheduleRow,
+    local_time,
+    next_time,
+    schedule_json,
+)
 from tui.domain.profile.job_name import is_template
 from tui.domain.schedules.rules import check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
@@ -23,7 +30,7 @@ from tui.verbs.dry_run import DryRun
 from tui.verbs.launch import prepare
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
-from tui.verbs.output import note, print_json, table
+from tui.verbs.output import note, print_fields, print_json, table
 from tui.verbs.run import (
     READS,
     Failure,
@@ -64,10 +71,10 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
         jobs = list(await backend.schedules.runs(shown[0].name)) if runs else []
     if run.json:
         more = {"runs": [job_json(job) for job in jobs]} if runs else {}
-        listed = [schedule_json(each) for each in shown]
+        listed = [schedule_json(each, now()) for each in shown]
         print_json({"schedules": listed, "errors": errors_json(found), **more})
     else:
-        _print(shown)
+        print_fields(SCHEDULE_FIELDS, [ScheduleRow(each, now()) for each in shown])
         if not shown and not found.errors:
             note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` makes one.")
         if runs:
@@ -122,7 +129,7 @@ async def create(  # noqa: PLR0917 - one for each option
     _must_be_valid(check_schedule(new, now(), local=run.one_context.emulated))
     async with run.backend() as backend:
         place = request.region or backend.info.regions[0]
-        first = ", ".join(map(_local, new.upcoming(now(), UPCOMING)))
+        first = ", ".join(map(local_time, new.upcoming(now(), UPCOMING)))
         words = Schedule("", name, place, "", "", cron).when
         _must_be_new(name, (await backend.schedules.list_all()).items)
         context = run.one_context
@@ -231,67 +238,9 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.astimezone(UTC) if moment is not None else None
 
 
-def _print(found: Sequence[Schedule]) -> None:
-    rows = [
-        [
-            each.display_name, each.state.lower(), each.when, _next_words(each), each.runs_text, _last(each),
-            each.pipeline, each.region, each.id,
-        ]
-        for each in found
-    ]  # fmt: skip
-    headers = ("NAME", "STATE", "WHEN", "NEXT", "RUNS", "LAST RUN", "PIPELINE", "REGION", "ID")
-    table(headers, rows, right=(4,))
-
-
-def _next_words(each: Schedule) -> str:
-    at = each.next_run_time
-    return _local(at) if at is not None and each.state == "ACTIVE" else ""
-
-
-def _local(moment: datetime) -> str:
-    """In this machine's zone, which it names: the cron may have another one."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M %z}"
-
-
-def _last(each: Schedule) -> str:
-    if each.refused:
-        return each.refused
-    return each.last_run.state.value.lower() if each.last_run else ""
-
-
 def _print_one(run: Run, made: Schedule) -> None:
     if run.json:
-        print_json({"schedule": schedule_json(made)})
+        print_json({"schedule": schedule_json(made, now())})
     else:
-        soon = f"; its next run is at {_next_words(made)}" if _next_words(made) else ""
+        soon = f"; its next run is at {next_time(made)}" if next_time(made) else ""
         note(f"{made.display_name} is {made.state.lower()}{soon}.")
-
-
-def schedule_json(each: Schedule) -> dict[str, Any]:
-    """A schedule in the documented shape (docs/JSON.md)."""
-    run = each.last_run
-    return {
-        "name": each.name,
-        "id": each.id,
-        "display_name": each.display_name,
-        "context": each.context,
-        "region": each.region,
-        "state": each.state,
-        "cron": each.cron,
-        "words": each.when,
-        "pipeline": each.pipeline or None,
-        "create_time": rfc3339(each.create_time),
-        "start_time": rfc3339(each.start_time),
-        "end_time": rfc3339(each.end_time),
-        "next_run_time": rfc3339(each.next_run_time),
-        "last_pause_time": rfc3339(each.last_pause_time),
-        "started_runs": each.started,
-        "max_runs": each.max_runs,
-        "max_active_runs": each.max_active,
-        "queues": each.queues,
-        "catch_up": each.catch_up,
-        "last_response": {"time": rfc3339(each.last_time), "text": each.last_response}
-        if each.last_time
-        else None,
-        "last_run": {"name": run.name, "state": run.state.value} if run else None,
-    }

@@ -21,6 +21,7 @@ STYLES = {
     Tone.DONE: "$text-primary",
     Tone.WARNING: "$text-warning",
     Tone.BAD: "$text-error",
+    Tone.ACCENT: "$accent",
 }
 
 

@@ -1,0 +1,106 @@
+"""The fields of a quota: the quotas' list, `vxtui quotas` and its `--json`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from tui.domain.core.formatting import age, bar, rfc3339
+from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted
+from tui.domain.fields.field import Field
+
+PREFIX = "custom_model_training_"
+NEARLY_USED = 0.8
+"""Share of the limit from which the bar warns."""
+
+
+class QuotaRow(NamedTuple):
+    """A quota at a moment."""
+
+    quota: Quota
+    now: datetime
+
+    @property
+    def share(self) -> float | None:
+        """Part of the limit that is used."""
+        quota = self.quota
+        return quota.used / quota.limit if quota.used is not None and quota.limit else None
+
+    @property
+    def read_at(self) -> datetime | None:
+        """When the use was read, else the limit."""
+        return self.quota.used_at or self.quota.limit_read_at
+
+
+def short_name(quota: Quota) -> str:
+    """The metric's own part: `nvidia a100 gpus`."""
+    if quota.named:
+        return quota.display_name
+    name = quota.metric.rpartition("/")[2]
+    return name.removeprefix(f"{PREFIX}preemptible_").removeprefix(PREFIX).replace("_", " ")
+
+
+def _name(row: QuotaRow) -> Cell:
+    quota = row.quota
+    return Cell(
+        short_name(quota), long=quota.display_name if quota.named else quota.metric.removeprefix(PREFIX)
+    )
+
+
+def _limit(row: QuotaRow) -> Cell:
+    limit = row.quota.limit
+    return UNKNOWN if limit is None else Cell("unlimited" if limit == UNLIMITED else f"{limit:,}")
+
+
+def _used(row: QuotaRow) -> Cell:
+    used = row.quota.used
+    return UNKNOWN if used is None else Cell(f"{'~' * row.quota.estimated}{used:,}")
+
+
+def _free(row: QuotaRow) -> Cell:
+    free = row.quota.free
+    return UNKNOWN if free is None else Cell(f"{free:,}")
+
+
+def _share(row: QuotaRow) -> Cell:
+    share = row.share
+    if share is None or share < 0:
+        return UNKNOWN
+    return Cell(
+        bar(share, 10), Tone.BAD if share >= 1 else Tone.WARNING if share >= NEARLY_USED else Tone.GOOD
+    )
+
+
+QUOTA_FIELDS: tuple[Field[QuotaRow], ...] = (
+    Field("metric", json=lambda row: row.quota.metric, help="Metric; of a cluster's quota a key"),
+    Field("region", "REGION", 12, max_width=20,
+        cell=lambda row: muted(row.quota.region), sort=lambda row: row.quota.region,
+        json=lambda row: row.quota.region, help="Region; of a cluster a namespace, or `cluster`"),
+    Field("name", "QUOTA", 18, max_width=70, flex=True,
+        cell=_name, sort=lambda row: short_name(row.quota),
+        json=lambda row: row.quota.display_name, help="Display name"),
+    Field("kind", "KIND", 8, max_width=8,
+        cell=lambda row: muted("spot" if row.quota.preemptible else "standard"),
+        sort=lambda row: row.quota.preemptible,
+        json=lambda row: row.quota.preemptible, json_key="preemptible", help="Whether it is Spot quota"),
+    Field("limit", "LIMIT", 6, max_width=10, right=True,
+        cell=_limit, largest_first=True,
+        sort=lambda row: float("inf") if row.quota.limit == UNLIMITED else row.quota.limit,
+        json=lambda row: row.quota.limit, help="Limit; -1 is unlimited"),
+    Field("used", "USED", 6, max_width=10, right=True,
+        cell=_used, sort=lambda row: row.quota.used, largest_first=True,
+        json=lambda row: row.quota.used, help="Use; CPUs are cores, memory and storage of a cluster GiB"),
+    Field("free", "FREE", 6, max_width=10, right=True,
+        cell=_free, sort=lambda row: row.quota.free, largest_first=True,
+        json=lambda row: row.quota.free, help="What is left; `null` where there is no limit"),
+    Field("share", "", 10, max_width=10, rank=3, only="screen",
+        cell=_share, sort=lambda row: row.share, largest_first=True),
+    Field("age", "AGE", 5, max_width=6, rank=2, right=True,
+        cell=lambda row: muted(age(row.now - row.read_at if row.read_at else None)),
+        sort=lambda row: -row.read_at.timestamp() if row.read_at else None,
+        json=lambda row: rfc3339(row.quota.used_at), json_key="used_at", help="When the use was read"),
+    Field("limit_read_at", json=lambda row: rfc3339(row.quota.limit_read_at), help="When the limit was read"),
+    Field("estimated", json=lambda row: row.quota.estimated,
+        help="Whether `used` is what the running jobs take, which is more than the service reports"),
+)  # fmt: skip
