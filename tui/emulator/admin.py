@@ -63,24 +63,24 @@ class Admin:
         return [Method(SERVICE, "Call", struct_pb2.Struct, struct_pb2.Struct, self.call)]
 
     async def call(self, request: struct_pb2.Struct) -> struct_pb2.Struct:
-        asked = json_format.MessageToDict(request)
-        verb = self._verbs.get(str(asked.get("do", "")))
+        arguments = json_format.MessageToDict(request)
+        verb = self._verbs.get(str(arguments.get("do", "")))
         if verb is None:
-            raise invalid(("do", f"{asked.get('do')!r} is not one of {', '.join(self._verbs)}"))
+            raise invalid(("do", f"{arguments.get('do')!r} is not one of {', '.join(self._verbs)}"))
         answer = struct_pb2.Struct()
-        found = verb(asked)
-        answer.update(await found if inspect.isawaitable(found) else found)
+        reply = verb(arguments)
+        answer.update(await reply if inspect.isawaitable(reply) else reply)
         return answer
 
     def _do_status(self, _asked: dict[str, Any]) -> dict[str, Any]:
         return {**self._info(), "jobs": self._jobs.counts()}
 
-    async def _do_rest(self, asked: dict[str, Any]) -> dict[str, Any]:
-        address = asked.get("address")
+    async def _do_rest(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        address = arguments.get("address")
         if not isinstance(address, str):
             raise invalid(("address", "HOST:PORT, as a string"))
         try:
-            info = await self._open_rest(address, not asked.get("no_auth", False))
+            info = await self._open_rest(address, not arguments.get("no_auth", False))
         except StateDirError as error:
             raise failed_precondition("rest", str(error)) from error
         except OSError as error:
@@ -88,8 +88,8 @@ class Admin:
             raise failed_precondition("rest", sentence) from error
         return {**info, "jobs": self._jobs.counts()}
 
-    def _do_program(self, asked: dict[str, Any]) -> dict[str, Any]:
-        image, command = asked.get("image"), asked.get("command", [])
+    def _do_program(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        image, command = arguments.get("image"), arguments.get("command", [])
         if not isinstance(image, str) or not image:
             raise invalid(("image", "the URI of an image, as a string"))
         if not isinstance(command, list) or not all(isinstance(word, str) for word in command):

@@ -124,8 +124,8 @@ class StateDir:
 
     def attempts(self, job_id: str) -> list[AttemptDir]:
         """Attempts that exist on disk, in order."""
-        found = self.job(job_id).glob("attempt-*")
-        return [AttemptDir(p) for p in sorted(found, key=lambda p: int(p.name.split("-")[1]))]
+        folders = self.job(job_id).glob("attempt-*")
+        return [AttemptDir(p) for p in sorted(folders, key=lambda p: int(p.name.split("-")[1]))]
 
     @property
     def target(self) -> str:

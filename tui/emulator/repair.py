@@ -83,8 +83,8 @@ def _repair(path: Path, check: Callable[[Path], None], tidy: Callable[[Path], No
 def _sound(path: Path, check: Callable[[Path], None]) -> bool:
     try:
         with _opened(path) as db:
-            found = db.execute("PRAGMA quick_check(1)").fetchone()
-            if found is None or found[0] != "ok":
+            verdict = db.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict is None or verdict[0] != "ok":
                 return False
         check(path)
     except (sqlite3.Error, DatabaseError):
@@ -190,10 +190,10 @@ def _copy(damaged: Path, path: Path) -> int:
 
 def _common(old: sqlite3.Connection, table: str, known: list[str]) -> list[str]:
     try:
-        found = {row[1] for row in old.execute(f"PRAGMA table_info({table})")}
+        present = {row[1] for row in old.execute(f"PRAGMA table_info({table})")}
     except sqlite3.Error:
         return []
-    return [name for name in known if name in found]
+    return [name for name in known if name in present]
 
 
 def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple[object, ...]]]:

@@ -48,8 +48,8 @@ class LineageMembers:
     def test(self, comparison: Comparison) -> Callable[[Any], bool]:
         if isinstance(comparison.value, FilterCall):
             raise FilterError("write the name of a context in quotes", comparison.position)
-        wanted = comparison.value.text
-        return lambda found: wanted in found
+        name = comparison.value.text
+        return lambda names: name in names
 
 
 def fields_of(kind: ResourceKind, store: ResourceStore) -> FieldTable[Pb]:
@@ -101,12 +101,12 @@ def _metadata(rest: tuple[str, ...]) -> Field[Pb]:
     *keys, kind = rest
 
     def get(pb: Pb) -> Any:
-        found: Any = json_format.MessageToDict(pb.metadata)
+        value: Any = json_format.MessageToDict(pb.metadata)
         for key in keys:
-            if not isinstance(found, dict) or key not in found:
+            if not isinstance(value, dict) or key not in value:
                 return MISSING
-            found = found[key]
-        return found if _TYPES.get(type(found)) == kind else MISSING
+            value = value[key]
+        return value if _TYPES.get(type(value)) == kind else MISSING
 
     return Field(get)
 

@@ -75,10 +75,10 @@ class MetadataServer:
             if child.name in above:
                 raise invalid(("child_contexts", f"{name} is the context itself or one above it"))
             if context.name not in child.parent_contexts:
-                found = copied(child)
-                found.parent_contexts.append(context.name)
-                changed.append(found)
-        links = [Link(CHILD, context.name, each.name) for each in changed]
+                changed_child = copied(child)
+                changed_child.parent_contexts.append(context.name)
+                changed.append(changed_child)
+        links = [Link(CHILD, context.name, pb.name) for pb in changed]
         await self._store.put(*changed, links=links)
         return _t.AddContextChildrenResponse.pb()()
 
@@ -86,21 +86,21 @@ class MetadataServer:
         context = self._find(CONTEXT, request.context)
         changed = []
         for name in request.child_contexts:
-            found = copied(self._find(CONTEXT, name))
-            if context.name in found.parent_contexts:
-                found.parent_contexts.remove(context.name)
-                changed.append(found)
-        await self._store.put(*changed, unlink=[Link(CHILD, context.name, each.name) for each in changed])
+            child = copied(self._find(CONTEXT, name))
+            if context.name in child.parent_contexts:
+                child.parent_contexts.remove(context.name)
+                changed.append(child)
+        await self._store.put(*changed, unlink=[Link(CHILD, context.name, pb.name) for pb in changed])
         return _t.RemoveContextChildrenResponse.pb()()
 
     async def add_events(self, request: Pb) -> Pb:
         """Say which artifacts an execution has read and written."""
         execution = self._find(EXECUTION, request.execution)
         links = []
-        for given in request.events:
-            event = EventPb(artifact=self._find(ARTIFACT, given.artifact).name, execution=execution.name)
-            event.type_ = given.type_
-            event.labels.update(given.labels)
+        for requested in request.events:
+            event = EventPb(artifact=self._find(ARTIFACT, requested.artifact).name, execution=execution.name)
+            event.type_ = requested.type_
+            event.labels.update(requested.labels)
             event.event_time.CopyFrom(current_time())
             links.append(Link(EVENT, execution.name, event.artifact, event.SerializeToString()))
         await self._store.put(links=links)
@@ -133,14 +133,14 @@ class MetadataServer:
         edge, executions = set(seen), set[str]()
         for hop in range(request.max_hops or MAX_HOPS):
             if hop % 2 == 0:
-                found = [link for name in edge for link in self._store.linked_to(EVENT, name)]
-                edge = {link.source for link in found} - executions
+                links = [link for name in edge for link in self._store.linked_to(EVENT, name)]
+                edge = {link.source for link in links} - executions
                 executions |= edge
             else:
-                found = [link for name in edge for link in self._store.links(EVENT, name)]
-                edge = {link.target for link in found} - seen
+                links = [link for name in edge for link in self._store.links(EVENT, name)]
+                edge = {link.target for link in links} - seen
                 seen |= edge
-            edges |= {(link.source, link.target): link for link in found}
+            edges |= {(link.source, link.target): link for link in links}
             if not edge:
                 break
         return self._graph(seen, executions, edges.values())
@@ -153,19 +153,19 @@ class MetadataServer:
         )
 
     def _resources(self, names: Iterable[str]) -> Sequence[Pb]:
-        found = [self._store.get(name) for name in sorted(names)]
-        return [pb for pb in found if pb is not None]
+        resources = [self._store.get(name) for name in sorted(names)]
+        return [pb for pb in resources if pb is not None]
 
     def _ancestors(self, context: Pb) -> set[str]:
-        found: set[str] = set()
+        ancestors: set[str] = set()
         left = list(context.parent_contexts)
         while left:
             name = left.pop()
             above = self._store.get(name)
-            if name not in found and above is not None:
-                found.add(name)
+            if name not in ancestors and above is not None:
+                ancestors.add(name)
                 left += above.parent_contexts
-        return found
+        return ancestors
 
     def _find(self, kind: object, name: str) -> Pb:
-        return next(server for each, server in self._servers.items() if each is kind).find(name)
+        return next(server for served, server in self._servers.items() if served is kind).find(name)

@@ -68,14 +68,14 @@ class ResourceServer:
     def find(self, name: str) -> Pb:
         """The resource of that name. Raises WireError INVALID_ARGUMENT for a malformed one, NOT_FOUND."""
         if not self.kind.names.fullmatch(name):
-            form = "/".join(f"{each}/ID" for each in self.kind.path.split("/"))
+            form = "/".join(f"{collection}/ID" for collection in self.kind.path.split("/"))
             raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/{form}"))
-        found = self._store.get(name)
-        if found is None:
+        resource = self._store.get(name)
+        if resource is None:
             raise not_found(self._type, name)
-        return found
+        return resource
 
-    def new(self, parent: str, requested: Pb, wanted: str) -> Pb:
+    def new(self, parent: str, requested: Pb, requested_id: str) -> Pb:
         """A resource to be stored, with its name and times.
 
         Raises:
@@ -86,22 +86,22 @@ class ResourceServer:
             raise invalid(("parent", f"{parent!r} is not the name of what a {kind.noun} is created in"))
         if "/" in kind.path:
             self._must_exist(parent)
-        if wanted and not re.fullmatch(kind.id_pattern, wanted):
-            raise invalid((f"{kind.field}_id", f"{wanted!r} does not match {kind.id_pattern}"))
-        chosen = wanted or str(secrets.randbelow(9 * 10**18) + 10**18)
-        found = copied(requested)
-        found.name = f"{parent}/{kind.collection}/{chosen}"
-        if self._store.get(found.name) is not None:
-            raise WireError(code_pb2.ALREADY_EXISTS, f"The {kind.noun} {found.name} exists already.")
-        found.create_time.CopyFrom(current_time())
-        return touched(found)
+        if requested_id and not re.fullmatch(kind.id_pattern, requested_id):
+            raise invalid((f"{kind.field}_id", f"{requested_id!r} does not match {kind.id_pattern}"))
+        chosen = requested_id or str(secrets.randbelow(9 * 10**18) + 10**18)
+        resource = copied(requested)
+        resource.name = f"{parent}/{kind.collection}/{chosen}"
+        if self._store.get(resource.name) is not None:
+            raise WireError(code_pb2.ALREADY_EXISTS, f"The {kind.noun} {resource.name} exists already.")
+        resource.create_time.CopyFrom(current_time())
+        return touched(resource)
 
     async def create(self, request: Pb) -> Pb:
         kind = self.kind
         requested = getattr(request, kind.field)
-        found = self.new(request.parent, requested, getattr(request, f"{kind.field}_id", ""))
-        await self._store.put(found)
-        return await self._done(found) if "Create" in kind.operations else found
+        resource = self.new(request.parent, requested, getattr(request, f"{kind.field}_id", ""))
+        await self._store.put(resource)
+        return await self._done(resource) if "Create" in kind.operations else resource
 
     async def get(self, request: Pb) -> Pb:
         return self.find(request.name)
@@ -136,22 +136,22 @@ class ResourceServer:
         kind = self.kind
         requested = getattr(request, kind.field)
         if getattr(request, "allow_missing", False) and self._store.get(requested.name) is None:
-            parent, _, wanted = requested.name.rsplit("/", 2)
-            found = self.new(parent, requested, wanted)
+            parent, _, id = requested.name.rsplit("/", 2)
+            resource = self.new(parent, requested, id)
         else:
-            found = copied(self.find(requested.name))
-            check_etag(requested.etag, found, "update")
+            resource = copied(self.find(requested.name))
+            check_etag(requested.etag, resource, "update")
             for field in named_fields(request.update_mask.paths, requested):
-                copy_field(requested, found, field)
-            touched(found)
-        await self._store.put(found)
-        return await self._done(found) if "Update" in kind.operations else found
+                copy_field(requested, resource, field)
+            touched(resource)
+        await self._store.put(resource)
+        return await self._done(resource) if "Update" in kind.operations else resource
 
     async def delete(self, request: Pb) -> operations_pb2.Operation:
-        found = self.find(request.name)
-        check_etag(getattr(request, "etag", ""), found, "delete")
-        await self._store.delete([found.name])
-        return await self._done(empty_pb2.Empty(), found.name)
+        resource = self.find(request.name)
+        check_etag(getattr(request, "etag", ""), resource, "delete")
+        await self._store.delete([resource.name])
+        return await self._done(empty_pb2.Empty(), resource.name)
 
     async def purge(self, request: Pb) -> operations_pb2.Operation:
         """Delete what a filter finds; without `force` only say what it would be."""
@@ -214,11 +214,11 @@ def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
 def copy_field(source: Pb, target: Pb, field: str) -> None:
     """Replace one field of `target` by that of `source`."""
     target.ClearField(field)
-    one = copied(source)
-    for other in one.DESCRIPTOR.fields:
+    part = copied(source)
+    for other in part.DESCRIPTOR.fields:
         if other.name != field:
-            one.ClearField(other.name)
-    target.MergeFrom(one)
+            part.ClearField(other.name)
+    target.MergeFrom(part)
 
 
 def ordered(resources: Sequence[Pb], order: str, orders: Mapping[str, Callable[[Pb], Any]]) -> Sequence[Pb]:

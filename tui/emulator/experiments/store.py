@@ -71,12 +71,12 @@ class ResourceStore:
 
     def below(self, parent: str, kind: ResourceKind) -> list[Pb]:
         """The resources of a kind below a parent, oldest first. An id `-` in the parent means every one."""
-        wanted = parent.split("/")
-        if "-" not in wanted:
+        parts = parent.split("/")
+        if "-" not in parts:
             return [self._resources[name] for name in self._children.get((parent, kind.collection), ())]
         parents = [
             above for above, collection in self._children
-            if collection == kind.collection and _matches(above.split("/"), wanted)
+            if collection == kind.collection and _matches(above.split("/"), parts)
         ]  # fmt: skip
         names = [name for above in parents for name in self._children[above, kind.collection]]
         return sorted((self._resources[name] for name in names), key=lambda pb: (created_us(pb), pb.name))
@@ -99,7 +99,7 @@ class ResourceStore:
 
     def linked_to(self, kind: int, target: str) -> Sequence[Link]:
         """Links of a kind to a resource."""
-        return [found[target] for found in self._links[kind].values() if target in found]
+        return [links[target] for links in self._links[kind].values() if target in links]
 
     async def put(self, *resources: Pb, links: Iterable[Link] = (), unlink: Iterable[Link] = ()) -> None:
         """Store resources and links in one transaction, then show them.
@@ -134,8 +134,8 @@ class ResourceStore:
 
         def read(db: sqlite3.Connection) -> list[Point]:
             columns = "SELECT step, wall_time, body FROM points"
-            found = db.execute(f"{columns} WHERE series = ? ORDER BY step, wall_time", (series,))
-            return [Point(*row) for row in found]
+            rows = db.execute(f"{columns} WHERE series = ? ORDER BY step, wall_time", (series,))
+            return [Point(*row) for row in rows]
 
         return await self._database.read(read)
 
@@ -156,7 +156,7 @@ class ResourceStore:
             _unlink(db, unlink)
             db.executemany(
                 "INSERT OR REPLACE INTO links VALUES (?,?,?,?)",
-                [(each.kind, each.source, each.target, each.body) for each in links],
+                [(link.kind, link.source, link.target, link.body) for link in links],
             )
             db.executemany("DELETE FROM points WHERE series = ? AND step = ?", list(latest))
             db.executemany(
@@ -167,18 +167,18 @@ class ResourceStore:
         def show() -> None:
             for pb in resources:
                 self._show(pb)
-            for each in unlink:
-                self._links[each.kind][each.source].pop(each.target, None)
-            for each in links:
-                self._links[each.kind][each.source][each.target] = each
+            for link in unlink:
+                self._links[link.kind][link.source].pop(link.target, None)
+            for link in links:
+                self._links[link.kind][link.source][link.target] = link
 
         return Change(write, show)
 
     def _deleting(self, names: Sequence[str]) -> Change:
         gone = {name for name in self._resources if any(name == n or name.startswith(f"{n}/") for n in names)}
         dead = [
-            link for by_source in self._links.values() for found in by_source.values()
-            for link in found.values() if link.source in gone or link.target in gone
+            link for by_source in self._links.values() for links in by_source.values()
+            for link in links.values() if link.source in gone or link.target in gone
         ]  # fmt: skip
 
         def write(db: sqlite3.Connection) -> None:
@@ -203,8 +203,8 @@ class ResourceStore:
         self._children[parent, collection][pb.name] = None
 
 
-def _matches(found: Sequence[str], wanted: Sequence[str]) -> bool:
-    return len(found) == len(wanted) and all(w in {"-", f} for f, w in zip(found, wanted, strict=True))
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    return len(parts) == len(pattern) and all(w in {"-", f} for f, w in zip(parts, pattern, strict=True))
 
 
 def _read(db: sqlite3.Connection) -> tuple[list[tuple[str, bytes]], list[tuple[int, str, str, bytes]]]:
@@ -215,5 +215,5 @@ def _read(db: sqlite3.Connection) -> tuple[list[tuple[str, bytes]], list[tuple[i
 def _unlink(db: sqlite3.Connection, links: Iterable[Link]) -> None:
     db.executemany(
         "DELETE FROM links WHERE kind = ? AND source = ? AND target = ?",
-        [(each.kind, each.source, each.target) for each in links],
+        [(link.kind, link.source, link.target) for link in links],
     )

@@ -102,22 +102,26 @@ class TensorboardServer:
     async def create_runs(self, request: Pb) -> Pb:
         """Create runs of one experiment, all or none."""
         self._experiments.find(request.parent)
-        made = [
-            self._runs.new(each.parent or request.parent, each.tensorboard_run, each.tensorboard_run_id)
-            for each in request.requests
+        runs = [
+            self._runs.new(
+                creation.parent or request.parent, creation.tensorboard_run, creation.tensorboard_run_id
+            )
+            for creation in request.requests
         ]
-        await self._store.put(*_distinct(made))
-        return _t.BatchCreateTensorboardRunsResponse.pb()(tensorboard_runs=made)
+        await self._store.put(*_distinct(runs))
+        return _t.BatchCreateTensorboardRunsResponse.pb()(tensorboard_runs=runs)
 
     async def create_series(self, request: Pb) -> Pb:
         """Create time series of runs of one experiment, all or none."""
         self._experiments.find(request.parent)
-        made = [
-            self._series.new(each.parent, each.tensorboard_time_series, each.tensorboard_time_series_id)
-            for each in request.requests
+        series = [
+            self._series.new(
+                creation.parent, creation.tensorboard_time_series, creation.tensorboard_time_series_id
+            )
+            for creation in request.requests
         ]
-        await self._store.put(*_distinct(made))
-        return _t.BatchCreateTensorboardTimeSeriesResponse.pb()(tensorboard_time_series=made)
+        await self._store.put(*_distinct(series))
+        return _t.BatchCreateTensorboardTimeSeriesResponse.pb()(tensorboard_time_series=series)
 
     async def write_run(self, request: Pb) -> Pb:
         """Write points of series of one run, all or none."""
@@ -139,13 +143,13 @@ class TensorboardServer:
         )
 
     async def read_several(self, request: Pb) -> Pb:
-        found = []
+        several = []
         for name in request.time_series:
             if not name.startswith(f"{request.tensorboard}/"):
                 raise invalid(("time_series", f"{name} is not of the TensorBoard {request.tensorboard}"))
             series = self._series.find(name)
-            found.append(_data(series, _thinned(await self._points(series), DEFAULT_POINTS)))
-        return _t.BatchReadTensorboardTimeSeriesDataResponse.pb()(time_series_data=found)
+            several.append(_data(series, _thinned(await self._points(series), DEFAULT_POINTS)))
+        return _t.BatchReadTensorboardTimeSeriesDataResponse.pb()(time_series_data=several)
 
     async def export(self, request: Pb) -> Pb:
         """One page of all points, by step."""
@@ -163,9 +167,9 @@ class TensorboardServer:
     async def _write(self, runs: Sequence[tuple[str, Sequence[Pb]]]) -> None:
         points: list[tuple[str, Point]] = []
         changed: dict[str, Pb] = {}
-        for run, given in runs:
+        for run, run_data in runs:
             self._runs.find(run)
-            for data in given:
+            for data in run_data:
                 name = f"{run}/{SERIES.collection}/{data.tensorboard_time_series_id}"
                 series = changed.get(name)
                 if series is None:
@@ -213,9 +217,9 @@ def _thinned(points: Sequence[Pb], limit: int) -> Sequence[Pb]:
     return [points[round(at * (len(points) - 1) / (limit - 1))] for at in range(limit)]
 
 
-def _distinct(made: Sequence[Pb]) -> Sequence[Pb]:
-    names = [pb.name for pb in made]
+def _distinct(resources: Sequence[Pb]) -> Sequence[Pb]:
+    names = [pb.name for pb in resources]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise invalid(("requests", f"{double} is created twice"))
-    return made
+    return resources

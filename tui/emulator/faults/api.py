@@ -56,8 +56,8 @@ class ApiFault:
         if self.kind == "lost":
             # What gRPC itself says where a connection breaks.
             return WireError(code_pb2.UNAVAILABLE, "Socket closed")
-        said = self.message or f"{self.code}, by fault injection."
-        return WireError(code_pb2.Code.Value(self.code), said)
+        message = self.message or f"{self.code}, by fault injection."
+        return WireError(code_pb2.Code.Value(self.code), message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,18 @@ class ApiFaults:
 
     def apply(self, methods: Iterable[Method]) -> list[Method]:
         """The methods with these faults before and behind them."""
-        found = []
+        rows = []
         for method in methods:
             self._known.append((method.service, method.name))
             unary, bidi = method.unary, method.bidi
-            found.append(
+            rows.append(
                 replace(
                     method,
                     unary=self._unary(method, unary) if unary else None,
                     bidi=self._bidi(method, bidi) if bidi else None,
                 )
             )
-        return found
+        return rows
 
     def add(self, fault: ApiFault, limit: Limit) -> ActiveFault:
         """Add a fault.
@@ -128,28 +128,28 @@ class ApiFaults:
     def _near(self, method: str) -> str:
         """Methods with a name like this one, and the services; all methods would not fit into a status."""
         names = dict(sorted((name.lower(), names_of(service, name)[1]) for service, name in self._known))
-        found = difflib.get_close_matches(method.rpartition(".")[2].lower(), names, 3)
+        similar = difflib.get_close_matches(method.rpartition(".")[2].lower(), names, 3)
         services = sorted({names_of(*known)[1].rpartition(".")[0] for known in self._known})
-        asked = f"did you mean {' or '.join(names[each] for each in found)}? " if found else ""
-        return f"{asked}The services are {', '.join(services)}; SERVICE.* is every method of one"
+        hint = f"did you mean {' or '.join(names[name] for name in similar)}? " if similar else ""
+        return f"{hint}The services are {', '.join(services)}; SERVICE.* is every method of one"
 
     def active(self) -> tuple[ActiveFault, ...]:
         """The faults in force, by number."""
-        return tuple(one for one in self._active if not one.limit.used_up)
+        return tuple(fault for fault in self._active if not fault.limit.used_up)
 
     def clear(self, numbers: Iterable[int] = ()) -> list[int]:
         """Clear the faults with these numbers, or all of them; calls that they hold go on."""
         chosen = set(numbers)
-        ended = [one for one in self._active if not chosen or one.number in chosen]
-        for one in ended:
-            one.limit.end()
-        self._active = tuple(one for one in self._active if one not in ended)
-        return [one.number for one in ended]
+        ended = [fault for fault in self._active if not chosen or fault.number in chosen]
+        for fault in ended:
+            fault.limit.end()
+        self._active = tuple(fault for fault in self._active if fault not in ended)
+        return [fault.number for fault in ended]
 
     def take(self, service: str, method: str) -> ActiveFault | None:
         """The fault of a call, which counts it; `None` for a call without one."""
-        matching = (one for one in self._active if one.matches(service, method))
-        return next((one for one in matching if one.limit.take()), None)
+        matching = (fault for fault in self._active if fault.matches(service, method))
+        return next((fault for fault in matching if fault.limit.take()), None)
 
     def _unary(self, method: Method, serve: Unary) -> Unary:
         async def call(request: Any) -> Any:

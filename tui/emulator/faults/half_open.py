@@ -56,8 +56,8 @@ class HalfOpen:
         if self._listener is None:
             return
         asyncio.get_running_loop().remove_reader(self._listener)
-        for one in (self._listener, *self._accepted):
-            one.close()
+        for connection in (self._listener, *self._accepted):
+            connection.close()
         self._listener, self._accepted = None, []
         link_socket(self._state)
 

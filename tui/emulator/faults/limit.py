@@ -46,23 +46,23 @@ class Limit:
         return {"left_seconds": round(seconds, 1), "left_times": max(0, self._left) if self.times else 0}
 
 
-def limit_of(asked: Mapping[str, Any]) -> Limit:
+def limit_of(arguments: Mapping[str, Any]) -> Limit:
     """The limit of a request: `lasts` in seconds, `times` in calls; 0 or left out for none.
 
     Raises:
         ValueError: naming the invalid field.
     """
-    lasts = number(asked, "lasts", 0, LONGEST_SECONDS)
-    return Limit(lasts, int(number(asked, "times", 0, MOST_TIMES)))
+    lasts = number(arguments, "lasts", 0, LONGEST_SECONDS)
+    return Limit(lasts, int(number(arguments, "times", 0, MOST_TIMES)))
 
 
-def number(asked: Mapping[str, Any], name: str, least: float, most: float) -> float:
+def number(arguments: Mapping[str, Any], name: str, least: float, most: float) -> float:
     """The number `name` of a request; 0 if it is left out.
 
     Raises:
         ValueError: for anything but a number from `least` to `most`.
     """
-    value = asked.get(name, 0)
+    value = arguments.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise ValueError(f"{name} is a number from {least:g} to {most:g}, not {value!r}")
     return float(value)

@@ -225,8 +225,8 @@ def api(targets: Targets, options: Options | None) -> Answer:
     kind = options["kind"] or ("error" if options["code"] else "")
     if (kind == "error") != bool(options["code"]):
         raise ValueError(f"code is for an error: one of {', '.join(CODES)}")
-    given = {name: options[name] for name in ("method", "code", "message", "delay", "applied")}
-    return targets.api.add(ApiFault(kind=kind, **given), limit_of(options)).fields()
+    arguments = {name: options[name] for name in ("method", "code", "message", "delay", "applied")}
+    return targets.api.add(ApiFault(kind=kind, **arguments), limit_of(options)).fields()
 
 
 @fault(

@@ -106,10 +106,10 @@ class Packer:
         db, limit = self._store.database(), LAST
         if keep:
             query = "SELECT timestamp FROM entries WHERE source=? ORDER BY timestamp DESC LIMIT 1 OFFSET ?"
-            found = db.execute(query, (source, keep - 1)).fetchone()
-            if found is None:
+            newest = db.execute(query, (source, keep - 1)).fetchone()
+            if newest is None:
                 return None
-            limit = found[0]
+            limit = newest[0]
         rows, held = [], 0
         for row in db.execute(
             f"SELECT {COLUMNS} FROM entries WHERE source=? AND timestamp>? AND timestamp<?"

@@ -98,12 +98,12 @@ def _check(series: TimeSeries, aligner: int) -> None:
     known = ", ".join(Aligner(number).name for number in sorted(fitting))
     if aligner not in iter(Aligner):
         raise NotAligned(f"{aligner} is no aligner; use one of {known}")
-    what = "a counter" if series.kind == Kind.DELTA else "a gauge"
+    kind = "a counter" if series.kind == Kind.DELTA else "a gauge"
     takes = "counters" if aligner in _COUNTERS else "gauges"
     takes = "booleans" if aligner in _BOOLEANS else "distributions" if aligner in _PERCENTS else takes
-    what = what if takes in {"counters", "gauges"} else "a metric of numbers"
+    kind = kind if takes in {"counters", "gauges"} else "a metric of numbers"
     raise NotAligned(
-        f"{Aligner(aligner).name} is for {takes}, and {series.metric_type} is {what}; use one of {known}"
+        f"{Aligner(aligner).name} is for {takes}, and {series.metric_type} is {kind}; use one of {known}"
     )
 
 
@@ -125,11 +125,11 @@ def _merge(series: TimeSeries, aligner: int, period: int, interval: Interval) ->
             groups.setdefault((interval.end - point.end) // period, []).append(point.distribution)
     points = []
     for index in sorted(groups, reverse=True):
-        found, end = merged(groups[index]), interval.end - index * period
+        distribution, end = merged(groups[index]), interval.end - index * period
         if aligner in _PERCENTS:
-            points.append(SeriesPoint(end, end, found.percentile(_PERCENTS[aligner])))
+            points.append(SeriesPoint(end, end, distribution.percentile(_PERCENTS[aligner])))
         else:
-            points.append(SeriesPoint(end - period, end, 0.0, found))
+            points.append(SeriesPoint(end - period, end, 0.0, distribution))
     if aligner in _PERCENTS:
         return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, points=tuple(points))
     return replace(series, points=tuple(points))
@@ -194,11 +194,11 @@ def _interpolate(series: TimeSeries, period: int, interval: Interval) -> TimeSer
 
 def _percent_change(series: TimeSeries, period: int, interval: Interval) -> TimeSeries:
     """By how many percent the moving mean of ten minutes has changed within each period."""
-    found = [point for point in series.points if point.value >= 0]
-    ends = [point.end for point in found]
+    present = [point for point in series.points if point.value >= 0]
+    ends = [point.end for point in present]
 
     def mean(at: int) -> float | None:
-        values = [p.value for p in found[bisect_right(ends, at - SMOOTHING) : bisect_right(ends, at)]]
+        values = [p.value for p in present[bisect_right(ends, at - SMOOTHING) : bisect_right(ends, at)]]
         return fmean(values) if values else None
 
     points = []

@@ -27,12 +27,12 @@ class Distribution:
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution:
         """The distribution of these values, none of them negative."""
-        found = list(values)
+        known = list(values)
         buckets: dict[int, int] = {}
-        for value in found:
+        for value in known:
             at = _bucket(value)
             buckets[at] = buckets.get(at, 0) + 1
-        return cls(len(found), math.fsum(found), math.fsum(value * value for value in found), buckets)
+        return cls(len(known), math.fsum(known), math.fsum(value * value for value in known), buckets)
 
     def __add__(self, other: Distribution) -> Distribution:
         buckets = dict(self.buckets)
@@ -44,12 +44,12 @@ class Distribution:
 
     def percentile(self, percent: float) -> float:
         """The value below which so many percent lie; 0 for no values."""
-        wanted = self.count * percent / 100
+        rank = self.count * percent / 100
         passed = 0
         for at, count in sorted(self.buckets.items()):
-            if passed + count >= wanted:
+            if passed + count >= rank:
                 low, high = _edges(at)
-                return low + (high - low) * max(0.0, wanted - passed) / count
+                return low + (high - low) * max(0.0, rank - passed) / count
             passed += count
         return 0.0
 
@@ -67,9 +67,9 @@ class Distribution:
 NOTHING = Distribution(0, 0.0, 0.0, {})
 
 
-def merged(found: Iterable[Distribution]) -> Distribution:
+def merged(distributions: Iterable[Distribution]) -> Distribution:
     """All of these together."""
-    return sum(found, NOTHING)
+    return sum(distributions, NOTHING)
 
 
 def _bucket(value: float) -> int:

@@ -129,9 +129,9 @@ def _metric_types(node: Node, joined: bool = True) -> list[str | None]:
     """Types named by comparisons; `None` for a comparison that leaves the type open."""
     match node:
         case And(parts):
-            return [found for part in parts for found in _metric_types(part, joined)]
+            return [metric_type for part in parts for metric_type in _metric_types(part, joined)]
         case Or(parts):
-            return [found for part in parts for found in _metric_types(part, False)]
+            return [metric_type for part in parts for metric_type in _metric_types(part, False)]
         case Not(part):
             return _metric_types(part, False)
         case Comparison(("metric", "type"), "=", Value(text)) if joined:
@@ -152,10 +152,10 @@ class Aggregation:
     fields: tuple[tuple[str, str], ...]
     """To group by; see `group_field`."""
 
-    def apply(self, found: Iterable[TimeSeries], interval: Interval, field: str) -> list[TimeSeries]:
+    def apply(self, all_series: Iterable[TimeSeries], interval: Interval, field: str) -> list[TimeSeries]:
         """Raises WireError: INVALID_ARGUMENT for an aligner that does not fit."""
         with _naming(f"{field}.per_series_aligner"):
-            aligned = [align(series, self.aligner, self.period, interval) for series in found]
+            aligned = [align(series, self.aligner, self.period, interval) for series in all_series]
         if self.reducer == _REDUCE_NONE:
             return aligned
         with _naming(f"{field}.cross_series_reducer"):
@@ -191,24 +191,28 @@ class Question:
     @property
     def look_back(self) -> int:
         """ns before the interval whose points are needed."""
-        return max(LOOK_BACK, *(look_back(one.aligner, one.period) for one in self.aggregations), 0)
+        return max(
+            LOOK_BACK,
+            *(look_back(aggregation.aligner, aggregation.period) for aggregation in self.aggregations),
+            0,
+        )
 
     def wants_resource(self, labels: Mapping[str, str]) -> bool:
         """Whether a series of this resource may be wanted."""
         return self.resource(QueryTarget(self.metric.type, self.metric.resource, labels)) is not False
 
-    def answer(self, found: Iterable[TimeSeries]) -> list[TimeSeries]:
+    def answer(self, all_series: Iterable[TimeSeries]) -> list[TimeSeries]:
         """The wanted series with points in the interval, aggregated, in the order of their keys.
 
         Raises:
             WireError: INVALID_ARGUMENT for an aligner that does not fit.
         """
-        wanted = [series for series in found if self.series(_target(series))]
-        for number, one in enumerate(self.aggregations):
-            wanted = one.apply(wanted, self.interval, FIELDS[number])
-        if not any(one.aligner for one in self.aggregations):
-            wanted = [self._cut(series) for series in wanted]
-        return sorted((series for series in wanted if series.points), key=lambda series: series.key)
+        matches = [series for series in all_series if self.series(_target(series))]
+        for number, aggregation in enumerate(self.aggregations):
+            matches = aggregation.apply(matches, self.interval, FIELDS[number])
+        if not any(aggregation.aligner for aggregation in self.aggregations):
+            matches = [self._cut(series) for series in matches]
+        return sorted((series for series in matches if series.points), key=lambda series: series.key)
 
     def _cut(self, series: TimeSeries) -> TimeSeries:
         return replace(series, points=tuple(p for p in series.points if self.interval.holds(p.end)))
@@ -219,11 +223,11 @@ def _target(series: TimeSeries) -> QueryTarget:
 
 
 def _interval(request: Pb, metric: EmulatedMetric) -> Interval:
-    given = request.interval
-    if not given.HasField("end_time"):
+    requested = request.interval
+    if not requested.HasField("end_time"):
         raise invalid(("interval.end_time", "is needed"))
-    end = given.end_time.ToNanoseconds()
-    start = given.start_time.ToNanoseconds() if given.HasField("start_time") else end
+    end = requested.end_time.ToNanoseconds()
+    start = requested.start_time.ToNanoseconds() if requested.HasField("start_time") else end
     counter = metric.kind == metric_pb2.MetricDescriptor.DELTA
     if start > end or (counter and start == end):
         raise invalid(("interval.start_time", "must be earlier than interval.end_time"))
@@ -231,26 +235,30 @@ def _interval(request: Pb, metric: EmulatedMetric) -> Interval:
 
 
 def _aggregations(request: Pb) -> tuple[Aggregation, ...]:
-    found = []
-    for field, given in zip(FIELDS, (request.aggregation, request.secondary_aggregation), strict=True):
-        period: int = given.alignment_period.ToNanoseconds()
-        if given.per_series_aligner and period < 10**9:
+    aggregations = []
+    for field, aggregation in zip(FIELDS, (request.aggregation, request.secondary_aggregation), strict=True):
+        period: int = aggregation.alignment_period.ToNanoseconds()
+        if aggregation.per_series_aligner and period < 10**9:
             problem = "at least one second is needed with an aligner (in the cloud it is 60)"
             raise invalid((f"{field}.alignment_period", problem))
-        if given.cross_series_reducer and not given.per_series_aligner:
+        if aggregation.cross_series_reducer and not aggregation.per_series_aligner:
             problem = "is needed with a reducer: series are combined where they are aligned"
             raise invalid((f"{field}.per_series_aligner", problem))
         fields: list[tuple[str, str]] = []
-        if given.cross_series_reducer:
+        if aggregation.cross_series_reducer:
             with _naming(f"{field}.cross_series_reducer"):
-                check_reducer(given.cross_series_reducer)
-            for number, text in enumerate(given.group_by_fields):
+                check_reducer(aggregation.cross_series_reducer)
+            for number, text in enumerate(aggregation.group_by_fields):
                 with _naming(f"{field}.group_by_fields[{number}]"):
                     fields.append(group_field(text))
-        found.append(Aggregation(given.per_series_aligner, period, given.cross_series_reducer, tuple(fields)))
-    if found[1].aligner and not found[0].aligner:
+        aggregations.append(
+            Aggregation(
+                aggregation.per_series_aligner, period, aggregation.cross_series_reducer, tuple(fields)
+            )
+        )
+    if aggregations[1].aligner and not aggregations[0].aligner:
         raise invalid(("secondary_aggregation", "is applied to aligned series; give aggregation too"))
-    return tuple(one for one in found if one.aligner)
+    return tuple(aggregation for aggregation in aggregations if aggregation.aligner)
 
 
 @contextmanager

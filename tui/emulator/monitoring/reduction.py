@@ -78,10 +78,12 @@ def group_field(text: str) -> tuple[str, str]:
     raise NotReduced(f"{text!r} is not a field to group by; use {known}")
 
 
-def reduce(found: Iterable[TimeSeries], reducer: int, fields: Sequence[tuple[str, str]]) -> list[TimeSeries]:
+def reduce(
+    aligned: Iterable[TimeSeries], reducer: int, fields: Sequence[tuple[str, str]]
+) -> list[TimeSeries]:
     """One series for each combination of the fields' values; each point is of all that end with it."""
     groups: dict[tuple[str | None, ...], list[TimeSeries]] = {}
-    for series in found:
+    for series in aligned:
         labels = {"metric": series.metric_labels, "resource": series.resource_labels}
         values = (labels[whose].get(name) for whose, name in fields if name)
         groups.setdefault((series.resource_type, *values), []).append(series)

@@ -90,8 +90,8 @@ class MonitoringService:
             since = question.interval.start - question.look_back
             counted = list(self._predictions(project, question.metric, since))
             return lambda: iter(counted)
-        found = list(self._quotas(project, question))
-        return lambda: iter(found)
+        quotas = list(self._quotas(project, question))
+        return lambda: iter(quotas)
 
     def _training(self, job: JobRecord, question: Question) -> Iterator[TimeSeries]:
         metric, since = question.metric, question.interval.start - question.look_back
@@ -105,8 +105,8 @@ class MonitoringService:
             make = differences if metric.kind == Kind.DELTA else gauge
             for which, values in samples.items():
                 points.setdefault(which, []).extend(make(values))
-        for (replica, accelerator), found in points.items():
-            yield _series(metric, _labels(replica, accelerator), _job_labels(job), found)
+        for (replica, accelerator), replica_points in points.items():
+            yield _series(metric, _labels(replica, accelerator), _job_labels(job), replica_points)
 
     def _quotas(self, project: str, question: Question) -> Iterator[TimeSeries]:
         metric, now = question.metric, time.time_ns()
@@ -192,12 +192,12 @@ def _series(
 
 
 def _page(
-    found: Sequence[TimeSeries], full: bool, size: int, after: tuple[str, int] | None, digest: str
+    all_series: Sequence[TimeSeries], full: bool, size: int, after: tuple[str, int] | None, digest: str
 ) -> Pb:
     """One page: `size` counts points in FULL, series in HEADERS; a series may continue in the next page."""
     response = ListResponse()
     last: tuple[str, int] | None = None
-    for series in found:
+    for series in all_series:
         if after is not None and (series.key < after[0] or (series.key == after[0] and not after[1])):
             continue
         points = series.points[::-1]
@@ -208,12 +208,12 @@ def _page(
         if size <= 0 and last is not None:
             response.next_page_token = write_token(last, digest)
             return response
-        taken = points[:size] if full else ()
-        _fill(response.time_series.add(), series, taken)
+        shown = points[:size] if full else ()
+        _fill(response.time_series.add(), series, shown)
         response.unit = series.unit
-        size -= len(taken) if full else 1
+        size -= len(shown) if full else 1
         # In HEADERS, and after a series' last point, the next page starts with the next series.
-        last = (series.key, taken[-1].end if len(taken) < len(points) and full else 0)
+        last = (series.key, shown[-1].end if len(shown) < len(points) and full else 0)
         if last[1]:
             response.next_page_token = write_token(last, digest)
             return response

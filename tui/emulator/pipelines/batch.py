@@ -65,8 +65,8 @@ class PipelineBatches:
         for name in self._operations.interrupted(_CancelMetadata()):
             plan = self._operations.plan(name, _Cancelled())
             ids = [job.name.rpartition("/")[2] for job in plan.pipeline_jobs]
-            found = [job for job in map(self._table.get, ids) if job is not None]
-            self._operations.resume(name, self._cancelling(found))
+            jobs = [job for job in map(self._table.get, ids) if job is not None]
+            self._operations.resume(name, self._cancelling(jobs))
 
     def _cancelling(self, jobs: Sequence[PipelineJob]) -> Work:
         async def work(running: RunningOperation) -> None:
@@ -90,7 +90,7 @@ class PipelineBatches:
         async def work(running: RunningOperation) -> None:
             async with contextlib.AsyncExitStack() as stack:
                 # In one order, so that two batches can't wait for each other.
-                for job in sorted(jobs, key=lambda each: each.number):
+                for job in sorted(jobs, key=lambda job: job.number):
                     await stack.enter_async_context(job.lock)
                 for job in jobs:
                     self._server.find(job.record.name)

@@ -34,10 +34,10 @@ def holds(text: str, parameters: Mapping[str, Any]) -> bool:
     Raises:
         BadCondition: for one that is not of this grammar, or names a parameter without a value.
     """
-    found = _value(read_condition(text), parameters)
-    if not isinstance(found, bool):
-        raise BadCondition(f"{text} is {found!r}, and neither true nor false")
-    return found
+    value = _value(read_condition(text), parameters)
+    if not isinstance(value, bool):
+        raise BadCondition(f"{text} is {value!r}, and neither true nor false")
+    return value
 
 
 def read_condition(text: str) -> Any:
@@ -91,10 +91,10 @@ def _value(node: Tree[Any], parameters: Mapping[str, Any]) -> Any:
 
 
 def _truth(node: Tree[Any], parameters: Mapping[str, Any]) -> bool:
-    found = _value(node, parameters)
-    if not isinstance(found, bool):
-        raise BadCondition(f"{found!r} is neither true nor false")
-    return found
+    value = _value(node, parameters)
+    if not isinstance(value, bool):
+        raise BadCondition(f"{value!r} is neither true nor false")
+    return value
 
 
 def _compare(sign: str, left: Any, right: Any) -> bool:

@@ -63,9 +63,9 @@ def _write(  # noqa: PLR0917
         f"{pipeline.rpartition('/pipelineJobs/')[0]}/metadataStores/default/executions/{ids[node.path]}"
     )
     execution.display_name = node.title
-    said = {f"input:{key}": value for key, value in node.inputs.parameters.items()}
-    said |= {f"output:{key}": value for key, value in node.outputs.parameters.items()}
-    execution.metadata.update(said)
+    metadata = {f"input:{key}": value for key, value in node.inputs.parameters.items()}
+    metadata |= {f"output:{key}": value for key, value in node.outputs.parameters.items()}
+    execution.metadata.update(metadata)
     if record is not None and record.jobs and node.leaf is not None:
         if is_custom_job(node.leaf):
             detail.executor_detail.custom_job_detail.job = record.jobs[-1]
@@ -76,28 +76,28 @@ def _write(  # noqa: PLR0917
 
 
 def _write_artifacts(target: Any, values: Values) -> None:
-    for name, found in values.artifacts.items():
-        for one in found:
-            artifact = target[name].artifacts.add(
-                display_name=str(one.get("name", "")), uri=str(one.get("uri", ""))
+    for name, artifacts in values.artifacts.items():
+        for artifact in artifacts:
+            detail = target[name].artifacts.add(
+                display_name=str(artifact.get("name", "")), uri=str(artifact.get("uri", ""))
             )
-            kind = one.get("type") or {}
-            artifact.schema_title = str(kind.get("schemaTitle", ""))
-            artifact.schema_version = str(kind.get("schemaVersion", ""))
-            artifact.metadata.update(one.get("metadata") or {})
+            kind = artifact.get("type") or {}
+            detail.schema_title = str(kind.get("schemaTitle", ""))
+            detail.schema_version = str(kind.get("schemaVersion", ""))
+            detail.metadata.update(artifact.get("metadata") or {})
 
 
 def _spans(plan: PipelinePlan, records: Mapping[str, TaskRecord]) -> dict[str, tuple[float, float | None]]:
     """When each node began and ended: one above others as its first and its last."""
-    found: dict[str, tuple[float, float | None]] = {}
+    spans: dict[str, tuple[float, float | None]] = {}
     for path, record in records.items():
         if record.start is None:
             continue
-        for each in (path, *_above(path)):
-            start, end = found.get(each, (record.start, record.end))
+        for node_path in (path, *_above(path)):
+            start, end = spans.get(node_path, (record.start, record.end))
             ends = None if end is None or record.end is None else max(end, record.end)
-            found[each] = min(start, record.start), ends
-    return found
+            spans[node_path] = min(start, record.start), ends
+    return spans
 
 
 def _above(path: str) -> Iterator[str]:

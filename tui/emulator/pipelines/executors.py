@@ -51,7 +51,8 @@ def executor_input(node: PlanNode, place: TaskPlace) -> dict[str, Any]:
     leaf = node.leaf
     assert leaf is not None
     inputs = {
-        name: {"artifacts": [_mounted(one) for one in found]} for name, found in node.inputs.artifacts.items()
+        name: {"artifacts": [_mounted(artifact) for artifact in artifacts]}
+        for name, artifacts in node.inputs.artifacts.items()
     }
     outputs = {
         name: {"artifacts": [{"name": name, "type": dict(kind), "uri": place.gcs(name), "metadata": {}}]}
@@ -85,24 +86,24 @@ def custom_job(node: PlanNode, place: TaskPlace, name: str, facts: Mapping[str, 
     """
     leaf = node.leaf
     assert leaf is not None and leaf.executor.container is not None
-    container, given = leaf.executor.container, executor_input(node, place)
+    container, inputs = leaf.executor.container, executor_input(node, place)
     args = arguments(node, place, facts)
     try:
-        command = fill_all(list(container.get("command") or []), given, facts)
+        command = fill_all(list(container.get("command") or []), inputs, facts)
         env = {
-            str(e["name"]): fill(str(e.get("value", "")), given, facts) for e in container.get("env") or []
+            str(e["name"]): fill(str(e.get("value", "")), inputs, facts) for e in container.get("env") or []
         }
     except BadPlaceholder as error:
         raise TaskCannotStart(f"{error}.") from error
-    made = CustomJobPb(display_name=name[:128])
-    pool = made.job_spec.worker_pool_specs.add(replica_count=1)
+    job = CustomJobPb(display_name=name[:128])
+    pool = job.job_spec.worker_pool_specs.add(replica_count=1)
     _machine(pool.machine_spec, container.get("resources") or {})
     pool.container_spec.image_uri = str(container["image"])
     pool.container_spec.command.extend(command)
     pool.container_spec.args.extend(args)
     for key, value in env.items():
         pool.container_spec.env.add(name=key, value=value)
-    return made
+    return job
 
 
 def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
@@ -143,9 +144,11 @@ def outputs_of(node: PlanNode, place: TaskPlace) -> Values:
             raise BadInput(f"the output {name} can't be read: {error}") from error
     artifacts: dict[str, Any] = {}
     for name, schema in leaf.component.artifacts.items():
-        told = ((written.get("artifacts") or {}).get(name) or {}).get("artifacts")
-        made = [{"name": name, "type": dict(schema), "uri": f"{place.uri}/{name}", "metadata": {}}]
-        artifacts[name] = [_named(one, place.state, schema) for one in told] if told else made
+        reported = ((written.get("artifacts") or {}).get(name) or {}).get("artifacts")
+        expected = [{"name": name, "type": dict(schema), "uri": f"{place.uri}/{name}", "metadata": {}}]
+        artifacts[name] = (
+            [_named(artifact, place.state, schema) for artifact in reported] if reported else expected
+        )
     return Values(parameters, artifacts)
 
 
@@ -154,7 +157,7 @@ def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
     leaf = node.leaf
     assert leaf is not None and leaf.executor.importer is not None
     importer = leaf.executor.importer
-    given = {"inputs": {"parameterValues": dict(node.inputs.parameters)}}
+    inputs = {"inputs": {"parameterValues": dict(node.inputs.parameters)}}
     source = importer.get("artifactUri") or {}
     uri = source.get("constant")
     if uri is None:
@@ -165,7 +168,7 @@ def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
         raise TaskCannotStart("the importer has no URI.")
     try:
         metadata = {
-            fill(str(key), given, facts): fill_within(value, given, facts)
+            fill(str(key), inputs, facts): fill_within(value, inputs, facts)
             for key, value in (importer.get("metadata") or {}).items()
         }
     except BadPlaceholder as error:
@@ -177,12 +180,12 @@ def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
 
 def _written(file: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(file.read_text())
+        output = json.loads(file.read_text())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise BadInput(f"{OUTPUT_FILE} can't be read: {error}") from error
-    return found if isinstance(found, Mapping) else {}
+    return output if isinstance(output, Mapping) else {}
 
 
 def _mounted(artifact: Mapping[str, Any]) -> dict[str, Any]:

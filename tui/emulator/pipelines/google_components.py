@@ -96,12 +96,11 @@ def read_launch(
     module = _module(leaf)
     kind = _kind(module)
     flags = dict(zip(args[::2], args[1::2], strict=False))
-    asked = flags.get("--type", kind)
-    if kind is None or asked != kind:
-        what = f"{module}, --type {asked}" if kind is not None else module
+    requested = flags.get("--type", kind)
+    if kind is None or requested != kind:
+        component = f"{module}, --type {requested}" if kind is not None else module
         raise BadComponent(
-            f"the emulator does not run Google's component {node.title!r} ({what}); of Google's components "
-            f"it runs {_SERVED}"
+            f"the emulator does not run Google's component {node.title!r} ({component}); it runs {_SERVED}"
         )
     payload: Any = {}
     if kind != GET_MODEL:
@@ -123,12 +122,12 @@ def custom_job(launch: Launch) -> Pb:
     if scheduling.get("strategy") != "FLEX_START":
         # The component has a default for it, which the launcher drops.
         scheduling.pop("max_wait_duration", None)
-    made = _parsed(payload, CustomJobPb(), "custom job", ignore_unknown=True)
-    made.display_name = made.display_name or launch.name[:128]
-    wrong = [f"{where} {what}" for where, what in spec_problems(made.job_spec)]
+    job = _parsed(payload, CustomJobPb(), "custom job", ignore_unknown=True)
+    job.display_name = job.display_name or launch.name[:128]
+    wrong = [f"{where} {problem}" for where, problem in spec_problems(job.job_spec)]
     if wrong:
         raise BadComponent(f"the service would refuse the component's job: {'; '.join(wrong)}")
-    return made
+    return job
 
 
 def tuning_job_request(launch: Launch) -> Pb:
@@ -148,8 +147,8 @@ async def model_read(launch: Launch, node: PlanNode, children: Children) -> Valu
     """The outputs of ModelGetOp, which starts nothing. Raises WireError."""
     name = f"{launch.parent}/models/{launch.flags.get('--model_name', '')}"
     request = model_service.GetModelRequest.pb()(name=name)
-    found: Any = await children.methods["GetModel"](request)
-    return Values({}, _artifact(node, "model", f"{found.name.partition('@')[0]}@{found.version_id}"))
+    model: Any = await children.methods["GetModel"](request)
+    return Values({}, _artifact(node, "model", f"{model.name.partition('@')[0]}@{model.version_id}"))
 
 
 def started_outputs(name: str) -> Values:
@@ -176,11 +175,11 @@ def ended_outputs(node: PlanNode, name: str, reply: Any) -> Values:
 def without_empty(value: Any) -> Any:
     """Return the JSON without empty fields, as the launchers send it: 0 and false are empty too."""
     if isinstance(value, Mapping):
-        found = {name: without_empty(inner) for name, inner in value.items()}
-        return {name: inner for name, inner in found.items() if inner}
+        kept = {name: without_empty(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in kept.items() if inner}
     if isinstance(value, list):
         items = [without_empty(inner) for inner in value]
-        return [each for each in items if each or isinstance(each, bool | int | float | str)]
+        return [item for item in items if item or isinstance(item, bool | int | float | str)]
     return value
 
 
@@ -223,20 +222,20 @@ def _deploy(launch: Launch, children: Children) -> ApiCall:
 
 
 def _undeploy(launch: Launch, children: Children) -> ApiCall:
-    made = endpoint_service.UndeployModelRequest.pb()()
+    undeployment = endpoint_service.UndeployModelRequest.pb()()
     payload = without_empty(launch.payload)
     full = _resource(payload.pop("model", ""), "models")
     model, _, version = full.partition("@")
-    _parsed(payload, made, "undeployment")
-    endpoint = _resource(made.endpoint, "endpoints")
+    _parsed(payload, undeployment, "undeployment")
+    endpoint = _resource(undeployment.endpoint, "endpoints")
 
     async def request(again: bool) -> Pb | None:
-        wanted = endpoint_service.GetEndpointRequest.pb()(name=endpoint)
-        found: Any = await children.methods["GetEndpoint"](wanted)
-        for each in found.deployed_models:
-            if each.model == model and version in {"", each.model_version_id}:
-                made.deployed_model_id = each.id
-                return made
+        get_endpoint = endpoint_service.GetEndpointRequest.pb()(name=endpoint)
+        present: Any = await children.methods["GetEndpoint"](get_endpoint)
+        for deployed in present.deployed_models:
+            if deployed.model == model and version in {"", deployed.model_version_id}:
+                undeployment.deployed_model_id = deployed.id
+                return undeployment
         if again:
             # The method takes the model off the endpoint first, and was ended after that.
             return None
@@ -299,11 +298,11 @@ def _labelled(launch: Launch) -> dict[str, Any]:
     return {**launch.payload, "labels": {**launch.labels, **(launch.payload.get("labels") or {})}}
 
 
-def _parsed(payload: Json, into: Pb, what: str, *, ignore_unknown: bool = False) -> Pb:
+def _parsed(payload: Json, into: Pb, noun: str, *, ignore_unknown: bool = False) -> Pb:
     try:
         return json_format.ParseDict(payload, into, ignore_unknown_fields=ignore_unknown)
     except json_format.ParseError as error:
-        raise BadComponent(f"the payload of the component is no {what}: {error}") from error
+        raise BadComponent(f"the payload of the component is no {noun}: {error}") from error
 
 
 def _resource(name: Any, collection: str) -> str:

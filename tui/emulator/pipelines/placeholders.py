@@ -64,27 +64,27 @@ def _words(word: str, executor_input: Json, facts: Mapping[str, str]) -> list[st
     """A word may be a placeholder with a structure: Concat joins, IfPresent asks for an input."""
     if word.startswith(('{"Concat"', '{"IfPresent"')):
         try:
-            found = json.loads(word)
+            structure = json.loads(word)
         except ValueError:
-            found = None
-        if isinstance(found, Mapping):
-            return _structured(found, executor_input, facts)
+            structure = None
+        if isinstance(structure, Mapping):
+            return _structured(structure, executor_input, facts)
     return [fill(word, executor_input, facts)]
 
 
-def _structured(found: Any, executor_input: Json, facts: Mapping[str, str]) -> list[str]:
-    if isinstance(found, list):
-        return [text for part in found for text in _structured(part, executor_input, facts)]
-    if not isinstance(found, Mapping):
-        return [fill(str(found), executor_input, facts)]
-    if "Concat" in found:
-        parts = found["Concat"]
+def _structured(structure: Any, executor_input: Json, facts: Mapping[str, str]) -> list[str]:
+    if isinstance(structure, list):
+        return [text for part in structure for text in _structured(part, executor_input, facts)]
+    if not isinstance(structure, Mapping):
+        return [fill(str(structure), executor_input, facts)]
+    if "Concat" in structure:
+        parts = structure["Concat"]
         return ["".join(text for part in parts for text in _structured(part, executor_input, facts))]
-    given = found.get("IfPresent") or {}
+    condition = structure.get("IfPresent") or {}
     inputs = executor_input.get("inputs") or {}
-    name = given.get("InputName")
+    name = condition.get("InputName")
     there = name in (inputs.get("parameterValues") or {}) or name in (inputs.get("artifacts") or {})
-    chosen = given.get("Then" if there else "Else")
+    chosen = condition.get("Then" if there else "Else")
     return [] if chosen is None else _structured(chosen, executor_input, facts)
 
 
@@ -100,10 +100,10 @@ def _one(path: str, whole: str, executor_input: Json, facts: Mapping[str, str]) 
             raise BadPlaceholder(f"{whole} has no value")
         return as_text(values[match["name"]])
     if match := _OUTPUT_FILE.fullmatch(path):
-        found = (outputs.get("parameters") or {}).get(match["name"])
-        if found is None:
+        output = (outputs.get("parameters") or {}).get(match["name"])
+        if output is None:
             raise BadPlaceholder(f"{whole} names no output")
-        return str(found["outputFile"])
+        return str(output["outputFile"])
     for pattern, side in ((_INPUT, inputs), (_OUTPUT, outputs)):
         if match := pattern.fullmatch(path):
             return _artifact(match, side.get("artifacts") or {}, whole)
@@ -114,10 +114,10 @@ def _one(path: str, whole: str, executor_input: Json, facts: Mapping[str, str]) 
 
 
 def _artifact(match: re.Match[str], artifacts: Json, whole: str) -> str:
-    found = (artifacts.get(match["name"]) or {}).get("artifacts") or []
-    if not found:
+    named = (artifacts.get(match["name"]) or {}).get("artifacts") or []
+    if not named:
         raise BadPlaceholder(f"{whole} names no artifact")
-    one, rest = found[0], match["rest"] or ""
+    artifact, rest = named[0], match["rest"] or ""
     if rest.startswith(".metadata"):
-        return as_text((one.get("metadata") or {}).get(match["key"], ""))
-    return str(one.get("uri", "")) if rest in {".uri", ".path"} else json.dumps(one)
+        return as_text((artifact.get("metadata") or {}).get(match["key"], ""))
+    return str(artifact.get("uri", "")) if rest in {".uri", ".path"} else json.dumps(artifact)

@@ -138,11 +138,11 @@ class BadInput(Exception):
     """An input of a task that has no value, or a wrong one; the message says which."""
 
 
-def plan(context: PlanContext, given: Json) -> PipelinePlan:
+def plan(context: PlanContext, values: Json) -> PipelinePlan:
     """The plan with these parameters of the pipeline."""
     planner = _Planner(context)
     root = context.pipeline.root
-    inputs = Values(_with_defaults(root, given))
+    inputs = Values(_with_defaults(root, values))
     result = planner.dag(root, inputs, "", always=False)
     return PipelinePlan(result.status, tuple(planner.nodes), tuple(planner.ready), result.outputs)
 
@@ -176,9 +176,9 @@ class _Planner:
         inputs, result = Values(), _Result(TaskStatus.PENDING)
         needed = [results[name] for name in task.depends_on]
         component = self._context.pipeline.components[task.component]
-        waits = not all(each.status.final for each in needed)
+        waits = not all(result.status.final for result in needed)
         if not task.runs_after_failures and any(
-            each.status.final and not each.status.good for each in needed
+            result.status.final and not result.status.good for result in needed
         ):
             result = _Result(TaskStatus.NOT_TRIGGERED)
         elif not waits:
@@ -247,8 +247,8 @@ class _Planner:
             if iterator.get("artifacts"):
                 own = Values(inputs.parameters, {**inputs.artifacts, name: [item]})
             else:
-                wanted = component.parameters.get(name)
-                value = _typed(item, wanted.type) if wanted is not None else item
+                parameter = component.parameters.get(name)
+                value = _typed(item, parameter.type) if parameter is not None else item
                 own = Values({**inputs.parameters, name: value}, inputs.artifacts)
             leaf = None
             if component.executor is not None:
@@ -271,52 +271,52 @@ class _Planner:
     def _inputs(
         self, task: Task, component: Component, above: Values, results: Mapping[str, _Result]
     ) -> Values:
-        found: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         constants: list[str] = []
-        for name, given in (task.inputs.get("parameters") or {}).items():
-            there, value = self._parameter(given, above, results)
+        for name, spec in (task.inputs.get("parameters") or {}).items():
+            there, value = self._parameter(spec, above, results)
             if not there:
                 continue
-            if given.get("parameterExpressionSelector"):
-                value = _selected(str(given["parameterExpressionSelector"]), value)
-            if "runtimeValue" in given:
+            if spec.get("parameterExpressionSelector"):
+                value = _selected(str(spec["parameterExpressionSelector"]), value)
+            if "runtimeValue" in spec:
                 constants.append(name)
-            found[name] = value
+            parameters[name] = value
         # Defaults too may name the pipeline, as those of Google's components do.
-        for name, wanted in component.parameters.items():
-            if name not in found and isinstance(wanted.default, str) and "{{$" in wanted.default:
-                found[name] = wanted.default
+        for name, parameter in component.parameters.items():
+            if name not in parameters and isinstance(parameter.default, str) and "{{$" in parameter.default:
+                parameters[name] = parameter.default
                 constants.append(name)
         for name in constants:
-            given_here = {"inputs": {"parameterValues": found}}
-            found[name] = fill_within(found[name], given_here, self._context.facts)
+            given_here = {"inputs": {"parameterValues": parameters}}
+            parameters[name] = fill_within(parameters[name], given_here, self._context.facts)
         artifacts: dict[str, Any] = {}
-        for name, given in (task.inputs.get("artifacts") or {}).items():
-            found_artifacts = _artifact(given, above, results)
+        for name, spec in (task.inputs.get("artifacts") or {}).items():
+            found_artifacts = _artifact(spec, above, results)
             if found_artifacts is not None:
                 artifacts[name] = found_artifacts
         # A loop gives its item to each iteration.
         item = str(task.iterator.get("itemInput", "")) if task.iterator is not None else ""
-        return Values(_with_defaults(component, found, besides=item), artifacts)
+        return Values(_with_defaults(component, parameters, besides=item), artifacts)
 
-    def _parameter(self, given: Json, above: Values, results: Mapping[str, _Result]) -> tuple[bool, Any]:
+    def _parameter(self, spec: Json, above: Values, results: Mapping[str, _Result]) -> tuple[bool, Any]:
         """Whether a parameter has a value here, and the value."""
-        if "componentInputParameter" in given:
-            name = given["componentInputParameter"]
+        if "componentInputParameter" in spec:
+            name = spec["componentInputParameter"]
             return name in above.parameters, above.parameters.get(name)
-        if "taskOutputParameter" in given:
-            source = given["taskOutputParameter"]
+        if "taskOutputParameter" in spec:
+            source = spec["taskOutputParameter"]
             result, key = results[source["producerTask"]], source["outputParameterKey"]
             return key in result.outputs.parameters, result.outputs.parameters.get(key)
-        if "taskFinalStatus" in given:
-            return True, self._final_status(given["taskFinalStatus"]["producerTask"], results)
-        runtime = given.get("runtimeValue") or {}
+        if "taskFinalStatus" in spec:
+            return True, self._final_status(spec["taskFinalStatus"]["producerTask"], results)
+        runtime = spec.get("runtimeValue") or {}
         if "constant" in runtime:
             return True, runtime["constant"]
         if "runtimeParameter" in runtime:
             name = runtime["runtimeParameter"]
             return name in above.parameters, above.parameters.get(name)
-        raise BadInput(f"the input {json.dumps(given)} is of a kind that the emulator does not know")
+        raise BadInput(f"the input {json.dumps(spec)} is of a kind that the emulator does not know")
 
     def _final_status(self, name: str, results: Mapping[str, _Result]) -> dict[str, Any]:
         """What an exit task is told (PipelineTaskFinalStatus)."""
@@ -331,44 +331,44 @@ class _Planner:
         }
 
 
-def _artifact(given: Json, above: Values, results: Mapping[str, _Result]) -> list[Any] | None:
-    if "componentInputArtifact" in given:
-        found: list[Any] | None = above.artifacts.get(given["componentInputArtifact"])
-        return found
-    source = given.get("taskOutputArtifact") or {}
+def _artifact(spec: Json, above: Values, results: Mapping[str, _Result]) -> list[Any] | None:
+    if "componentInputArtifact" in spec:
+        artifacts: list[Any] | None = above.artifacts.get(spec["componentInputArtifact"])
+        return artifacts
+    source = spec.get("taskOutputArtifact") or {}
     outputs = results[source["producerTask"]].outputs.artifacts
     return outputs.get(source["outputArtifactKey"])
 
 
 def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> TaskStatus:
-    found = [result.status for result in results]
-    if any(not status.final for status in found):
-        started = any(status is not TaskStatus.PENDING for status in found)
+    statuses = [result.status for result in results]
+    if any(not status.final for status in statuses):
+        started = any(status is not TaskStatus.PENDING for status in statuses)
         return TaskStatus.RUNNING if started else TaskStatus.PENDING
-    if TaskStatus.FAILED in found:
+    if TaskStatus.FAILED in statuses:
         return TaskStatus.FAILED
-    if TaskStatus.CANCELLED in found or (cancelled and not found):
+    if TaskStatus.CANCELLED in statuses or (cancelled and not statuses):
         return TaskStatus.CANCELLED
     return TaskStatus.SUCCEEDED
 
 
-def _with_defaults(component: Component, given: Json, besides: str = "") -> dict[str, Any]:
+def _with_defaults(component: Component, values: Json, besides: str = "") -> dict[str, Any]:
     """The values with those of the defaults, each of its parameter's type; `besides` needs none.
 
     Raises:
         BadInput: for a parameter that needs a value and has none, or one of another type.
     """
-    found = dict(given)
-    for name, wanted in component.parameters.items():
-        if name in found and found[name] is not None:
-            found[name] = _typed(found[name], wanted.type, name)
-        elif wanted.has_default:
-            found[name] = _typed(wanted.default, wanted.type, name)
-        elif wanted.optional:
-            found.pop(name, None)
-        elif name not in found and name != besides and not name.startswith("pipelinechannel--"):
+    complete = dict(values)
+    for name, parameter in component.parameters.items():
+        if name in complete and complete[name] is not None:
+            complete[name] = _typed(complete[name], parameter.type, name)
+        elif parameter.has_default:
+            complete[name] = _typed(parameter.default, parameter.type, name)
+        elif parameter.optional:
+            complete.pop(name, None)
+        elif name not in complete and name != besides and not name.startswith("pipelinechannel--"):
             raise BadInput(f"the parameter {name} has no value")
-    return found
+    return complete
 
 
 def typed_output(value: Any, kind: str, name: str) -> Any:
@@ -378,36 +378,36 @@ def typed_output(value: Any, kind: str, name: str) -> Any:
 
 def _typed(value: Any, kind: str, name: str = "") -> Any:
     """A value of this type: the numbers of a Struct are all floats."""
-    what = f"the parameter {name}" if name else "the value"
+    subject = f"the parameter {name}" if name else "the value"
     match kind:
         case "NUMBER_INTEGER":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number):
-                raise BadInput(f"{what} is {value!r}, and no whole number")
+                raise BadInput(f"{subject} is {value!r}, and no whole number")
             return int(number)
         case "NUMBER_DOUBLE":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float):
-                raise BadInput(f"{what} is {value!r}, and no number")
+                raise BadInput(f"{subject} is {value!r}, and no number")
             return float(number)
         case "BOOLEAN":
             if str(value).lower() not in {"true", "false"}:
-                raise BadInput(f"{what} is {value!r}, and neither true nor false")
+                raise BadInput(f"{subject} is {value!r}, and neither true nor false")
             return str(value).lower() == "true"
         case "STRING":
             return value if isinstance(value, str) else as_text(value)
         case "LIST" | "STRUCT":
-            return _whole(_loaded(value, what))
+            return _whole(_loaded(value, subject))
     return _whole(value)
 
 
-def _loaded(value: Any, what: str) -> Any:
+def _loaded(value: Any, subject: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
         return json.loads(value)
     except ValueError as error:
-        raise BadInput(f"{what} is {value[:80]!r}, and no JSON") from error
+        raise BadInput(f"{subject} is {value[:80]!r}, and no JSON") from error
 
 
 def _is_number(text: str) -> bool:
@@ -428,51 +428,51 @@ def _whole(value: Any) -> Any:
 
 
 def _items(iterator: Json, inputs: Values) -> list[Any]:
-    given = iterator.get("items") or {}
+    items = iterator.get("items") or {}
     if iterator.get("artifacts"):
-        return list(inputs.artifacts.get(given.get("inputArtifact", ""), []))
-    if "raw" in given:
-        found = _loaded(given["raw"], "the loop's list")
+        return list(inputs.artifacts.get(items.get("inputArtifact", ""), []))
+    if "raw" in items:
+        loaded = _loaded(items["raw"], "the loop's list")
     else:
-        name = given.get("inputParameter", "")
+        name = items.get("inputParameter", "")
         if name not in inputs.parameters:
             raise BadInput(f"the loop's list {name} has no value")
-        found = _loaded(inputs.parameters[name], f"the loop's list {name}")
-    if not isinstance(found, list):
-        raise BadInput(f"the loop is over {found!r}, and no list")
-    return found
+        loaded = _loaded(inputs.parameters[name], f"the loop's list {name}")
+    if not isinstance(loaded, list):
+        raise BadInput(f"the loop is over {loaded!r}, and no list")
+    return loaded
 
 
 def _selected(expression: str, value: Any) -> Any:
     match = _SELECTED.fullmatch(expression)
     if match is None:
         raise BadInput(f"the expression {expression!r} is not known to the emulator")
-    found = _loaded(value, "the value")
+    selected = _loaded(value, "the value")
     for double, single, number in _KEY.findall(match["keys"]):
         try:
-            found = found[int(number)] if number else found[double or single]
+            selected = selected[int(number)] if number else selected[double or single]
         except (LookupError, TypeError) as error:
-            raise BadInput(f"{expression} finds nothing in {json.dumps(found)[:80]}") from error
-    return found
+            raise BadInput(f"{expression} finds nothing in {json.dumps(selected)[:80]}") from error
+    return selected
 
 
 def _dag_outputs(dag: Dag, results: Mapping[str, _Result]) -> Values:
     parameters, artifacts = {}, {}
-    for name, given in (dag.outputs.get("parameters") or {}).items():
-        one = given.get("valueFromOneof") or {}
-        selectors = one.get("parameterSelectors") or [given.get("valueFromParameter") or {}]
+    for name, output in (dag.outputs.get("parameters") or {}).items():
+        alternatives = output.get("valueFromOneof") or {}
+        selectors = alternatives.get("parameterSelectors") or [output.get("valueFromParameter") or {}]
         for selector in selectors:
-            found = results.get(str(selector.get("producerSubtask")))
+            producer = results.get(str(selector.get("producerSubtask")))
             key = selector.get("outputParameterKey")
-            if found is not None and key in found.outputs.parameters:
-                parameters[name] = found.outputs.parameters[key]
+            if producer is not None and key in producer.outputs.parameters:
+                parameters[name] = producer.outputs.parameters[key]
                 break
-    for name, given in (dag.outputs.get("artifacts") or {}).items():
-        for selector in given.get("artifactSelectors") or []:
-            found = results.get(str(selector.get("producerSubtask")))
+    for name, output in (dag.outputs.get("artifacts") or {}).items():
+        for selector in output.get("artifactSelectors") or []:
+            producer = results.get(str(selector.get("producerSubtask")))
             key = selector.get("outputArtifactKey")
-            if found is not None and key in found.outputs.artifacts:
-                artifacts[name] = found.outputs.artifacts[key]
+            if producer is not None and key in producer.outputs.artifacts:
+                artifacts[name] = producer.outputs.artifacts[key]
                 break
     return Values(parameters, artifacts)
 
@@ -486,11 +486,11 @@ def _collected(component: Component, results: list[_Result]) -> Values:
     artifacts = component.artifacts if component.artifacts else _names(results, "artifacts")
     return Values(
         {
-            name: [each.outputs.parameters[name] for each in results if name in each.outputs.parameters]
+            name: [result.outputs.parameters[name] for result in results if name in result.outputs.parameters]
             for name in names
         },
         {
-            name: [each for result in results for each in result.outputs.artifacts.get(name, [])]
+            name: [artifact for result in results for artifact in result.outputs.artifacts.get(name, [])]
             for name in artifacts
         },
     )

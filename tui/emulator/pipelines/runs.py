@@ -132,7 +132,9 @@ class RunningPipeline:
             log.error("pipeline job %s: %s", self.job.record.name, error)
 
     def _running(self) -> dict[str, TaskRecord]:
-        return {path: each for path, each in self.job.records.items() if each.status is TaskStatus.RUNNING}
+        return {
+            path: record for path, record in self.job.records.items() if record.status is TaskStatus.RUNNING
+        }
 
     async def run(self) -> None:
         """Return when the job has ended."""
@@ -198,24 +200,24 @@ class RunningPipeline:
             await self._store(now)
         return True
 
-    async def _store(self, found: PipelinePlan, records: Mapping[str, TaskRecord] | None = None) -> None:
+    async def _store(self, current: PipelinePlan, records: Mapping[str, TaskRecord] | None = None) -> None:
         """Store the details of a plan, and new records of its leaves."""
-        number_tasks(found, self.job.ids, self.job.number)
+        number_tasks(current, self.job.ids, self.job.number)
 
         def change(pb: Pb) -> None:
             if pb.state == State.PIPELINE_STATE_PENDING:
                 pb.state = State.PIPELINE_STATE_RUNNING
                 pb.start_time.CopyFrom(current_time())
-            self._write(pb, found)
+            self._write(pb, current)
 
         async def store() -> None:
             await self._services.table.update_tasks(self.job, change, records)
 
         await store_with_retry(store, self.job.record.name)
 
-    def _write(self, pb: Pb, found: PipelinePlan) -> None:
+    def _write(self, pb: Pb, current: PipelinePlan) -> None:
         assert self._pipeline is not None
-        write_details(pb, self._pipeline.name, found, self.job.records, self.job.ids)
+        write_details(pb, self._pipeline.name, current, self.job.records, self.job.ids)
 
     # Tasks
 
@@ -254,13 +256,15 @@ class RunningPipeline:
         self, records: Mapping[str, TaskRecord], children: Mapping[str, NewChild]
     ) -> None:
         """Store records and new children, and begin these."""
-        made: list[Child] = []
+        new_children: list[Child] = []
 
         async def store() -> None:
-            made.extend(await self._services.table.update_tasks(self.job, records=records, children=children))
+            new_children.extend(
+                await self._services.table.update_tasks(self.job, records=records, children=children)
+            )
 
         await store_with_retry(store, self.job.record.name)
-        for child in made:
+        for child in new_children:
             child.begin()
 
     async def _child(self, node: PlanNode) -> NewChild:
@@ -299,9 +303,9 @@ class RunningPipeline:
                 TaskStatus.SUCCEEDED, outputs=imported(node, self._task_facts(node)), start=at, end=at
             )
         if leaf.cached:
-            found = await self._services.table.cached(self._cache_key(node))
-            if found is not None:
-                return TaskRecord(TaskStatus.SKIPPED, outputs=found, start=at, end=at)
+            cached = await self._services.table.cached(self._cache_key(node))
+            if cached is not None:
+                return TaskRecord(TaskStatus.SKIPPED, outputs=cached, start=at, end=at)
         if is_googles(leaf) and (launch := self._launch(node)).type == GET_MODEL:
             outputs = await model_read(launch, node, self._children)
             return TaskRecord(TaskStatus.SUCCEEDED, outputs=outputs, start=at, end=clock.time())
@@ -329,10 +333,10 @@ class RunningPipeline:
         again: dict[str, NewChild] = {}
         for path, outcome in ended.items():
             node, record = nodes[path], running[path]
-            found = await asyncio.to_thread(self._ended, node, record, outcome)
+            ended_record = await asyncio.to_thread(self._ended, node, record, outcome)
             retries = node.leaf.retries if node.leaf else 0
             if (
-                found.status is TaskStatus.FAILED
+                ended_record.status is TaskStatus.FAILED
                 and len(record.jobs) <= retries
                 and not self.job.cancelled.is_set()
             ):
@@ -340,11 +344,11 @@ class RunningPipeline:
                     again[path] = await self._child(node)
                     continue
                 except (TaskCannotStart, BadComponent, WireError, OSError) as error:
-                    found = replace(found, error=_sentence(error))
-            records[path] = found
-            if found.status is TaskStatus.SUCCEEDED:
+                    ended_record = replace(ended_record, error=_sentence(error))
+            records[path] = ended_record
+            if ended_record.status is TaskStatus.SUCCEEDED:
                 # Also of one that does not read the cache: a later run may.
-                await self._services.table.cache(self._cache_key(node), found.outputs)
+                await self._services.table.cache(self._cache_key(node), ended_record.outputs)
         await self._store_children(records, again)
         return True
 
@@ -371,10 +375,10 @@ class RunningPipeline:
 
     def _changes(self) -> list[Callable[[], Awaitable[Any]]]:
         """What waits for a change of a child, or for the request of the end."""
-        found = [self._children.change(record.jobs[-1]) for record in self._running().values()]
+        changes = [self._children.change(record.jobs[-1]) for record in self._running().values()]
         if not self.job.cancelled.is_set():
-            found.append(self.job.cancelled.wait)
-        return [change for change in found if change is not None]
+            changes.append(self.job.cancelled.wait)
+        return [change for change in changes if change is not None]
 
     async def _wait(self, changes: Sequence[Callable[[], Awaitable[Any]]]) -> None:
         """Until one of the changes, or until it is time to look."""
@@ -390,20 +394,20 @@ class RunningPipeline:
 
     # The end
 
-    async def _finish(self, found: PipelinePlan) -> None:
-        if found.status is TaskStatus.SUCCEEDED:
-            await self._end(State.PIPELINE_STATE_SUCCEEDED, 0, "", found)
+    async def _finish(self, ended: PipelinePlan) -> None:
+        if ended.status is TaskStatus.SUCCEEDED:
+            await self._end(State.PIPELINE_STATE_SUCCEEDED, 0, "", ended)
         elif self.job.cancelled.is_set():
             await self._end(
-                State.PIPELINE_STATE_CANCELLED, code_pb2.CANCELLED, "The pipeline was cancelled.", found
+                State.PIPELINE_STATE_CANCELLED, code_pb2.CANCELLED, "The pipeline was cancelled.", ended
             )
         else:
-            failed = found.failed or [node.title for node in found.nodes if node.status is TaskStatus.FAILED]
+            failed = ended.failed or [node.title for node in ended.nodes if node.status is TaskStatus.FAILED]
             text = f"The DAG failed because some tasks failed. The failed tasks are: [{', '.join(failed)}]."
-            await self._end(State.PIPELINE_STATE_FAILED, code_pb2.FAILED_PRECONDITION, text, found)
+            await self._end(State.PIPELINE_STATE_FAILED, code_pb2.FAILED_PRECONDITION, text, ended)
 
-    async def _end(self, state: int, code: int, message: str, found: PipelinePlan) -> None:
-        number_tasks(found, self.job.ids, self.job.number)
+    async def _end(self, state: int, code: int, message: str, ended: PipelinePlan) -> None:
+        number_tasks(ended, self.job.ids, self.job.number)
 
         def change(pb: Pb) -> None:
             now = current_time()
@@ -411,7 +415,7 @@ class RunningPipeline:
             if not pb.HasField("start_time"):
                 pb.start_time.CopyFrom(now)
             pb.end_time.CopyFrom(now)
-            self._write(pb, found)
+            self._write(pb, ended)
             pb.job_detail.task_details[0].end_time.CopyFrom(now)
             if code:
                 pb.error.CopyFrom(status_pb2.Status(code=code, message=message))

@@ -79,15 +79,15 @@ class PipelineServer(JobHandlers[PipelineJob]):
     async def create_scheduled(self, request: Pb, run: ScheduledRun) -> Pb:
         """`create` for a run of a schedule: its id ends in the time of the run."""
         requested, pipeline = self.checked(request)
-        asked = request.pipeline_job_id or _id_of(pipeline.name)
+        prefix = request.pipeline_job_id or _id_of(pipeline.name)
         moment = datetime.fromtimestamp(run.time, UTC)
-        base = f"{asked[:100]}-{moment:%Y%m%d%H%M%S}"
-        wanted, number = base, 1
-        while self._table.get(wanted) is not None:
+        base = f"{prefix[:100]}-{moment:%Y%m%d%H%M%S}"
+        job_id, number = base, 1
+        while self._table.get(job_id) is not None:
             number += 1
-            wanted = f"{base}-{number}"
-        requested.display_name = requested.display_name or wanted
-        return await self._create(request.parent, requested, wanted, run)
+            job_id = f"{base}-{number}"
+        requested.display_name = requested.display_name or job_id
+        return await self._create(request.parent, requested, job_id, run)
 
     async def _create(self, parent: str, requested: Pb, id: str, run: ScheduledRun | None = None) -> Pb:
         record = PipelineRecord(*creation_parent(parent), id)
@@ -107,17 +107,17 @@ class PipelineServer(JobHandlers[PipelineJob]):
             self._load_template(requested, where)
         # A pipeline job needs no display name.
         named = requested.display_name or "display_name"
-        problems = [each for each in resource_problems(requested, location) if each[0] != named]
+        problems = [problem for problem in resource_problems(requested, location) if problem[0] != named]
         problems += _runtime_problems(requested)
         pipeline = None
         try:
             pipeline = pipeline_of(requested)
         except BadPipeline as error:
-            problems += [(f"pipeline_spec.{dotted(field)}", what) for field, what in error.problems]
+            problems += [(f"pipeline_spec.{dotted(field)}", problem) for field, problem in error.problems]
         if pipeline is not None:
             problems += _value_problems(pipeline, requested)
         if problems:
-            raise invalid(*((f"{where}.{field}", what) for field, what in problems))
+            raise invalid(*((f"{where}.{field}", problem) for field, problem in problems))
         assert pipeline is not None
         return requested, pipeline
 
@@ -128,15 +128,15 @@ class PipelineServer(JobHandlers[PipelineJob]):
         await self._table.delete(job)
         return await self._operations.done(job.record.project, job.record.location, empty_pb2.Empty())
 
-    def _new_id(self, asked: str, pipeline: Pipeline) -> str:
+    def _new_id(self, job_id: str, pipeline: Pipeline) -> str:
         """The id that was asked for, or one of the pipeline's name and the time."""
-        if not asked:
+        if not job_id:
             return f"{_id_of(pipeline.name)}-{int(clock.time() * 1e6)}"
-        if not JOB_ID.fullmatch(asked):
-            raise invalid(("pipeline_job_id", bad_id(asked)))
-        if self._table.get(asked) is not None:
-            raise WireError(code_pb2.ALREADY_EXISTS, f"There is a pipeline job with the id {asked} already.")
-        return asked
+        if not JOB_ID.fullmatch(job_id):
+            raise invalid(("pipeline_job_id", bad_id(job_id)))
+        if self._table.get(job_id) is not None:
+            raise WireError(code_pb2.ALREADY_EXISTS, f"There is a pipeline job with the id {job_id} already.")
+        return job_id
 
     def _load_template(self, requested: Pb, where: str) -> None:
         """Read the spec of a template in a bucket of the emulator."""
@@ -168,9 +168,9 @@ class PipelineServer(JobHandlers[PipelineJob]):
         return page_at(jobs, request.page_token, page_size(request.page_size), digest)
 
 
-def bad_id(asked: str) -> str:
+def bad_id(job_id: str) -> str:
     """What is wrong with an id that JOB_ID does not match."""
-    return f"{asked!r} has other characters than a-z, 0-9 and -, or more than 128"
+    return f"{job_id!r} has other characters than a-z, 0-9 and -, or more than 128"
 
 
 def _id_of(name: str) -> str:
@@ -213,11 +213,13 @@ def _runtime_problems(pb: Pb) -> list[tuple[str, str]]:
 
 
 def _value_problems(pipeline: Pipeline, pb: Pb) -> list[tuple[str, str]]:
-    where, given = "runtime_config.parameter_values", parameter_values(pb)
-    unknown = [name for name in given if name not in pipeline.root.parameters]
-    found = [(f"{where}.{name}", "is no parameter of the pipeline") for name in unknown]
+    where, values = "runtime_config.parameter_values", parameter_values(pb)
+    unknown = [name for name in values if name not in pipeline.root.parameters]
+    problems = [(f"{where}.{name}", "is no parameter of the pipeline") for name in unknown]
     try:
-        plan(PlanContext(pipeline, {}), {name: value for name, value in given.items() if name not in unknown})
+        plan(
+            PlanContext(pipeline, {}), {name: value for name, value in values.items() if name not in unknown}
+        )
     except BadInput as error:
-        found.append((where, str(error)))
-    return found
+        problems.append((where, str(error)))
+    return problems

@@ -187,9 +187,11 @@ def cache_key(
 
     `place` is the project and the name of the pipeline: only runs of one pipeline share their outputs.
     """
-    artifacts = {name: [one.get("uri") for one in found] for name, found in inputs.artifacts.items()}
-    said = [*place, executor, dict(inputs.parameters), artifacts, dict(outputs)]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    artifacts = {
+        name: [artifact.get("uri") for artifact in values] for name, values in inputs.artifacts.items()
+    }
+    parts = [*place, executor, dict(inputs.parameters), artifacts, dict(outputs)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _json(record: TaskRecord) -> dict[str, Any]:

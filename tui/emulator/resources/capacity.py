@@ -25,7 +25,7 @@ class _Claim:
     job: CustomJob
     resource: str
     """Full name."""
-    taken: Counter[str] = field(default_factory=Counter)
+    held: Counter[str] = field(default_factory=Counter)
     """Replicas by pool."""
     granted: asyncio.Event = field(default_factory=asyncio.Event)
     grew: bool = False
@@ -46,7 +46,7 @@ class Capacity:
             begun = job.control.port or job.control.attempt > 1 or job.pb.HasField("start_time")
             if job.pb.job_spec.persistent_resource_id and begun:
                 claim = self._add(job)
-                claim.taken = self._assigned(claim) or Counter()
+                claim.held = self._assigned(claim) or Counter()
                 claim.granted.set()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
@@ -69,7 +69,7 @@ class Capacity:
         """Replicas in use by pool."""
         total: Counter[str] = Counter()
         for claim in self._of(resource):
-            total += claim.taken
+            total += claim.held
         return total
 
     def jobs(self, resource: str) -> list[CustomJob]:
@@ -83,9 +83,9 @@ class Capacity:
             if not claim.granted.is_set():
                 waiting.setdefault(claim.resource, []).append(claim)
         for name, claims in waiting.items():
-            found = self._known.get(name)
-            if found is not None and found.state == State.RUNNING:
-                _grant(claims, found.resource_pools, self.used(name))
+            resource = self._known.get(name)
+            if resource is not None and resource.state == State.RUNNING:
+                _grant(claims, resource.resource_pools, self.used(name))
 
     def _add(self, job: CustomJob) -> _Claim:
         record = job.record
@@ -97,10 +97,10 @@ class Capacity:
         return [claim for claim in self._claims.values() if claim.resource == resource]
 
     def _assigned(self, claim: _Claim) -> Counter[str] | None:
-        found = self._known.get(claim.resource)
-        if found is None:
+        resource = self._known.get(claim.resource)
+        if resource is None:
             return None
-        return assign(claim.job.pb.job_spec, found.resource_pools, self.used(claim.resource))
+        return assign(claim.job.pb.job_spec, resource.resource_pools, self.used(claim.resource))
 
 
 def _grant(claims: Sequence[_Claim], pools: Sequence[Pb], used: Counter[str]) -> None:
@@ -110,17 +110,17 @@ def _grant(claims: Sequence[_Claim], pools: Sequence[Pb], used: Counter[str]) ->
         if len(behind) == len(pools):
             return
         spec, before = claim.job.pb.job_spec, used.copy()
-        taken = assign(spec, pools, used)
-        if taken is None or set(taken) & behind:
+        assigned = assign(spec, pools, used)
+        if assigned is None or set(assigned) & behind:
             behind |= _usable(spec, pools)
             continue
-        used.update(taken)
+        used.update(assigned)
         claim.grew = any(size(pool, used[pool.id]) > size(pool, before[pool.id]) for pool in pools)
-        claim.taken = taken
+        claim.held = assigned
         claim.granted.set()
 
 
 def _usable(spec: Pb, pools: Sequence[Pb]) -> set[str]:
     """Ids of the resource pools that a job can use."""
-    wanted = [pool for pool in spec.worker_pool_specs if pool.ListFields()]
-    return {pool.id for pool in pools if any(alike(one, pool) for one in wanted)}
+    used_pools = [pool for pool in spec.worker_pool_specs if pool.ListFields()]
+    return {pool.id for pool in pools if any(alike(used_pool, pool) for used_pool in used_pools)}

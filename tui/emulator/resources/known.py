@@ -28,15 +28,15 @@ class PersistentResources:
         self._fixed: dict[str, Pb] = {}
         for name, body in config.persistent_resources.items():
             try:
-                found = json_format.ParseDict({"state": "RUNNING", **body}, PERSISTENT.message())
+                resource = json_format.ParseDict({"state": "RUNNING", **body}, PERSISTENT.message())
             except json_format.ParseError as error:
                 raise ConfigError(f"config.yaml: persistent_resources.{name}: {error}") from error
-            self._fixed[name] = with_ids(found)
+            self._fixed[name] = with_ids(resource)
 
     def get(self, name: str) -> Pb | None:
         """The resource with this full name."""
-        found = self._store.get(name)
-        return found if found is not None else self._placed(name)
+        stored = self._store.get(name)
+        return stored if stored is not None else self._placed(name)
 
     def fixed(self, name: str) -> bool:
         """Whether it is one of the configuration, which nobody can change."""
@@ -44,7 +44,7 @@ class PersistentResources:
 
     def below(self, parent: str) -> list[Pb]:
         """The resources of a location, those of the configuration first."""
-        placed = [self._placed(f"{parent}/persistentResources/{wanted}") for wanted in self._fixed]
+        placed = [self._placed(f"{parent}/persistentResources/{fixed_id}") for fixed_id in self._fixed]
         return [*(pb for pb in placed if pb is not None), *self._store.below(parent, PERSISTENT)]
 
     def all(self) -> list[Pb]:
@@ -57,12 +57,12 @@ class PersistentResources:
         Raises:
             WireError: NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT.
         """
-        asked = spec.persistent_resource_id
-        if not asked:
+        resource_id = spec.persistent_resource_id
+        if not resource_id:
             return
-        name, field = f"{parent}/persistentResources/{asked}", f"{path}.persistent_resource_id"
-        found = self.get(name)
-        if found is None:
+        name, field = f"{parent}/persistentResources/{resource_id}", f"{path}.persistent_resource_id"
+        resource = self.get(name)
+        if resource is None:
             detail = error_details_pb2.ResourceInfo(resource_type=TYPE, resource_name=name)
             raise WireError(
                 code_pb2.NOT_FOUND,
@@ -70,43 +70,44 @@ class PersistentResources:
                 "run on machines of the job's own.",
                 [detail],
             )
-        if found.state not in {State.RUNNING, State.UPDATING}:
+        if resource.state not in {State.RUNNING, State.UPDATING}:
             raise failed_precondition(
-                name, f"The persistent resource {name} is not running: it is {State(found.state).name}."
+                name, f"The persistent resource {name} is not running: it is {State(resource.state).name}."
             )
-        wrong = unfit(spec, found.resource_pools)
+        wrong = unfit(spec, resource.resource_pools)
         if wrong:
             index, why = wrong
             raise invalid((
                 f"{path}.worker_pool_specs[{index}]",
-                f"persistent resource {asked}: this pool {why}. Machine, accelerators and disk must "
+                f"persistent resource {resource_id}: this pool {why}. Machine, accelerators and disk must "
                 "be exactly those of a resource pool.",
             ))  # fmt: skip
-        if spec.network != found.network:
-            has = found.network or "none"
-            raise invalid((f"{path}.network", f"must be that of the persistent resource {asked}: {has}"))
-        if key != found.encryption_spec.kms_key_name:
-            has = found.encryption_spec.kms_key_name or "none"
-            raise invalid((
-                "encryption_spec.kms_key_name", f"must be that of the persistent resource {asked}: {has}"
-            ))  # fmt: skip
+        if spec.network != resource.network:
+            has = resource.network or "none"
+            raise invalid(
+                (f"{path}.network", f"must be that of the persistent resource {resource_id}: {has}")
+            )
+        if key != resource.encryption_spec.kms_key_name:
+            has = resource.encryption_spec.kms_key_name or "none"
+            text = f"must be that of the persistent resource {resource_id}: {has}"
+            raise invalid(("encryption_spec.kms_key_name", text))
 
     def _placed(self, name: str) -> Pb | None:
         match = PERSISTENT.names.fullmatch(name)
         fixed = self._fixed.get(name.rpartition("/")[2]) if match else None
         if fixed is None:
             return None
-        found = copied(fixed)
-        found.name = name
-        return found
+        resource = copied(fixed)
+        resource.name = name
+        return resource
 
 
 def with_ids(resource: Pb) -> Pb:
     """Give an id to each pool without one; returns the resource."""
-    given = {pool.id for pool in resource.resource_pools}
+    ids = {pool.id for pool in resource.resource_pools}
     for index, pool in enumerate(resource.resource_pools):
         if not pool.id:
-            free = (f"pool-{number}" for number in range(index, index + len(given) + 1))
-            pool.id = next(name for name in free if name not in given)
-            given.add(pool.id)
+            free = (f"pool-{number}" for number in range(index, index + len(ids) + 1))
+            pool.id = next(name for name in free if name not in ids)
+            ids.add(pool.id)
     return resource

@@ -33,25 +33,25 @@ def alike(worker_pool: Pb, pool: Pb) -> bool:
 
 def disk(pool: Pb) -> tuple[str, int]:
     """Type and size in GB of the boot disk."""
-    found = pool.disk_spec
-    return found.boot_disk_type or DISK_TYPE, int(found.boot_disk_size_gb or DISK_GB)
+    spec = pool.disk_spec
+    return spec.boot_disk_type or DISK_TYPE, int(spec.boot_disk_size_gb or DISK_GB)
 
 
 def assign(spec: Pb, pools: Sequence[Pb], used: Mapping[str, int]) -> Counter[str] | None:
     """Replicas by the id of the resource pool for all worker pools of a job; None while they do not fit."""
-    taken: Counter[str] = Counter()
+    assigned: Counter[str] = Counter()
     for worker_pool in spec.worker_pool_specs:
         count = worker_pool.replica_count
         if not worker_pool.ListFields():
             continue
         for pool in pools:
-            free = most(pool) - used.get(pool.id, 0) - taken[pool.id]
+            free = most(pool) - used.get(pool.id, 0) - assigned[pool.id]
             if alike(worker_pool, pool) and count <= free:
-                taken[pool.id] += count
+                assigned[pool.id] += count
                 break
         else:
             return None
-    return taken
+    return assigned
 
 
 def unfit(spec: Pb, pools: Sequence[Pb]) -> tuple[int, str] | None:
@@ -91,7 +91,7 @@ def quota_needs(resource: Pb) -> dict[str, int]:
     for pool in resource.resource_pools:
         machine = pool.machine_spec
         kind = accelerator_type.AcceleratorType(machine.accelerator_type).name
-        one = quota_metrics(machine.machine_type, kind, machine.accelerator_count, preemptible=False)
-        for metric, amount in one.items():
+        amounts = quota_metrics(machine.machine_type, kind, machine.accelerator_count, preemptible=False)
+        for metric, amount in amounts.items():
             total[metric] += amount * pool.replica_count
     return dict(total)

@@ -109,16 +109,16 @@ class PersistentResourceService(ResourceServer):
         if problems:
             raise invalid(*problems)
         async with self._lock:
-            found = self.new(request.parent, request.persistent_resource, request.persistent_resource_id)
-            if self._known.fixed(found.name):
-                raise WireError(code_pb2.ALREADY_EXISTS, f"config.yaml has the resource {found.name}.")
+            resource = self.new(request.parent, request.persistent_resource, request.persistent_resource_id)
+            if self._known.fixed(resource.name):
+                raise WireError(code_pb2.ALREADY_EXISTS, f"config.yaml has the resource {resource.name}.")
             for field in _OUTPUTS:
-                found.ClearField(field)
-            for pool in with_ids(found).resource_pools:
+                resource.ClearField(field)
+            for pool in with_ids(resource).resource_pools:
                 pool.replica_count = pool.replica_count or pool.autoscaling_spec.min_replica_count
                 pool.ClearField("used_replica_count")
-            await self._enter(found, State.PROVISIONING)
-        return await self._start(found)
+            await self._enter(resource, State.PROVISIONING)
+        return await self._start(resource)
 
     async def get(self, request: Pb) -> Pb:
         if self._checks.current.misses(request.name.rpartition("/")[2]):
@@ -126,11 +126,11 @@ class PersistentResourceService(ResourceServer):
         return self._shown(self.find(request.name))
 
     def rows(self, parent: str) -> Sequence[Pb]:
-        return [self._shown(found) for found in self._known.below(parent)]
+        return [self._shown(resource) for resource in self._known.below(parent)]
 
     def find(self, name: str) -> Pb:
-        found = self._known.get(name)
-        return found if found is not None else super().find(name)
+        resource = self._known.get(name)
+        return resource if resource is not None else super().find(name)
 
     async def update(self, request: Pb) -> operations_pb2.Operation:
         requested = request.persistent_resource
@@ -147,35 +147,35 @@ class PersistentResourceService(ResourceServer):
 
     async def reboot(self, request: Pb) -> operations_pb2.Operation:
         async with self._lock:
-            found = self._changeable(request.name, State.RUNNING, State.ERROR)
-            jobs = self._capacity.jobs(found.name)
+            resource = self._changeable(request.name, State.RUNNING, State.ERROR)
+            jobs = self._capacity.jobs(resource.name)
             if jobs:
                 names = ", ".join(job.record.id for job in jobs[:5])
                 raise failed_precondition(
-                    found.name,
-                    f"The persistent resource {found.name} has running jobs ({names}); wait for their ends "
-                    "or cancel them, then reboot it.",
+                    resource.name,
+                    f"The persistent resource {resource.name} has running jobs ({names}); wait for their "
+                    "ends or cancel them, then reboot it.",
                 )
-            await self._enter(found, State.REBOOTING)
-        return await self._start(found)
+            await self._enter(resource, State.REBOOTING)
+        return await self._start(resource)
 
     async def delete(self, request: Pb) -> operations_pb2.Operation:
         async with self._lock:
             others = [state for state in State.__members__.values() if state != State.STOPPING]
-            found = self._changeable(request.name, *others)
-            await self._enter(found, State.STOPPING)
-        return await self._start(found)
+            resource = self._changeable(request.name, *others)
+            await self._enter(resource, State.STOPPING)
+        return await self._start(resource)
 
     def _changeable(self, name: str, *states: int) -> Pb:
         """A copy of a resource in one of `states`. Raises WireError."""
-        found = self.find(name)
+        resource = self.find(name)
         if self._known.fixed(name):
             raise failed_precondition(name, f"{name} is in the emulator's config.yaml; change it there.")
-        if found.state not in states:
+        if resource.state not in states:
             raise failed_precondition(
-                name, f"The persistent resource {name} is {State(found.state).name}; wait until it is not."
+                name, f"The persistent resource {name} is {State(resource.state).name}; wait until it is not."
             )
-        return copied(found)
+        return copied(resource)
 
     async def _enter(self, resource: Pb, state: int) -> None:
         """Store the resource in a state that it leaves when its operation ends. Raises WireError."""
@@ -203,10 +203,10 @@ class PersistentResourceService(ResourceServer):
         async def provision(running: RunningOperation) -> None:
             await asyncio.sleep(self._config.provisioning_seconds)
             async with self._lock:
-                found = self._store.get(name)
-                if found is None or found.state != state or found.create_time != resource.create_time:
+                present = self._store.get(name)
+                if present is None or present.state != state or present.create_time != resource.create_time:
                     raise WireError(code_pb2.CANCELLED, f"{name} was deleted meanwhile.")
-                done = copied(found)
+                done = copied(present)
                 done.state = State.RUNNING
                 if not done.HasField("start_time"):
                     done.start_time.CopyFrom(current_time())
@@ -229,9 +229,9 @@ class PersistentResourceService(ResourceServer):
 
     def _shown(self, stored: Pb) -> Pb:
         """The resource with the replicas in use."""
-        found = copied(stored)
+        resource = copied(stored)
         used = self._capacity.used(stored.name)
-        for pool in found.resource_pools:
+        for pool in resource.resource_pools:
             pool.used_replica_count = used[pool.id]
             pool.replica_count = size(pool, used[pool.id])
-        return found
+        return resource

@@ -16,23 +16,23 @@ from tui.emulator.vertex.validate_pools import Problem, machine_problems
 def persistent_resource_problems(resource: Pb, location: str) -> list[Problem]:
     """Every reason to refuse a new or changed persistent resource; empty for a good one."""
     # Unlike a job it need not have a display name.
-    found = [
+    problems = [
         problem
         for problem in resource_problems(resource, location)
         if problem[0] != "display_name" or len(resource.display_name) > MAX_DISPLAY_NAME
     ]
     if not resource.resource_pools:
-        found.append(("resource_pools", "is required"))
-    given: set[str] = set()
+        problems.append(("resource_pools", "is required"))
+    ids: set[str] = set()
     for index, pool in enumerate(resource.resource_pools):
         path = f"resource_pools[{index}]"
-        found += below(path, (*machine_problems(pool), *_size(pool)))
-        if pool.id and pool.id in given:
-            found.append((f"{path}.id", f"{pool.id!r} is the id of another pool"))
-        given.add(pool.id)
+        problems += below(path, (*machine_problems(pool), *_size(pool)))
+        if pool.id and pool.id in ids:
+            problems.append((f"{path}.id", f"{pool.id!r} is the id of another pool"))
+        ids.add(pool.id)
     if resource.resource_runtime_spec.HasField("ray_spec"):
-        found.append(("resource_runtime_spec.ray_spec", "the emulator runs no Ray clusters; leave it out"))
-    return list(below("persistent_resource", found))
+        problems.append(("resource_runtime_spec.ray_spec", "the emulator runs no Ray clusters; leave it out"))
+    return list(below("persistent_resource", problems))
 
 
 def _size(pool: Pb) -> Iterator[Problem]:

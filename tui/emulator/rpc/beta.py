@@ -37,12 +37,12 @@ class BetaOperations:
 
 def as_beta(operation: operations_pb2.Operation) -> operations_pb2.Operation:
     """The operation with messages of v1beta1, which have the fields of v1 with the same numbers."""
-    found = copied(operation)
+    copy = copied(operation)
     # To read a field's part would set the field.
-    boxes = [getattr(found, field) for field in ("metadata", "response") if found.HasField(field)]
+    boxes = [getattr(copy, field) for field in ("metadata", "response") if copy.HasField(field)]
     for box in boxes:
         box.type_url = box.type_url.replace(f"{_URL}{V1}", f"{_URL}{BETA}")
-    return found
+    return copy
 
 
 def json_as_beta(body: bytes) -> bytes:

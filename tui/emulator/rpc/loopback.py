@@ -29,17 +29,17 @@ def is_loopback(host: str) -> bool:
 
 def listen(port: int) -> socket.socket:
     """Listen on the given port of `HOST`, or on any other where it is taken. Raises OSError."""
-    for wanted in dict.fromkeys((port, 0)):
+    for candidate in dict.fromkeys((port, 0)):
         # asyncio sends small parts at once (TCP_NODELAY) only where the protocol is given.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((HOST, wanted))
+            listener.bind((HOST, candidate))
             listener.listen(_BACKLOG)
             listener.setblocking(False)
             return listener
         except OSError:
             listener.close()
-            if not wanted:
+            if not candidate:
                 raise
     raise AssertionError

@@ -55,10 +55,10 @@ def invalid(*problems: tuple[str, str]) -> WireError:
     """
     cut = [(_cut(f), _cut(d)) for f, d in problems]
     kept = cut[:1]
-    for one in cut[1:]:
-        if sum(len(f) + len(d) for f, d in (*kept, one)) > LONGEST_STATUS:
+    for problem in cut[1:]:
+        if sum(len(f) + len(d) for f, d in (*kept, problem)) > LONGEST_STATUS:
             break
-        kept.append(one)
+        kept.append(problem)
     more = len(problems) - len(kept)
     detail = error_details_pb2.BadRequest(
         field_violations=[
@@ -157,7 +157,7 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
         if method.service.startswith(V1):
             name = method.service.replace(V1, BETA)
             services.setdefault(name, {})[method.name] = _handler(method, beta.begun)
-    served = [grpc.method_handlers_generic_handler(name, found) for name, found in services.items()]
+    served = [grpc.method_handlers_generic_handler(name, handlers) for name, handlers in services.items()]
     return [*served, _NotServed(methods)]
 
 
@@ -171,11 +171,11 @@ def _handler(method: Method, finish: Callable[[Any], Any]) -> grpc.RpcMethodHand
     )
 
 
-def not_served(what: str, methods: Iterable[Method]) -> WireError:
+def not_served(subject: str, methods: Iterable[Method]) -> WireError:
     """UNIMPLEMENTED that lists the services there are."""
     services = sorted({method.service.rpartition(".")[2] for method in methods})
     return WireError(
-        code_pb2.UNIMPLEMENTED, f"The emulator does not serve {what}. It serves {', '.join(services)}."
+        code_pb2.UNIMPLEMENTED, f"The emulator does not serve {subject}. It serves {', '.join(services)}."
     )
 
 
@@ -186,10 +186,10 @@ class _NotServed(grpc.GenericRpcHandler):
         self._methods = methods
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        what = handler_call_details.method.removeprefix("/")
+        subject = handler_call_details.method.removeprefix("/")
 
         async def refuse(_requests: AsyncIterator[bytes], context: Context) -> None:
-            await _abort(context, not_served(what, self._methods))
+            await _abort(context, not_served(subject, self._methods))
 
         # A stream on both sides: whatever the client takes this method for, it reads the status.
         return grpc.stream_stream_rpc_method_handler(refuse)

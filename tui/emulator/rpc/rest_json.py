@@ -61,15 +61,15 @@ def read_request(
         _parse(_object(body), message, "")
     elif body_field:
         _parse(_object(body), getattr(message, body_field), body_field)
-    asked = _from_query(message.DESCRIPTOR, query)
-    if asked:
+    fields = _from_query(message.DESCRIPTOR, query)
+    if fields:
         # Parsing nothing into a Struct would clear it.
-        _parse(asked, message, "")
+        _parse(fields, message, "")
     for name, value in path.items():
         *above, field = name.split(FIELD_SEPARATOR)
         target = message
-        for each in above:
-            target = getattr(target, each)
+        for outer in above:
+            target = getattr(target, outer)
         setattr(target, field, value)
 
 
@@ -107,17 +107,17 @@ def _object(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise invalid(("", f"Invalid JSON payload received. {error}")) from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise invalid(("", "Invalid JSON payload received. Root element must be an object."))
-    return found
+    return value
 
 
-def _parse(found: dict[str, Any], message: Message, where: str) -> None:
+def _parse(value: dict[str, Any], message: Message, where: str) -> None:
     try:
-        json_format.ParseDict(found, message)
+        json_format.ParseDict(value, message)
     except json_format.ParseError as error:
         raise _problem(str(error), where) from error
 
@@ -145,11 +145,11 @@ def _snake(path: str) -> str:
 
 def _from_query(root: Descriptor, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """`pageSize=5&interval.endTime=…` as nested JSON; a repeated field takes every value."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in query:
         if name in _SYSTEM:
             continue
-        at, descriptor = found, root
+        at, descriptor = fields, root
         *parents, last = name.split(".")
         for part in parents:
             field = _field(descriptor, part)
@@ -165,7 +165,7 @@ def _from_query(root: Descriptor, query: Sequence[tuple[str, str]]) -> dict[str,
             raise invalid((name, "is given twice in the query"))
         else:
             at[field.name] = _scalar(field, value)
-    return found
+    return fields
 
 
 def _unknown(name: str) -> WireError:

@@ -147,13 +147,13 @@ def routes_of(methods: Iterable[Method]) -> list[Route]:
 
     Those with a verb come first: `contexts/1:addContextChildren` has the form of a name too.
     """
-    found: list[tuple[str, Route]] = []
+    routes: list[tuple[str, Route]] = []
     for method in methods:
         if method.unary is None:
             continue
         bindings = _BINDINGS.get((method.service, method.name)) or _standard(method)
-        found += [(path, Route(verb, _compile(path), body, method)) for verb, path, body in bindings]
-    return [route for _, route in sorted(found, key=lambda each: ":" not in each[0])]
+        routes += [(path, Route(verb, _compile(path), body, method)) for verb, path, body in bindings]
+    return [route for _, route in sorted(routes, key=lambda entry: ":" not in entry[0])]
 
 
 def _standard(method: Method) -> tuple[tuple[str, str, str], ...]:

@@ -88,8 +88,8 @@ def read_token(state: StateDir) -> str:
     path = state.token
     try:
         with contextlib.suppress(FileExistsError):
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(made, "w") as file:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
                 file.write(secrets.token_urlsafe(32) + "\n")
         path.chmod(0o600)
         token = path.read_text().strip()
@@ -144,13 +144,13 @@ class RestApp:
             )
         if self._token is None:
             return
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        known = hmac.compare_digest(given.strip().encode("latin-1"), self._token)
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        known = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
         if scheme.lower() != "bearer" or not known:
-            what = "is missing" if not given else "is not this emulator's"
+            problem = "is missing" if not token else "is not this emulator's"
             raise RequestRefused(
                 HTTPStatus.UNAUTHORIZED, "UNAUTHENTICATED",
-                f"The bearer token {what}. Send `Authorization: Bearer TOKEN` with the token in the file "
+                f"The bearer token {problem}. Send `Authorization: Bearer TOKEN` with the token in the file "
                 "`token` of the emulator's state directory.",
             )  # fmt: skip
 

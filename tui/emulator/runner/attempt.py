@@ -248,10 +248,10 @@ class AttemptRunner:
         if self.plan.restart_job_on_worker_restart:
             self._recorder.event("service", "restart_job_on_worker_restart: every replica restarts")
             restarted = list(self.replicas.values())
-        for each in restarted:
-            each.purging = each.restarting = True
-            each.state = "starting"
-            self._record(each)
+        for replica in restarted:
+            replica.purging = replica.restarting = True
+            replica.state = "starting"
+            self._record(replica)
 
     # -- the end
 
@@ -358,10 +358,10 @@ class AttemptRunner:
             else:
                 log.warning("unknown command: %r", line)
 
-    def _stop(self, outcome: str, given: object) -> None:
+    def _stop(self, outcome: str, requested_grace: object) -> None:
         grace = self.plan.grace if outcome == "timeout" else self.plan.stop_grace
-        if isinstance(given, int | float):
-            grace = float(given)
+        if isinstance(requested_grace, int | float):
+            grace = float(requested_grace)
         if self._ending is None:
             self._end(Ending(outcome, set(self.replicas)), grace)
         elif self._ending.outcome == outcome:

@@ -103,8 +103,10 @@ def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
         return
     db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)
     try:
-        made = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'samples_by_time'").fetchone()[0]
-        yield db if made else None
+        complete = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'samples_by_time'").fetchone()[
+            0
+        ]
+        yield db if complete else None
     finally:
         db.close()
 

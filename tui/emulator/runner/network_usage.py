@@ -35,7 +35,7 @@ class SocketBytes:
 
 def sockets() -> dict[int, SocketBytes]:
     """Every TCP socket of this network namespace by its inode. Raises OSError where the kernel refuses."""
-    found: dict[int, SocketBytes] = {}
+    by_inode: dict[int, SocketBytes] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
         link.settimeout(2)
         for family in (socket.AF_INET, socket.AF_INET6):
@@ -45,12 +45,12 @@ def sockets() -> dict[int, SocketBytes]:
             body += bytes(48)
             size = _HEADER.size + len(body)
             link.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
-            while _parse_datagram(link.recv(1 << 18), found):
+            while _parse_datagram(link.recv(1 << 18), by_inode):
                 pass
-    return found
+    return by_inode
 
 
-def _parse_datagram(data: bytes, found: dict[int, SocketBytes]) -> bool:
+def _parse_datagram(data: bytes, by_inode: dict[int, SocketBytes]) -> bool:
     """Parse one datagram of the reply; False when the dump has ended."""
     at = 0
     while at + _HEADER.size <= len(data):
@@ -59,12 +59,12 @@ def _parse_datagram(data: bytes, found: dict[int, SocketBytes]) -> bool:
             return False
         if kind == _MESSAGE_ERROR:
             raise OSError(-struct.unpack_from("=i", data, at + _HEADER.size)[0], "socket diagnostics refused")
-        _parse_socket(data[at + _HEADER.size : at + size], found)
+        _parse_socket(data[at + _HEADER.size : at + size], by_inode)
         at += (size + 3) & ~3
     return True
 
 
-def _parse_socket(message: bytes, found: dict[int, SocketBytes]) -> None:
+def _parse_socket(message: bytes, by_inode: dict[int, SocketBytes]) -> None:
     cookie = struct.unpack_from("=Q", message, _COOKIE)[0]
     inode = struct.unpack_from("=I", message, _INODE)[0]
     at = _DIAG_MSG_SIZE
@@ -75,7 +75,7 @@ def _parse_socket(message: bytes, found: dict[int, SocketBytes]) -> None:
         # Listening and closing sockets have no tcp_info, or a shorter one.
         if kind == _INET_DIAG_INFO and size >= _ATTRIBUTE.size + _BYTES_RECEIVED + 8:
             sent, received = struct.unpack_from("=QQ", message, at + _ATTRIBUTE.size + _BYTES_ACKED)
-            found[inode] = SocketBytes(cookie, received, sent)
+            by_inode[inode] = SocketBytes(cookie, received, sent)
         at += (size + 3) & ~3
 
 

@@ -45,11 +45,11 @@ class ProcessOwners:
         for proc in orphans:
             inherited = owner.get(proc.ppid) or sessions.get(proc.session)
             owner[proc.pid] = inherited or self._marked(proc)
-        found: dict[str, list[Proc]] = {replica: [] for replica in self._replicas}
+        families: dict[str, list[Proc]] = {replica: [] for replica in self._replicas}
         for proc in family:
-            found.setdefault(owner[proc.pid], []).append(proc)
+            families.setdefault(owner[proc.pid], []).append(proc)
         self._owner = {p.key: owner[p.pid] for p in family if owner[p.pid] != UNKNOWN}
-        return found
+        return families
 
     def owner(self, pid: int) -> str:
         """The owner of this process at the last scan; UNKNOWN when the scan did not see it."""

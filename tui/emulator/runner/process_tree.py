@@ -79,11 +79,11 @@ def read(pid: int) -> Proc | None:
 
 def scan() -> dict[int, Proc]:
     """Every process, by pid."""
-    found = {}
+    table = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (proc := read(int(name))) is not None:
-            found[proc.pid] = proc
-    return found
+            table[proc.pid] = proc
+    return table
 
 
 def descendants(table: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
@@ -91,13 +91,13 @@ def descendants(table: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
     children: dict[int, list[int]] = {}
     for proc in table.values():
         children.setdefault(proc.ppid, []).append(proc.pid)
-    found, stack = [], list(roots)
+    family, stack = [], list(roots)
     while stack:
         pid = stack.pop()
         stack += children.get(pid, [])
         if (mine := table.get(pid)) is not None:
-            found.append(mine)
-    return found
+            family.append(mine)
+    return family
 
 
 def environment_has(pid: int, name: str, value: str) -> bool:
@@ -115,7 +115,7 @@ def environment(pid: int) -> dict[str, str]:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return {}
-    pairs = (os.fsdecode(each).partition("=") for each in data.split(b"\0"))
+    pairs = (os.fsdecode(pair).partition("=") for pair in data.split(b"\0"))
     return {name: value for name, equals, value in pairs if equals}
 
 

@@ -47,14 +47,14 @@ class Recorder:
         self._rows[row[0]] = row
         self._dirty = True
 
-    def event(self, who: str, text: str) -> None:
+    def event(self, source: str, text: str) -> None:
         """Add an event that the platform would log; `who` is a replica or "service"."""
-        self._events.append((time.time(), who, text))
+        self._events.append((time.time(), source, text))
         self._dirty = True
 
-    def samples(self, found: list[Sample]) -> None:
-        self._samples += found
-        self._dirty = self._dirty or bool(found)
+    def samples(self, rows: list[Sample]) -> None:
+        self._samples += rows
+        self._dirty = self._dirty or bool(rows)
 
     def outcome(self, outcome: str, failed: str | None, exit_code: int | None, detail: str) -> None:
         """Set the outcome, after every process has ended and every stamp is written."""
@@ -121,12 +121,12 @@ class Recorder:
         self._samples.clear()
         self._dirty = False
 
-    def _warn(self, what: str, error: Exception) -> None:
+    def _warn(self, subject: str, error: Exception) -> None:
         """Log at most once a minute: a full disk fails 20 times a second."""
         now = time.monotonic()
-        if now - self._warned.get(what, -60.0) >= 60.0:
-            self._warned[what] = now
-            log.warning("can't write %s, retrying: %s", what, error)
+        if now - self._warned.get(subject, -60.0) >= 60.0:
+            self._warned[subject] = now
+            log.warning("can't write %s, retrying: %s", subject, error)
 
 
 def _append(path: str, record: bytes) -> None:

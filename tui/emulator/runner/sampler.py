@@ -54,7 +54,7 @@ class ReplicaSampler:
         """Samples of every replica that has processes."""
         now_ns, now = time.time_ns(), time.monotonic()
         sockets = self._sockets()
-        found: list[Sample] = []
+        samples: list[Sample] = []
         for replica, plan in self._plans.items():
             procs = families.get(replica, [])
             if all(p.ended for p in procs):
@@ -62,15 +62,15 @@ class ReplicaSampler:
                 continue
             cpu = self._cpu(replica, procs, now)
             if cpu is not None:
-                found.append((now_ns, replica, CPU, "", min(1.0, cpu / (plan.machine_vcpus or self._cpus))))
+                samples.append((now_ns, replica, CPU, "", min(1.0, cpu / (plan.machine_vcpus or self._cpus))))
             memory = memory_used(procs) / (plan.machine_memory or self._memory)
-            found.append((now_ns, replica, MEMORY, "", min(1.0, memory)))
+            samples.append((now_ns, replica, MEMORY, "", min(1.0, memory)))
             if sockets is not None:
                 held = network_usage.inodes(p.pid for p in procs)
                 received, sent = self._meters[replica].update(sockets, held)
-                found += [(now_ns, replica, NET_IN, "", received), (now_ns, replica, NET_OUT, "", sent)]
-            found += self._accelerators(plan, now_ns)
-        return found
+                samples += [(now_ns, replica, NET_IN, "", received), (now_ns, replica, NET_OUT, "", sent)]
+            samples += self._accelerators(plan, now_ns)
+        return samples
 
     def _cpu(self, replica: str, procs: list[Proc], now: float) -> float | None:
         """Cores busy since the last sample; None for the first sample.
@@ -96,20 +96,20 @@ class ReplicaSampler:
             return None
 
     def _accelerators(self, plan: ReplicaPlan, now_ns: int) -> list[Sample]:
-        found: list[Sample] = []
+        samples: list[Sample] = []
         if self._nvml is None:
             return self._simulate(plan, now_ns)
         for index in plan.accelerators:
             try:
                 handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
                 memory = self._nvml.nvmlDeviceGetMemoryInfo(handle)
-                found.append((now_ns, plan.id, GPU_MEMORY, str(index), memory.used / memory.total))
+                samples.append((now_ns, plan.id, GPU_MEMORY, str(index), memory.used / memory.total))
                 busy = self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-                found.append((now_ns, plan.id, GPU, str(index), busy))
+                samples.append((now_ns, plan.id, GPU, str(index), busy))
             except self._nvml.NVMLError as error:
                 # Some devices, such as MIG slices, report memory but no utilization.
                 log.debug("can't read GPU %d: %s", index, error)
-        return found
+        return samples
 
     def _simulate(self, plan: ReplicaPlan, now_ns: int) -> list[Sample]:
         if not plan.simulated:
@@ -119,12 +119,12 @@ class ReplicaSampler:
         now = now_ns / 1e9
         if plan.id not in self._simulated:
             self._simulated[plan.id] = [Accelerator(plan.id, i, now) for i in range(plan.simulated)]
-        found: list[Sample] = []
+        samples: list[Sample] = []
         for index, accelerator in enumerate(self._simulated[plan.id]):
             busy, memory = accelerator.read(now)
-            found.append((now_ns, plan.id, GPU_MEMORY, f"{MARK}{index}", memory))
-            found.append((now_ns, plan.id, GPU, f"{MARK}{index}", busy))
-        return found
+            samples.append((now_ns, plan.id, GPU_MEMORY, f"{MARK}{index}", memory))
+            samples.append((now_ns, plan.id, GPU, f"{MARK}{index}", busy))
+        return samples
 
 
 def memory_used(procs: list[Proc]) -> int:

@@ -79,10 +79,10 @@ def set_next(pb: Pb, after: float) -> None:
     """Set `next_run_time` to the first run after this time, or leave it unset after the last one."""
     pb.ClearField("next_run_time")
     begin = max(after, seconds(pb.start_time))
-    found = read_cron(pb.cron).after(datetime.fromtimestamp(begin, UTC))
-    late = pb.HasField("end_time") and found is not None and found.timestamp() > seconds(pb.end_time)
-    if found is not None and not late and not spent(pb):
-        pb.next_run_time.CopyFrom(timestamp(found.timestamp()))
+    next_run = read_cron(pb.cron).after(datetime.fromtimestamp(begin, UTC))
+    late = pb.HasField("end_time") and next_run is not None and next_run.timestamp() > seconds(pb.end_time)
+    if next_run is not None and not late and not spent(pb):
+        pb.next_run_time.CopyFrom(timestamp(next_run.timestamp()))
 
 
 def seconds(moment: Pb) -> float:

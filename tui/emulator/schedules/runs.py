@@ -92,17 +92,17 @@ class ScheduleRuns:
         while True:
             self._woken.clear()
             busy = False
-            for found in self._store.all(SCHEDULE):
-                if monotonic() < self._not_before.get(found.name, 0.0):
+            for schedule in self._store.all(SCHEDULE):
+                if monotonic() < self._not_before.get(schedule.name, 0.0):
                     continue
                 try:
-                    busy |= await self.step(found.name)
+                    busy |= await self.step(schedule.name)
                 except Exception:
-                    log.exception("schedule %s", found.name)
-                    self._not_before[found.name] = monotonic() + AFTER_ERROR_SECONDS
+                    log.exception("schedule %s", schedule.name)
+                    self._not_before[schedule.name] = monotonic() + AFTER_ERROR_SECONDS
             if busy:
                 continue
-            active = any(found.state == State.ACTIVE for found in self._store.all(SCHEDULE))
+            active = any(schedule.state == State.ACTIVE for schedule in self._store.all(SCHEDULE))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS if active else None):
                     await self._woken.wait()
@@ -110,22 +110,22 @@ class ScheduleRuns:
     async def step(self, name: str) -> bool:
         """Make the next step of one schedule; whether there was one."""
         async with self.lock:
-            found = self._store.get(name)
-            if found is None:
+            schedule = self._store.get(name)
+            if schedule is None:
                 return False
-            step = next_step(found, self.now(), self._active_runs(name))
+            step = next_step(schedule, self.now(), self._active_runs(name))
             if isinstance(step, WaitUntil):
                 return False
             try:
-                await self._make(found, step)
+                await self._make(schedule, step)
             except StorageFull as error:
                 # Nothing was written: the next look tries again.
                 log.warning("schedule %s: %s", name, error.message)
                 return False
             return True
 
-    async def _make(self, found: Pb, step: Start | Skip | Complete) -> None:
-        pb = copied(found)
+    async def _make(self, schedule: Pb, step: Start | Skip | Complete) -> None:
+        pb = copied(schedule)
         if isinstance(step, Complete):
             pb.state = State.COMPLETED
         elif isinstance(step, Skip):
@@ -133,30 +133,30 @@ class ScheduleRuns:
                 _respond(pb, seconds(pb.next_run_time), step.because)
             set_next(pb, step.after)
         else:
-            await self._start(found, step.due)
+            await self._start(schedule, step.due)
             return
         await self._store.put(touched(pb))
 
-    async def _start(self, found: Pb, due: float) -> None:
-        run = ScheduledRun(found.name, due, self._after(found, due, STARTED))
+    async def _start(self, schedule: Pb, due: float) -> None:
+        run = ScheduledRun(schedule.name, due, self._after(schedule, due, STARTED))
         try:
-            await self._pipelines.create_scheduled(found.create_pipeline_job_request, run)
+            await self._pipelines.create_scheduled(schedule.create_pipeline_job_request, run)
         except StorageFull:
             raise
         except WireError as error:
-            await self._refuse(found, due, error)
+            await self._refuse(schedule, due, error)
         except Exception:
-            log.exception("a run of %s", found.name)
-            await self._refuse(found, due, internal())
+            log.exception("a run of %s", schedule.name)
+            await self._refuse(schedule, due, internal())
 
-    async def _refuse(self, found: Pb, due: float, error: WireError) -> None:
-        log.warning("schedule %s: a run was refused: %s", found.name, error.message)
-        change = self._after(found, due, f"{code_pb2.Code.Name(error.code)}: {error.message}")
+    async def _refuse(self, schedule: Pb, due: float, error: WireError) -> None:
+        log.warning("schedule %s: a run was refused: %s", schedule.name, error.message)
+        change = self._after(schedule, due, f"{code_pb2.Code.Name(error.code)}: {error.message}")
         await self._store.make(change)
 
-    def _after(self, found: Pb, due: float, response: str) -> Change:
+    def _after(self, schedule: Pb, due: float, response: str) -> Change:
         """What a run makes of its schedule."""
-        pb = copied(found)
+        pb = copied(schedule)
         pb.started_run_count += response == STARTED
         _respond(pb, due, response)
         set_next(pb, due)

@@ -64,50 +64,52 @@ class ScheduleServer(ResourceServer):
         requested = copied(request.schedule)
         for field in _OUTPUTS:
             requested.ClearField(field)
-        found = self.new(request.parent, requested, "")
-        found.state = State.ACTIVE
-        if not found.HasField("start_time"):
-            found.start_time.CopyFrom(timestamp(self._runs.now()))
-        self._check(found, request.parent)
-        set_next(found, self._runs.now())
-        if not found.HasField("next_run_time"):
-            raise invalid(("schedule.cron", f"{found.cron!r} is not due between now and the schedule's end"))
+        schedule = self.new(request.parent, requested, "")
+        schedule.state = State.ACTIVE
+        if not schedule.HasField("start_time"):
+            schedule.start_time.CopyFrom(timestamp(self._runs.now()))
+        self._check(schedule, request.parent)
+        set_next(schedule, self._runs.now())
+        if not schedule.HasField("next_run_time"):
+            raise invalid(
+                ("schedule.cron", f"{schedule.cron!r} is not due between now and the schedule's end")
+            )
         async with self._runs.lock:
-            await self._store.put(found)
+            await self._store.put(schedule)
         self._runs.changed()
-        return found
+        return schedule
 
     async def update(self, request: Pb) -> Pb:
         async with self._runs.lock:
-            found = self._in(request.schedule.name, "updated", State.ACTIVE, State.PAUSED)
+            schedule = self._in(request.schedule.name, "updated", State.ACTIVE, State.PAUSED)
             for field in _changed_fields(request.update_mask.paths):
-                if _filled(found, field) and not _filled(request.schedule, field):
+                if _filled(schedule, field) and not _filled(request.schedule, field):
                     raise invalid((f"schedule.{field}", "is set, and can't be unset"))
-                copy_field(request.schedule, found, field)
-            self._check(found, found.name.rpartition("/schedules/")[0])
-            set_next(found, self._runs.now())
-            if spent(found):
-                found.state = State.COMPLETED
-            await self._store.put(touched(found))
+                copy_field(request.schedule, schedule, field)
+            self._check(schedule, schedule.name.rpartition("/schedules/")[0])
+            set_next(schedule, self._runs.now())
+            if spent(schedule):
+                schedule.state = State.COMPLETED
+            await self._store.put(touched(schedule))
         self._runs.changed()
-        return found
+        return schedule
 
     async def pause(self, request: Pb) -> empty_pb2.Empty:
         async with self._runs.lock:
-            found = self._in(request.name, "paused", State.ACTIVE)
-            found.state = State.PAUSED
-            found.last_pause_time.CopyFrom(timestamp(self._runs.now()))
-            await self._store.put(touched(found))
+            schedule = self._in(request.name, "paused", State.ACTIVE)
+            schedule.state = State.PAUSED
+            schedule.last_pause_time.CopyFrom(timestamp(self._runs.now()))
+            await self._store.put(touched(schedule))
         return empty_pb2.Empty()
 
     async def resume(self, request: Pb) -> empty_pb2.Empty:
         async with self._runs.lock:
-            found = self._in(request.name, "resumed", State.PAUSED)
-            found.state, found.catch_up = State.ACTIVE, request.catch_up
-            found.last_resume_time.CopyFrom(timestamp(self._runs.now()))
+            schedule = self._in(request.name, "resumed", State.PAUSED)
+            schedule.state, schedule.catch_up = State.ACTIVE, request.catch_up
+            schedule.last_resume_time.CopyFrom(timestamp(self._runs.now()))
             if not request.catch_up:
-                set_next(found, self._runs.now())
-            await self._store.put(touched(found))
+                set_next(schedule, self._runs.now())
+            await self._store.put(touched(schedule))
         self._runs.changed()
         return empty_pb2.Empty()
 
@@ -121,23 +123,24 @@ class ScheduleServer(ResourceServer):
     def _check(self, pb: Pb, parent: str) -> None:
         """Raises WireError for a schedule that can't be."""
         problems = list(schedule_problems(pb, parent))
-        asked = pb.create_pipeline_job_request.pipeline_job_id
-        if asked and not JOB_ID.fullmatch(asked):
-            problems.append((f"{_REQUEST}.pipeline_job_id", bad_id(asked)))
+        job_id = pb.create_pipeline_job_request.pipeline_job_id
+        if job_id and not JOB_ID.fullmatch(job_id):
+            problems.append((f"{_REQUEST}.pipeline_job_id", bad_id(job_id)))
         if problems:
-            raise invalid(*((f"schedule.{field}", what) for field, what in problems))
+            raise invalid(*((f"schedule.{field}", problem) for field, problem in problems))
         self._pipelines.checked(pb.create_pipeline_job_request, f"schedule.{_REQUEST}.pipeline_job")
 
-    def _in(self, name: str, what: str, *states: int) -> Pb:
+    def _in(self, name: str, action: str, *states: int) -> Pb:
         """A copy of a schedule in one of these states. Raises WireError."""
-        found = self.find(name)
-        if found.state not in states:
-            wanted = " or ".join(State(state).name for state in states)
+        schedule = self.find(name)
+        if schedule.state not in states:
+            allowed = " or ".join(State(state).name for state in states)
             raise failed_precondition(
                 name,
-                f"The schedule {name} is {State(found.state).name}; only one that is {wanted} is {what}.",
+                f"The schedule {name} is {State(schedule.state).name}; only one that is {allowed} is "
+                f"{action}.",
             )
-        return copied(found)
+        return copied(schedule)
 
 
 def _changed_fields(paths: Sequence[str]) -> list[str]:
@@ -151,4 +154,4 @@ def _changed_fields(paths: Sequence[str]) -> list[str]:
 
 def _filled(pb: Pb, field: str) -> bool:
     """Whether a field has a value; `allow_queueing` may always be turned off."""
-    return field != "allow_queueing" and any(found.name == field for found, _ in pb.ListFields())
+    return field != "allow_queueing" and any(descriptor.name == field for descriptor, _ in pb.ListFields())

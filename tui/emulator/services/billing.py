@@ -45,11 +45,11 @@ class CatalogService:
     """The RPC handlers of the billing catalogue."""
 
     async def list_services(self, request: Pb) -> Pb:
-        found = [
+        services = [
             ServicePb(name=f"services/{id_}", service_id=id_, display_name=name)
             for id_, name in ((COMPUTE, "Compute Engine"), (VERTEX, "Vertex AI"))
         ]
-        return ServicesResponse(services=found)
+        return ServicesResponse(services=services)
 
     async def list_skus(self, request: Pb) -> Pb:
         service = request.parent.removeprefix("services/")
@@ -69,15 +69,15 @@ def _skus(service: str) -> Iterator[Pb]:
         city = _CITIES.get(region, region)
         for key, price in sorted(prices.items()):
             kind, _, name = key.partition(":")
-            what = _description(kind, name)
-            if not what:
+            item = _description(kind, name)
+            if not item:
                 continue
             if service == VERTEX:
-                words = f"Vertex AI: Training/Pipelines on {what} running in {city}"
+                words = f"Vertex AI: Training/Pipelines on {item} running in {city}"
                 yield _sku(service, words, region, "OnDemand", price.usd.high)
             elif service == COMPUTE:
                 spot = price.usd.high * CE_SHARE * SPOT_SHARE
-                yield _sku(service, _spot_description(kind, what, city), region, "Preemptible", spot)
+                yield _sku(service, _spot_description(kind, item, city), region, "Preemptible", spot)
 
 
 def _description(kind: str, name: str) -> str:
@@ -86,10 +86,10 @@ def _description(kind: str, name: str) -> str:
     return _GPUS.get(name, "") + " GPU" if kind == "gpu" and name in _GPUS else ""
 
 
-def _spot_description(kind: str, what: str, city: str) -> str:
+def _spot_description(kind: str, item: str, city: str) -> str:
     if kind == "gpu":
-        return f"{what} attached to Spot Preemptible VMs running in {city}"
-    return f"Spot Preemptible {what} running in {city}"
+        return f"{item} attached to Spot Preemptible VMs running in {city}"
+    return f"Spot Preemptible {item} running in {city}"
 
 
 def _sku(service: str, words: str, region: str, usage: str, usd: float) -> Pb:

@@ -54,8 +54,8 @@ class ArtifactRegistry:
         if match is None:
             raise invalid(("parent", f"{request.parent!r} is not the name of a package"))
         tags = self._tags(match)
-        found = [_tag(match, name) for name in tags or ["latest"]]
-        return ListResponse(tags=found[: request.page_size or None])
+        shown = [_tag(match, name) for name in tags or ["latest"]]
+        return ListResponse(tags=shown[: request.page_size or None])
 
     async def get_image(self, request: Pb) -> Pb:
         match = _IMAGE.fullmatch(request.name)

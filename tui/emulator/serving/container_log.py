@@ -57,11 +57,11 @@ class ContainerLog:
         await self._output([rest] if rest else [], name)
 
     async def _output(self, lines: Sequence[bytes], name: str) -> None:
-        told = [line for line in lines if line.strip()]
-        if told and name == "stderr":
-            self.last_error = told[-1].decode("utf-8", "replace")
-        if told and not self._quiet:
-            await self._add([(part, DEFAULT_SEVERITY[name]) for line in told for part in pieces(line)])
+        written = [line for line in lines if line.strip()]
+        if written and name == "stderr":
+            self.last_error = written[-1].decode("utf-8", "replace")
+        if written and not self._quiet:
+            await self._add([(part, DEFAULT_SEVERITY[name]) for line in written for part in pieces(line)])
 
     async def _add(self, lines: Sequence[tuple[bytes, int]]) -> None:
         def write() -> None:
@@ -81,14 +81,14 @@ class ContainerLog:
         entry = LogEntryPb(labels=self._entry_labels)
         text = line.decode("utf-8", "replace")
         try:
-            found = parse_json_line(text) if text.startswith("{") else None
+            parsed = parse_json_line(text) if text.startswith("{") else None
         except NotAnObject:
-            found = None
-        if found is None:
+            parsed = None
+        if parsed is None:
             entry.text_payload = text
         else:
-            fill_struct(entry.json_payload, found.payload)
-            severity = severity if found.severity is None else found.severity
-            at = found.timestamp or at
+            fill_struct(entry.json_payload, parsed.payload)
+            severity = severity if parsed.severity is None else parsed.severity
+            at = parsed.timestamp or at
         insert_id = f"{now:016x}{next(_numbers):08x}"
         return (source, at, insert_id, severity, MESSAGE, entry.SerializeToString(), now)

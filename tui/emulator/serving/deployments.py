@@ -62,8 +62,8 @@ class Deployments:
         """
         server = self._start(endpoint, deployed)
         spec = self._model(deployed).container_spec
-        given = spec.deployment_timeout.ToNanoseconds() / 1e9
-        limit = given if spec.HasField("deployment_timeout") else DEFAULT_TIMEOUT
+        requested = spec.deployment_timeout.ToNanoseconds() / 1e9
+        limit = requested if spec.HasField("deployment_timeout") else DEFAULT_TIMEOUT
         try:
             await server.started(limit)
         except ServerFailed as error:

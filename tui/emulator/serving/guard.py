@@ -114,8 +114,8 @@ class Guard:
 
     def _family(self) -> list[process_tree.Proc]:
         me = os.getpid()
-        found = process_tree.descendants(process_tree.scan(), [me])
-        return [proc for proc in found if proc.pid != me]
+        family = process_tree.descendants(process_tree.scan(), [me])
+        return [proc for proc in family if proc.pid != me]
 
 
 def main() -> int:

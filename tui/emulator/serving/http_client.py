@@ -128,8 +128,8 @@ class HttpClient:
                 if connection.used and method in SAFE:
                     # The server may have closed it meanwhile, as it is free to do between requests.
                     continue
-                said = CUT_OFF if isinstance(error, h11.ProtocolError) else str(error)
-                raise ServerUnreachable(said) from error
+                reason = CUT_OFF if isinstance(error, h11.ProtocolError) else str(error)
+                raise ServerUnreachable(reason) from error
             except BaseException:
                 connection.close()
                 raise

@@ -64,13 +64,13 @@ class Loads:
         periods = self._periods.setdefault(key, deque(maxlen=self._most))
         if not periods or periods[-1].start != start:
             periods.append(_Period(start))
-        found, code = periods[-1], f"{status // 100}xx"
-        found.last = max(now, start + 1)
-        found.predictions += predictions
-        found.responses[code] = found.responses.get(code, 0) + 1
+        period, code = periods[-1], f"{status // 100}xx"
+        period.last = max(now, start + 1)
+        period.predictions += predictions
+        period.responses[code] = period.responses.get(code, 0) + 1
         for kind, seconds in latencies.items():
-            before = found.latencies.get(kind, NOTHING)
-            found.latencies[kind] = before + Distribution.of([seconds * 1000])
+            before = period.latencies.get(kind, NOTHING)
+            period.latencies[kind] = before + Distribution.of([seconds * 1000])
 
     def series(self, project: str, metric: EmulatedMetric, since: int) -> Iterator[TimeSeries]:
         """The series of a metric of this project's endpoints, from a time in ns on."""
@@ -85,10 +85,10 @@ class Loads:
                     continue
                 for labels, value, distribution in _values(metric, period):
                     points.setdefault(labels, []).append(SeriesPoint(period.start, end, value, distribution))
-            for labels, found in points.items():
+            for labels, values in points.items():
                 yield TimeSeries(
                     metric.type, ENDPOINT_RESOURCE, metric.kind, metric.value_type, metric.unit,
-                    {**self._names[key], **dict(labels)}, resource_labels(key[0]), tuple(found),
+                    {**self._names[key], **dict(labels)}, resource_labels(key[0]), tuple(values),
                 )  # fmt: skip
 
 
@@ -104,5 +104,5 @@ def _values(
         for code, count in period.responses.items():
             yield (("response_code", code),), count, None
     elif metric is LATENCIES:
-        for kind, found in period.latencies.items():
-            yield (("latency_type", kind),), 0.0, found
+        for kind, distribution in period.latencies.items():
+            yield (("latency_type", kind),), 0.0, distribution

@@ -158,12 +158,12 @@ class ModelServer:
         while True:
             try:
                 answer = await client.request("GET", self._health, seconds=CHECK_SECONDS)
-                healthy, told = answer.status == 200, f"status {answer.status}"
+                healthy, result = answer.status == 200, f"status {answer.status}"
             except (ServerUnreachable, TimeoutError) as error:
-                healthy, told = False, str(error) or f"no answer within {CHECK_SECONDS:g} s"
+                healthy, result = False, str(error) or f"no answer within {CHECK_SECONDS:g} s"
             if self._healthy and not healthy:
                 await self._log.message(
-                    f"The health check GET {self._health} failed: {told}", Severity.WARNING
+                    f"The health check GET {self._health} failed: {result}", Severity.WARNING
                 )
             self._healthy = healthy
             if healthy and not self._first.done():
@@ -174,8 +174,8 @@ class ModelServer:
 
 def end_processes(place: Path) -> None:
     """Kill the processes of model servers whose working directory is `place` or below it."""
-    while found := [proc for proc in process_tree.scan().values() if _marked(proc, place)]:
-        process_tree.send(found, signal.SIGKILL)
+    while processes := [proc for proc in process_tree.scan().values() if _marked(proc, place)]:
+        process_tree.send(processes, signal.SIGKILL)
 
 
 def _marked(proc: process_tree.Proc, place: Path) -> bool:

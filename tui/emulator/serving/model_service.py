@@ -88,17 +88,17 @@ class ModelService(ResourceServer):
     def check_trained(self, parent: str, pipeline: Pb) -> None:
         """Refuse a training pipeline whose model could not be uploaded. Raises WireError."""
         if not pipeline.HasField("model_to_upload"):
-            given = [name for name in ("model_id", "parent_model") if getattr(pipeline, name)]
-            if given:
-                raise invalid((f"training_pipeline.{given[0]}", "needs model_to_upload"))
+            fields = [name for name in ("model_id", "parent_model") if getattr(pipeline, name)]
+            if fields:
+                raise invalid((f"training_pipeline.{fields[0]}", "needs model_to_upload"))
             return
         request = _upload_of(parent, pipeline)
-        found = [
+        problems = [
             (f"training_pipeline.{_PIPELINE_FIELD.sub('model_to_upload', path)}", why)
             for path, why in _upload_problems(request)
         ]
-        if found:
-            raise invalid(*found)
+        if problems:
+            raise invalid(*problems)
         if request.parent_model:
             self._parent(request)
         else:
@@ -149,8 +149,8 @@ class ModelService(ResourceServer):
         for field in ("create_time", "version_create_time", "version_update_time"):
             getattr(version, field).CopyFrom(now)
         version.ClearField("version_aliases")
-        wanted = [*requested.version_aliases, *([] if versions else [DEFAULT])]
-        return version, _move_aliases(version, wanted, versions)
+        aliases = [*requested.version_aliases, *([] if versions else [DEFAULT])]
+        return version, _move_aliases(version, aliases, versions)
 
     async def get(self, request: Pb) -> Pb:
         return self.registry.shown(self.registry.version(request.name))
@@ -167,16 +167,16 @@ class ModelService(ResourceServer):
 
     async def update(self, request: Pb) -> Pb:
         """Change a model, or with @VERSION in its name that version."""
-        name, wanted = self.registry.split_name(request.model.name, "model.name")
+        name, version_id = self.registry.split_name(request.model.name, "model.name")
         fields = list(named_fields(request.update_mask.paths, request.model))
-        versioned = wanted not in {"", "-"}
+        versioned = version_id not in {"", "-"}
         allowed = _OF_VERSION if versioned else _OF_MODEL
         wrong = [field for field in fields if field not in allowed]
         if wrong:
-            what = "a version" if versioned else "a model"
+            noun = "a version" if versioned else "a model"
             raise failed_precondition(
                 request.model.name,
-                f"update_mask: {', '.join(wrong)} can't be changed in {what}; {', '.join(sorted(allowed))} "
+                f"update_mask: {', '.join(wrong)} can't be changed in {noun}; {', '.join(sorted(allowed))} "
                 "can. The name of a version ends with @VERSION.",
             )
         async with self._lock:
@@ -219,19 +219,19 @@ class ModelService(ResourceServer):
 
     async def merge_aliases(self, request: Pb) -> Pb:
         """Give a version aliases, and take those with a `-` before them."""
-        wanted = list(request.version_aliases)
-        problems = list(alias_problems(wanted, "version_aliases"))
-        if not wanted:
+        aliases = list(request.version_aliases)
+        problems = list(alias_problems(aliases, "version_aliases"))
+        if not aliases:
             problems.append(("version_aliases", "is required"))
-        if f"-{DEFAULT}" in wanted:
+        if f"-{DEFAULT}" in aliases:
             problems.append(("version_aliases", f"-{DEFAULT}: a model always has a version with this alias"))
         if problems:
             raise invalid(*problems)
         async with self._lock:
             model = self.registry.model(request.name)
             version = copied(self.registry.version(request.name))
-            others = [each for each in self.registry.versions(model) if each.name != version.name]
-            changed = _move_aliases(version, wanted, others)
+            others = [other for other in self.registry.versions(model) if other.name != version.name]
+            changed = _move_aliases(version, aliases, others)
             version.version_update_time.CopyFrom(current_time())
             await self._store.put(version, *changed)
         return self.registry.shown(version)
@@ -269,13 +269,13 @@ def _upload_of(parent: str, pipeline: Pb) -> Pb:
     return request
 
 
-def _move_aliases(version: Pb, wanted: Sequence[str], others: Sequence[Pb]) -> list[Pb]:
+def _move_aliases(version: Pb, aliases: Sequence[str], others: Sequence[Pb]) -> list[Pb]:
     """Give `version` the aliases; return copies of the others that lose one.
 
     An alias that is both added and removed is neither, as documented.
     """
-    added = [alias for alias in wanted if not alias.startswith("-") and f"-{alias}" not in wanted]
-    removed = {alias[1:] for alias in wanted if alias.startswith("-") and alias[1:] not in wanted}
+    added = [alias for alias in aliases if not alias.startswith("-") and f"-{alias}" not in aliases]
+    removed = {alias[1:] for alias in aliases if alias.startswith("-") and alias[1:] not in aliases}
     kept = [alias for alias in version.version_aliases if alias not in removed]
     version.ClearField("version_aliases")
     version.version_aliases.extend(dict.fromkeys([*kept, *added]))

@@ -89,7 +89,7 @@ class PredictionService:
         if not request.instances:
             raise invalid(("instances", "is required"))
         target = self._target(request.endpoint)
-        sent: dict[str, Any] = {"instances": [_plain(each) for each in request.instances]}
+        sent: dict[str, Any] = {"instances": [_plain(instance) for instance in request.instances]}
         if request.HasField("parameters"):
             sent["parameters"] = _plain(request.parameters)
         with self._counted(target, len(request.instances)):
@@ -113,7 +113,7 @@ class PredictionService:
     def _target(self, name: str) -> _Target:
         endpoint = self._endpoints.find(name)
         chosen = self._choosers.setdefault(endpoint.name, Chooser()).choose(endpoint.traffic_split)
-        deployed = next((each for each in endpoint.deployed_models if each.id == chosen), None)
+        deployed = next((model for model in endpoint.deployed_models if model.id == chosen), None)
         if deployed is None:
             raise failed_precondition(
                 endpoint.name,
@@ -141,7 +141,7 @@ class PredictionService:
         return answer
 
     async def _send(self, target: _Target, body: bytes, content_type: str) -> Answer:
-        who = f"deployed model {target.deployed.id} of {target.endpoint.name}"
+        subject = f"deployed model {target.deployed.id} of {target.endpoint.name}"
         server = self._deployments.server(target.endpoint.name, target.deployed.id)
         path, _ = routes(target.endpoint, target.deployed, target.model.container_spec)
         try:
@@ -149,10 +149,12 @@ class PredictionService:
                 raise ServerUnreachable("the model server is gone")
             return await server.post(path, body, content_type, ANSWER_SECONDS)
         except ServerUnreachable as error:
-            raise WireError(code_pb2.UNAVAILABLE, f"No answer of the {who}: {error}. Try again.") from error
+            raise WireError(
+                code_pb2.UNAVAILABLE, f"No answer of the {subject}: {error}. Try again."
+            ) from error
         except TimeoutError as error:
             raise WireError(
-                code_pb2.DEADLINE_EXCEEDED, f"No answer of the {who} within {ANSWER_SECONDS:g} s."
+                code_pb2.DEADLINE_EXCEEDED, f"No answer of the {subject} within {ANSWER_SECONDS:g} s."
             ) from error
 
     @contextmanager
@@ -183,10 +185,10 @@ class PredictionService:
             model_display_name=self._registry.model(target.deployed.model).display_name,
         )
         try:
-            found = json.loads(answer.body)
-            json_format.ParseDict({"predictions": found["predictions"]}, reply)
-            if found.get("metadata") is not None:
-                json_format.ParseDict(found["metadata"], reply.metadata)
+            body = json.loads(answer.body)
+            json_format.ParseDict({"predictions": body["predictions"]}, reply)
+            if body.get("metadata") is not None:
+                json_format.ParseDict(body["metadata"], reply.metadata)
         except (ValueError, KeyError, TypeError, AttributeError, json_format.ParseError) as error:
             raise WireError(
                 code_pb2.INTERNAL,
@@ -200,9 +202,9 @@ def _plain(value: Pb) -> Any:
     """A google.protobuf.Value as JSON has it; a whole number without a fraction."""
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
-        return {name: _plain(each) for name, each in value.struct_value.fields.items()}
+        return {name: _plain(field) for name, field in value.struct_value.fields.items()}
     if kind == "list_value":
-        return [_plain(each) for each in value.list_value.values]
+        return [_plain(item) for item in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
         return int(number) if number.is_integer() and abs(number) < 2**53 else number

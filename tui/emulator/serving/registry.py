@@ -47,10 +47,10 @@ class ModelRegistry:
     def model(self, name: str, path: str = "name") -> Pb:
         """The part that all versions share. Raises WireError: INVALID_ARGUMENT, NOT_FOUND."""
         base, _ = self.split_name(name, path)
-        found = self._store.get(base)
-        if found is None:
+        model = self._store.get(base)
+        if model is None:
             raise not_found(MODEL_TYPE, base)
-        return found
+        return model
 
     def versions(self, model: Pb) -> list[Pb]:
         """The versions of a model as they are stored, oldest first."""
@@ -59,9 +59,9 @@ class ModelRegistry:
     def version(self, name: str, path: str = "name") -> Pb:
         """The version that a name means; without @ the default one. Raises WireError."""
         model = self.model(name, path)
-        wanted = self.split_name(name, path)[1] or DEFAULT
+        version_id = self.split_name(name, path)[1] or DEFAULT
         for version in self.versions(model):
-            if wanted == version.version_id or wanted in version.version_aliases:
+            if version_id == version.version_id or version_id in version.version_aliases:
                 return version
         raise not_found(MODEL_TYPE, name)
 
@@ -69,21 +69,21 @@ class ModelRegistry:
         """The Model that the API shows for a stored version."""
         model = self._store.get(version.name.rsplit("/", 2)[0])
         assert model is not None
-        found = copied(version)
-        found.name = model.name
+        merged = copied(version)
+        merged.name = model.name
         for field in SHARED:
-            found.ClearField(field)
+            merged.ClearField(field)
         shared = copied(model)
         shared.ClearField("labels")
         shared.ClearField("version_id")
-        found.MergeFrom(shared)
+        merged.MergeFrom(shared)
         for key, value in model.labels.items():
-            if key not in found.labels:
-                found.labels[key] = value
-        found.supported_deployment_resources_types.append(_DEDICATED)
+            if key not in merged.labels:
+                merged.labels[key] = value
+        merged.supported_deployment_resources_types.append(_DEDICATED)
         for endpoint, deployed in self.deployments(model.name, version.version_id):
-            found.deployed_models.add(endpoint=endpoint.name, deployed_model_id=deployed.id)
-        return found
+            merged.deployed_models.add(endpoint=endpoint.name, deployed_model_id=deployed.id)
+        return merged
 
     def uses(self, model: str, version: str = "") -> list[str]:
         """Where a model, or a version of it, is deployed or being deployed."""

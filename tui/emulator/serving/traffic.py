@@ -9,30 +9,30 @@ from tui.emulator.serving.validate import NEW, split_problems
 
 
 def after_deployment(
-    current: Mapping[str, int], given: Mapping[str, int], deployed: set[str], new: str
+    current: Mapping[str, int], requested: Mapping[str, int], deployed: set[str], new: str
 ) -> dict[str, int]:
     """The split with the model `new` beside those of `deployed`; without `given` it stays as it is.
 
     Raises:
         WireError: INVALID_ARGUMENT.
     """
-    if not given:
+    if not requested:
         return dict(current)
-    _check(given, {*deployed, NEW})
-    return {new if key == NEW else key: value for key, value in given.items()}
+    _check(requested, {*deployed, NEW})
+    return {new if key == NEW else key: value for key, value in requested.items()}
 
 
 def after_removal(
-    endpoint: str, current: Mapping[str, int], given: Mapping[str, int], deployed: set[str], gone: str
+    endpoint: str, current: Mapping[str, int], requested: Mapping[str, int], deployed: set[str], gone: str
 ) -> dict[str, int]:
     """The split without `gone`, which may have no traffic unless it is the last of `deployed`.
 
     Raises:
         WireError: INVALID_ARGUMENT, FAILED_PRECONDITION.
     """
-    if given:
-        _check(given, deployed)
-    split = dict(given or current)
+    if requested:
+        _check(requested, deployed)
+    split = dict(requested or current)
     if deployed == {gone}:
         return {}
     if split.get(gone, 0):

@@ -36,12 +36,12 @@ _UNSERVED_OF_ENDPOINT = {
 
 def model_problems(model: Pb, location: str) -> list[Problem]:
     """Every reason to refuse the upload of a model; empty for a good one."""
-    found = [*resource_problems(model, location), *_artifacts(model)]
+    problems = [*resource_problems(model, location), *_artifacts(model)]
     if not model.HasField("container_spec"):
-        found.append(("container_spec", "is required; the emulator serves models of custom containers"))
+        problems.append(("container_spec", "is required; the emulator serves models of custom containers"))
     else:
-        found += below("container_spec", _container(model.container_spec))
-    return list(below("model", found))
+        problems += below("container_spec", _container(model.container_spec))
+    return list(below("model", problems))
 
 
 def alias_problems(aliases: list[str], path: str) -> Iterator[Problem]:
@@ -57,30 +57,32 @@ def alias_problems(aliases: list[str], path: str) -> Iterator[Problem]:
 
 def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
     """Every reason to refuse a new endpoint; empty for a good one."""
-    found = list(resource_problems(endpoint, location))
-    for field, what in _UNSERVED_OF_ENDPOINT.items():
-        given = endpoint.DESCRIPTOR.fields_by_name[field]
-        if endpoint.HasField(field) if given.message_type else getattr(endpoint, field):
-            found.append((field, f"the emulator has no {what}; leave it out"))
+    problems = list(resource_problems(endpoint, location))
+    for field, feature in _UNSERVED_OF_ENDPOINT.items():
+        descriptor = endpoint.DESCRIPTOR.fields_by_name[field]
+        if endpoint.HasField(field) if descriptor.message_type else getattr(endpoint, field):
+            problems.append((field, f"the emulator has no {feature}; leave it out"))
     if endpoint.traffic_split:
-        found.append(("traffic_split", "names deployed models, which a new endpoint does not have"))
-    return list(below("endpoint", found))
+        problems.append(("traffic_split", "names deployed models, which a new endpoint does not have"))
+    return list(below("endpoint", problems))
 
 
 def deployed_model_problems(deployed: Pb) -> list[Problem]:
     """Every reason to refuse a DeployedModel, except for its model; empty for a valid one."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if not deployed.model:
-        found.append(("model", "is required: projects/P/locations/L/models/MODEL, with @VERSION or @ALIAS"))
+        problems.append(
+            ("model", "is required: projects/P/locations/L/models/MODEL, with @VERSION or @ALIAS")
+        )
     if deployed.id and (not _DEPLOYED_ID.fullmatch(deployed.id) or deployed.id == NEW):
-        found.append(("id", f"{deployed.id!r} is not 1 to 10 digits; {NEW} stands for the new model"))
+        problems.append(("id", f"{deployed.id!r} is not 1 to 10 digits; {NEW} stands for the new model"))
     if len(deployed.display_name) > MAX_DISPLAY_NAME:
         length = len(deployed.display_name)
-        found.append(("display_name", f"has {length} characters; {MAX_DISPLAY_NAME} at most"))
+        problems.append(("display_name", f"has {length} characters; {MAX_DISPLAY_NAME} at most"))
     if deployed.HasField("explanation_spec"):
-        found.append(("explanation_spec", "the emulator explains no predictions; leave it out"))
-    found += _resources(deployed)
-    return list(below("deployed_model", found))
+        problems.append(("explanation_spec", "the emulator explains no predictions; leave it out"))
+    problems += _resources(deployed)
+    return list(below("deployed_model", problems))
 
 
 def split_problems(split: Mapping[str, int], known: set[str]) -> Iterator[Problem]:

@@ -22,13 +22,13 @@ def dashboard_ports(job: Any) -> int:
 
 def access_uris(job: Any, ports: Sequence[int]) -> Mapping[str, str]:
     """The addresses of this running CustomJob; the last of its ports is the dashboard's, if it has one."""
-    spec, found = job.job_spec, {}
+    spec, uris = job.job_spec, {}
     number = job.name.rpartition("/")[2]
     if spec.enable_web_access:
         for position, pool in enumerate(spec.worker_pool_specs):
             for index in range(int(pool.replica_count)):
                 replica = f"workerpool{position}-{index}"
-                found[replica] = f"vxtui://shell/{number}/{replica}"
+                uris[replica] = f"vxtui://shell/{number}/{replica}"
     if dashboard_ports(job) and ports:
-        found[f"{PRIMARY}:{ports[-1]}"] = f"http://127.0.0.1:{ports[-1]}"
-    return found
+        uris[f"{PRIMARY}:{ports[-1]}"] = f"http://127.0.0.1:{ports[-1]}"
+    return uris

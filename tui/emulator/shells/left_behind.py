@@ -36,8 +36,8 @@ def _left(attempts: Path) -> list[Proc]:
     table, below = process_tree.scan(), f"{attempts}/"
     roots = []
     for pid in table:
-        found = process_tree.environment(pid)
-        if SHELL_VARIABLE in found and found.get(ATTEMPT_VARIABLE, "").startswith(below):
+        variables = process_tree.environment(pid)
+        if SHELL_VARIABLE in variables and variables.get(ATTEMPT_VARIABLE, "").startswith(below):
             roots.append(pid)
     family = {proc.pid: proc for proc in process_tree.descendants(table, roots)}
     return [proc for proc in family.values() if not proc.ended]

@@ -52,7 +52,7 @@ class ReplicaPlace:
     def of(cls, replica: str, process: Proc, folder: str) -> ReplicaPlace:
         """Beside this process. Raises OSError where it has just ended."""
         variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
-        pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
+        pairs = (pair.partition("=") for pair in variables.split("\0") if "=" in pair)
         return cls(replica, process, {name: value for name, _, value in pairs}, folder)
 
     @property
@@ -94,11 +94,11 @@ class ReplicaProgram:
                 *words, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=place.folder,
                 start_new_session=True,
             )  # fmt: skip
-            made = cls(place, process, mark)
+            program = cls(place, process, mark)
             assert process.stdout and process.stderr
-            made._outputs = [(OUTPUT, process.stdout), (ERRORS, process.stderr)]
-            made._input = process.stdin
-            return made
+            program._outputs = [(OUTPUT, process.stdout), (ERRORS, process.stderr)]
+            program._input = process.stdin
+            return program
         master, slave = pty.openpty()
         try:
             _set_size(master, *terminal)
@@ -111,9 +111,9 @@ class ReplicaProgram:
             raise
         finally:
             os.close(slave)
-        made = cls(place, process, mark)
-        await made._use_terminal(master)
-        return made
+        program = cls(place, process, mark)
+        await program._use_terminal(master)
+        return program
 
     async def _use_terminal(self, master: int) -> None:
         """Read from and write to the program's terminal; the transports close their descriptors."""

@@ -98,14 +98,16 @@ class ShellServer:
             raise _not_running(job, replica, "the job has not started yet") from error
         planned = _planned(plan, job, replica)
         try:
-            found = {each.id: each for each in self._runner.status(attempt).replicas}.get(replica)
+            status = {
+                replica_status.id: replica_status for replica_status in self._runner.status(attempt).replicas
+            }.get(replica)
         except sqlite3.Error as error:
             raise _not_running(job, replica, f"its record can't be read: {error}") from error
-        if found is None or found.state == "starting":
+        if status is None or status.state == "starting":
             raise _not_running(job, replica, "it has not started yet")
-        process = process_tree.read(found.pid) if found.pid is not None else None
+        process = process_tree.read(status.pid) if status.pid is not None else None
         if process is None or process.ended:
-            code = f" with exit code {found.exit_code}" if found.exit_code is not None else ""
+            code = f" with exit code {status.exit_code}" if status.exit_code is not None else ""
             raise _not_running(job, replica, f"it has ended{code}")
         try:
             return ReplicaPlace.of(replica, process, planned.workdir)
@@ -115,10 +117,10 @@ class ShellServer:
 
 def _planned(plan: AttemptPlan, job: CustomJob, replica: str) -> ReplicaPlan:
     """The plan of this replica. Raises WireError for one that the job does not have."""
-    for each in plan.replicas:
-        if each.id == replica:
-            return each
-    has = ", ".join(each.id for each in plan.replicas)
+    for planned in plan.replicas:
+        if planned.id == replica:
+            return planned
+    has = ", ".join(planned.id for planned in plan.replicas)
     error = not_found("replica", replica)
     raise WireError(error.code, f"The job {job.record.name} has no replica {replica!r}; it has {has}.")
 
@@ -127,9 +129,9 @@ def _not_running(job: CustomJob, replica: str, why: str) -> WireError:
     return failed_precondition(job.record.name, f"{replica} does not run: {why}.")
 
 
-def _shell(wanted: str) -> str:
+def _shell(path: str) -> str:
     """The user's shell, if this machine has it."""
-    return wanted if Path(wanted).is_absolute() and os.access(wanted, os.X_OK) else FALLBACK
+    return path if Path(path).is_absolute() and os.access(path, os.X_OK) else FALLBACK
 
 
 async def _feed(program: ReplicaProgram, requests: AsyncIterator[Any]) -> None:

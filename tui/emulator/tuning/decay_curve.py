@@ -45,13 +45,13 @@ class Kernels:
     def between(self, left: Array, right: Array) -> Array:
         """Covariances of two sets of times without noise, the level's included; the kernels come first."""
         spread = left[:, None] + right[None, :]
-        shape, beta, size = (each[:, None, None] for each in (self.shape, self.beta, self.size))
+        shape, beta, size = (parameter[:, None, None] for parameter in (self.shape, self.beta, self.size))
         return 1.0 + size * (beta / (spread + beta)) ** shape
 
     def factors(self, times: Array) -> Array:
         """Cholesky factors of the covariances with noise."""
-        found: Array = self.between(times, times) + self.noise[:, None, None] * np.eye(len(times))
-        return np.linalg.cholesky(found).astype(np.float64)
+        covariance: Array = self.between(times, times) + self.noise[:, None, None] * np.eye(len(times))
+        return np.linalg.cholesky(covariance).astype(np.float64)
 
 
 def chance_to_exceed(curve: Curve, completed: Sequence[Curve], best: float) -> float:
@@ -59,20 +59,20 @@ def chance_to_exceed(curve: Curve, completed: Sequence[Curve], best: float) -> f
 
     `completed` are the curves of two or more completed trials; the longest tells where a curve ends.
     """
-    end = max(at for each in (*completed, curve) for at, _ in each)
-    lasts = np.array([each[-1][1] for each in completed])
+    end = max(at for past in (*completed, curve) for at, _ in past)
+    lasts = np.array([past[-1][1] for past in completed])
     middle = float(lasts.mean())
-    values = np.array([value for each in (*completed, curve) for _, value in each])
+    values = np.array([value for past in (*completed, curve) for _, value in past])
     # With few trials, or alike ones, their spread alone would be too certain.
     scale = max(float(lasts.std(ddof=1)), 0.1 * float(values.std()), 1e-12 * max(1.0, abs(middle)))
-    chosen = [_scaled(each, end, middle, scale) for each in completed[-MOST_CURVES:]]
+    chosen = [_scaled(past, end, middle, scale) for past in completed[-MOST_CURVES:]]
     mine = _scaled(curve, end, middle, scale)
-    kernels, wanted = _grid(), (best - middle) / scale
-    likelihoods = np.sum([_likelihoods(kernels, *one) for one in (*chosen, mine)], axis=0)
+    kernels, target = _grid(), (best - middle) / scale
+    likelihoods = np.sum([_likelihoods(kernels, *scaled) for scaled in (*chosen, mine)], axis=0)
     weights = np.exp(likelihoods - likelihoods.max())
     means, variances = _at_end(kernels, *mine)
-    away = (wanted - means) / np.sqrt(2.0 * (variances + kernels.noise))
-    chances = [0.5 * math.erfc(each) for each in away]
+    away = (target - means) / np.sqrt(2.0 * (variances + kernels.noise))
+    chances = [0.5 * math.erfc(distance) for distance in away]
     return float(np.average(chances, weights=weights))
 
 
@@ -94,8 +94,8 @@ def _likelihoods(kernels: Kernels, times: Array, values: Array) -> Array:
     lower = kernels.factors(times)
     white = np.linalg.solve(lower, values[:, None])[..., 0]
     diagonal = np.diagonal(lower, axis1=1, axis2=2)
-    found: Array = -0.5 * (white**2).sum(axis=1) - np.log(diagonal).sum(axis=1)
-    return found
+    likelihoods: Array = -0.5 * (white**2).sum(axis=1) - np.log(diagonal).sum(axis=1)
+    return likelihoods
 
 
 def _at_end(kernels: Kernels, times: Array, values: Array) -> tuple[Array, Array]:

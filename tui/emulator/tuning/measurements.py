@@ -47,14 +47,14 @@ def read_reports(path: Path, metric_ids: Sequence[str]) -> list[Report]:
             lines = file.read(FILE_LIMIT).splitlines()
     except OSError:
         return []
-    return sorted((found for line in lines for found in _report(line, metric_ids)), key=lambda r: r.time)
+    return sorted((report for line in lines for report in _report(line, metric_ids)), key=lambda r: r.time)
 
 
 def _report(line: bytes, metric_ids: Sequence[str]) -> Iterator[Report]:
     try:
-        found = json.loads(line)
-        at, step = float(found["timestamp"]), int(float(found.get("global_step") or 0))
-        metrics = {name: float(found[name]) for name in metric_ids if name in found}
+        fields = json.loads(line)
+        at, step = float(fields["timestamp"]), int(float(fields.get("global_step") or 0))
+        metrics = {name: float(fields[name]) for name in metric_ids if name in fields}
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return
     metrics = {name: value for name, value in metrics.items() if math.isfinite(value)}
@@ -65,35 +65,43 @@ def _report(line: bytes, metric_ids: Sequence[str]) -> Iterator[Report]:
 def add_reports(trial: Pb, reports: Sequence[Report]) -> bool:
     """Add to a trial what it has not measured yet; whether there was any."""
     began = trial.start_time.ToNanoseconds()
-    last = max((each.elapsed_duration.ToNanoseconds() for each in trial.measurements), default=-1)
-    found = False
+    last = max(
+        (measurement.elapsed_duration.ToNanoseconds() for measurement in trial.measurements), default=-1
+    )
+    added = False
     for report in reports:
         elapsed = max(0, round(report.time * 1e6) * 1000 - began)
         if elapsed <= last:
             continue
-        last, found = elapsed, True
-        made = trial.measurements.add(step_count=report.step)
-        made.elapsed_duration.FromNanoseconds(elapsed)
+        last, added = elapsed, True
+        measurement = trial.measurements.add(step_count=report.step)
+        measurement.elapsed_duration.FromNanoseconds(elapsed)
         for name, value in report.metrics.items():
-            made.metrics.add(metric_id=name, value=value)
-    return found
+            measurement.metrics.add(metric_id=name, value=value)
+    return added
 
 
 def metric(measurement: Pb, metric_id: str) -> float | None:
     """The value of a metric in a measurement."""
-    return next((float(each.value) for each in measurement.metrics if each.metric_id == metric_id), None)
+    return next(
+        (float(reading.value) for reading in measurement.metrics if reading.metric_id == metric_id), None
+    )
 
 
 def final_measurement(trial: Pb, study: Pb) -> Pb | None:
     """The measurement that stands for the trial: the last or the best one; None without any."""
-    wanted = study.metrics[0]
-    found = [each for each in trial.measurements if metric(each, wanted.metric_id) is not None]
-    if not found:
+    study_metric = study.metrics[0]
+    measured = [
+        measurement
+        for measurement in trial.measurements
+        if metric(measurement, study_metric.metric_id) is not None
+    ]
+    if not measured:
         return None
     if study.measurement_selection_type != BEST:
-        return found[-1]
-    sign = 1 if wanted.goal == MAXIMIZE else -1
-    return max(found, key=lambda each: sign * (metric(each, wanted.metric_id) or 0.0))
+        return measured[-1]
+    sign = 1 if study_metric.goal == MAXIMIZE else -1
+    return max(measured, key=lambda measurement: sign * (metric(measurement, study_metric.metric_id) or 0.0))
 
 
 def objective(trial: Pb, study: Pb) -> float | None:
@@ -123,15 +131,15 @@ def _has_no_chance(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
     sign = 1 if study.metrics[0].goal == MAXIMIZE else -1
     by_time = study.decay_curve_stopping_spec.use_elapsed_duration
 
-    def curve(each: Pb) -> list[tuple[float, float]]:
-        return [(float(at), sign * value) for at, value in sorted(_course(each, study, by_time))]
+    def curve(past: Pb) -> list[tuple[float, float]]:
+        return [(float(at), sign * value) for at, value in sorted(_course(past, study, by_time))]
 
-    mine, others = curve(trial), [found for each in completed if (found := curve(each))]
-    longest = max((found[-1][0] for found in others), default=0.0)
-    whole = [each for each in others if len(each) > 1 and each[-1][0] >= WHOLE * longest]
+    mine, others = curve(trial), [other for past in completed if (other := curve(past))]
+    longest = max((other[-1][0] for other in others), default=0.0)
+    whole = [other for other in others if len(other) > 1 and other[-1][0] >= WHOLE * longest]
     if len(mine) < ENOUGH_POINTS or len(whole) < ENOUGH_TRIALS or mine[-1][0] >= longest:
         return False
-    best = max(sign * value for each in completed if (value := objective(each, study)) is not None)
+    best = max(sign * value for past in completed if (value := objective(past, study)) is not None)
     return chance_to_exceed(mine, whole, best) < LOW_CHANCE
 
 
@@ -153,14 +161,14 @@ def _below_median(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
         if (values := [value for at, value in _course(other, study, by_time) if at <= now])
     ]
     best = max(sign * value for _, value in mine)
-    return bool(averages) and best < statistics.median(sign * each for each in averages)
+    return bool(averages) and best < statistics.median(sign * average for average in averages)
 
 
 def _course(trial: Pb, study: Pb, by_time: bool) -> list[tuple[int, float]]:
     """(step or nanoseconds, objective) of a trial's measurements."""
     name = study.metrics[0].metric_id
     return [
-        (each.elapsed_duration.ToNanoseconds() if by_time else int(each.step_count), value)
-        for each in trial.measurements
-        if (value := metric(each, name)) is not None
+        (measurement.elapsed_duration.ToNanoseconds() if by_time else int(measurement.step_count), value)
+        for measurement in trial.measurements
+        if (value := metric(measurement, name)) is not None
     ]

@@ -57,8 +57,8 @@ def _at_random(specs: Sequence[Pb], source: random.Random) -> dict[str, Value]:
         if not parameter.log:
             return source.uniform(parameter.low, parameter.high)
         ratio = parameter.high / parameter.low
-        found = float(parameter.low * ratio ** source.random())
-        return round(found) if parameter.integer else min(found, parameter.high)
+        number = float(parameter.low * ratio ** source.random())
+        return round(number) if parameter.integer else min(number, parameter.high)
 
     return choose(specs, pick)
 
@@ -76,9 +76,9 @@ def _from_grid(specs: Sequence[Pb], number: int) -> dict[str, Value] | None:
                 digits.append(0)
             return parameter.low + digits[position]
 
-        found = choose(specs, pick)
+        values = choose(specs, pick)
         if count == number:
-            return found
+            return values
         while digits and digits[-1] + 1 == sizes[len(digits) - 1]:
             digits.pop()
         if not digits:
@@ -104,15 +104,15 @@ def _by_estimate(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -
     goal = directions.MAXIMIZE if study.metrics[0].goal == MAXIMIZE else directions.MINIMIZE
     known = optuna.create_study(direction=goal, sampler=sampler)
     known.add_trials([_frozen(study.parameters, trial) for trial in past])
-    asked = known.ask()
+    suggestion = known.ask()
 
     def pick(parameter: SearchParameter) -> float:
         if not parameter.ordered:
-            return int(asked.suggest_categorical(parameter.id, range(len(parameter.values))))
+            return int(suggestion.suggest_categorical(parameter.id, range(len(parameter.values))))
         low, high = parameter.low, parameter.high
         if parameter.integer:
-            return asked.suggest_int(parameter.id, int(low), int(high), log=parameter.log)
-        return asked.suggest_float(parameter.id, low, high, log=parameter.log)
+            return suggestion.suggest_int(parameter.id, int(low), int(high), log=parameter.log)
+        return suggestion.suggest_float(parameter.id, low, high, log=parameter.log)
 
     return choose(study.parameters, pick)
 
@@ -120,7 +120,7 @@ def _by_estimate(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -
 def _frozen(specs: Sequence[Pb], trial: PastTrial) -> optuna.trial.FrozenTrial:
     import optuna  # noqa: PLC0415
 
-    found: dict[str, float] = {}
+    coordinates: dict[str, float] = {}
     kinds: dict[str, optuna.distributions.BaseDistribution] = {}
 
     def pick(parameter: SearchParameter) -> float:
@@ -132,7 +132,7 @@ def _frozen(specs: Sequence[Pb], trial: PastTrial) -> optuna.trial.FrozenTrial:
             kinds[parameter.id] = optuna.distributions.IntDistribution(int(low), int(high), parameter.log)
         else:
             kinds[parameter.id] = optuna.distributions.FloatDistribution(low, high, parameter.log)
-        found[parameter.id] = int(at) if parameter.integer else at
+        coordinates[parameter.id] = int(at) if parameter.integer else at
         return at
 
     choose(specs, pick)
@@ -141,6 +141,6 @@ def _frozen(specs: Sequence[Pb], trial: PastTrial) -> optuna.trial.FrozenTrial:
     return optuna.trial.create_trial(
         state=states.RUNNING if trial.running else done,
         value=None if trial.running else trial.objective,
-        params=found,
+        params=coordinates,
         distributions=kinds,
     )

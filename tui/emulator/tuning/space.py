@@ -41,21 +41,21 @@ class SearchParameter:
     def of(cls, spec: Pb) -> SearchParameter:
         """The parameter of a ParameterSpec that `study_problems` accepts."""
         kind = spec.WhichOneof("parameter_value_spec")
-        given = getattr(spec, kind)
+        domain = getattr(spec, kind)
         if kind in {"categorical_value_spec", "discrete_value_spec"}:
-            values = tuple(given.values)
+            values = tuple(domain.values)
             ordered = kind == "discrete_value_spec"
             return cls(spec.parameter_id, 0, len(values) - 1, True, values=values, ordered=ordered)
         log, mirrored = spec.scale_type in {LOG, REVERSE_LOG}, spec.scale_type == REVERSE_LOG
         integer = kind == "integer_value_spec"
-        return cls(spec.parameter_id, given.min_value, given.max_value, integer, log, mirrored)
+        return cls(spec.parameter_id, domain.min_value, domain.max_value, integer, log, mirrored)
 
     def value(self, coordinate: float) -> Value:
         """The value at a coordinate."""
         if self.values:
             return self.values[int(coordinate)]
-        found = self.low + self.high - coordinate if self.mirrored else coordinate
-        return round(found) if self.integer else min(max(found, self.low), self.high)
+        position = self.low + self.high - coordinate if self.mirrored else coordinate
+        return round(position) if self.integer else min(max(position, self.low), self.high)
 
     def coordinate(self, value: Value) -> float:
         """Where a value is."""
@@ -75,8 +75,8 @@ def _choose(specs: Sequence[Pb], pick: Callable[[SearchParameter], float]) -> It
         parameter = SearchParameter.of(spec)
         value = parameter.value(pick(parameter))
         yield parameter.id, value
-        children = [each for each in spec.conditional_parameter_specs if _applies(each, value)]
-        yield from _choose([each.parameter_spec for each in children], pick)
+        children = [child for child in spec.conditional_parameter_specs if _applies(child, value)]
+        yield from _choose([child.parameter_spec for child in children], pick)
 
 
 def _applies(conditional: Pb, parent: Value) -> bool:

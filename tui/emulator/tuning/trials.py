@@ -26,25 +26,25 @@ NO_METRIC = "The trial reported no finite value of the metric {!r}."
 
 def custom_job(tuning: Pb, trial_id: str, parameters: Mapping[str, Value]) -> Pb:
     """The request of the custom job that runs a trial."""
-    made = CustomJobPb(
+    job = CustomJobPb(
         display_name=f"{tuning.display_name[:100]}-trial-{trial_id}",
         job_spec=tuning.trial_job_spec,
         labels=tuning.labels,
     )
     if tuning.HasField("encryption_spec"):
-        made.encryption_spec.CopyFrom(tuning.encryption_spec)
-    output = made.job_spec.base_output_directory
+        job.encryption_spec.CopyFrom(tuning.encryption_spec)
+    output = job.job_spec.base_output_directory
     if output.output_uri_prefix:
         output.output_uri_prefix = f"{output.output_uri_prefix.rstrip('/')}/{trial_id}"
     flags = [f"--{name}={text_of(value)}" for name, value in parameters.items()]
-    for pool in made.job_spec.worker_pool_specs:
+    for pool in job.job_spec.worker_pool_specs:
         if not pool.ListFields():
             continue
         packaged = pool.HasField("python_package_spec")
         task = pool.python_package_spec if packaged else pool.container_spec
         task.args.extend(flags)
         task.env.add(name=TRIAL_VARIABLE, value=trial_id)
-    return made
+    return job
 
 
 def add_trial(tuning: Pb, trial_id: str, parameters: Mapping[str, Value], job_name: str) -> None:
@@ -60,9 +60,9 @@ def add_trial(tuning: Pb, trial_id: str, parameters: Mapping[str, Value], job_na
 
 def end_trial(trial: Pb, study: Pb, reason: str) -> None:
     """Complete a trial by what it has measured; with a `reason`, or no measurement, it is infeasible."""
-    found = final_measurement(trial, study)
-    if found is not None:
-        trial.final_measurement.CopyFrom(found)
+    measurement = final_measurement(trial, study)
+    if measurement is not None:
+        trial.final_measurement.CopyFrom(measurement)
     elif not reason:
         reason = NO_METRIC.format(study.metrics[0].metric_id)
     trial.state = Trial.INFEASIBLE if reason else Trial.SUCCEEDED
@@ -84,7 +84,7 @@ def past_trials(tuning: Pb) -> list[PastTrial]:
     """The trials that exist, as the search needs them."""
     return [
         PastTrial(
-            {each.parameter_id: _value(each.value) for each in trial.parameters},
+            {parameter.parameter_id: _value(parameter.value) for parameter in trial.parameters},
             objective(trial, tuning.study_spec) if trial.state == Trial.SUCCEEDED else None,
             trial.state in RUNNING,
         )
@@ -107,7 +107,9 @@ def failed(trials: Iterable[Pb]) -> Sequence[Pb]:
 
 def summary(trial: Pb) -> str:
     """Its parameters in one line, for the log."""
-    return ", ".join(f"{each.parameter_id}={text_of(_value(each.value))}" for each in trial.parameters)
+    return ", ".join(
+        f"{parameter.parameter_id}={text_of(_value(parameter.value))}" for parameter in trial.parameters
+    )
 
 
 def _value(value: struct_pb2.Value) -> Value:

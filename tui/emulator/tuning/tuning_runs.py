@@ -169,14 +169,14 @@ class TuningRun:
                 pb.state = State.JOB_STATE_RUNNING
                 pb.start_time.CopyFrom(current_time())
 
-        made: list[CustomJob] = []
+        trial_jobs: list[CustomJob] = []
 
         async def store() -> None:
             job = trials.custom_job(pb, trial_id, values)
-            made.append(await self._table.add_trial(self.job, job, change))
+            trial_jobs.append(await self._table.add_trial(self.job, job, change))
 
         await store_with_retry(store, self.job.record.name)
-        self._scheduler.admit(made[-1])
+        self._scheduler.admit(trial_jobs[-1])
         trial = self.job.pb.trials[-1]
         await self._log(f"Trial {trial_id} started: {trials.summary(trial)}. Its job is {trial.custom_job}.")
         return True
@@ -215,9 +215,9 @@ class TuningRun:
             plan = AttemptPlan.load(attempt.plan)
         except (OSError, ValueError, KeyError, TypeError):
             return []
-        ids = [each.metric_id for each in self.job.pb.study_spec.metrics]
+        ids = [metric.metric_id for metric in self.job.pb.study_spec.metrics]
         files = [Path(replica.env[METRIC_FILE]) for replica in plan.replicas if METRIC_FILE in replica.env]
-        return sorted((found for file in files for found in read_reports(file, ids)), key=lambda r: r.time)
+        return sorted((report for file in files for report in read_reports(file, ids)), key=lambda r: r.time)
 
     async def _cancel_trials(self) -> None:
         for trial in trials.active(self.job.pb.trials):
@@ -234,7 +234,7 @@ class TuningRun:
     async def _wait(self) -> None:
         """Until a trial's job changes, the job is cancelled, or it is time to read the metrics."""
         jobs = [
-            self._jobs.get(each.custom_job.rsplit("/", 1)[1]) for each in trials.active(self.job.pb.trials)
+            self._jobs.get(trial.custom_job.rsplit("/", 1)[1]) for trial in trials.active(self.job.pb.trials)
         ]
         events = [job.changed for job in jobs if job is not None]
         if not self.job.cancelled.is_set():
@@ -262,9 +262,11 @@ class TuningRun:
         if trial.state == Trial.INFEASIBLE:
             await self._log(f"Trial {trial.id} is infeasible: {trial.infeasible_reason}", "ERROR")
             return
-        found = ", ".join(f"{each.metric_id}={each.value:g}" for each in trial.final_measurement.metrics)
+        metrics = ", ".join(
+            f"{metric.metric_id}={metric.value:g}" for metric in trial.final_measurement.metrics
+        )
         step = trial.final_measurement.step_count
-        await self._log(f"Trial {trial.id} completed: {found} at step {step}.")
+        await self._log(f"Trial {trial.id} completed: {metrics} at step {step}.")
 
     async def _log(self, text: str, severity: str = "INFO") -> None:
         try:
@@ -277,4 +279,4 @@ class TuningRun:
 
 
 def _trial(pb: Pb, trial_id: str) -> Pb:
-    return next(each for each in pb.trials if each.id == trial_id)
+    return next(trial for trial in pb.trials if trial.id == trial_id)

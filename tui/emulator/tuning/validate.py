@@ -30,10 +30,10 @@ _SCALES = study_types.StudySpec.ParameterSpec.ScaleType
 
 def tuning_problems(job: Pb, location: str) -> list[Problem]:
     """Every reason to refuse a hyperparameter tuning job in `location`; empty for a good one."""
-    found = [*resource_problems(job, location), *_counts(job)]
-    found += below("study_spec", study_problems(job.study_spec))
-    found += below("trial_job_spec", spec_problems(job.trial_job_spec))
-    return list(below("hyperparameter_tuning_job", found))
+    problems = [*resource_problems(job, location), *_counts(job)]
+    problems += below("study_spec", study_problems(job.study_spec))
+    problems += below("trial_job_spec", spec_problems(job.trial_job_spec))
+    return list(below("hyperparameter_tuning_job", problems))
 
 
 def _counts(job: Pb) -> Iterator[Problem]:
@@ -48,10 +48,10 @@ def study_problems(study: Pb) -> Iterator[Problem]:
     """Problems of a StudySpec; paths are relative to it."""
     if not study.metrics:
         yield "metrics", "is required; its first element is what the study optimizes"
-    for index, each in enumerate(study.metrics):
-        if not each.metric_id:
+    for index, metric in enumerate(study.metrics):
+        if not metric.metric_id:
             yield f"metrics[{index}].metric_id", "is required"
-        if not each.goal:
+        if not metric.goal:
             yield f"metrics[{index}].goal", "is required: MAXIMIZE or MINIMIZE"
     if not study.parameters:
         yield "parameters", "is required; each is a flag of the trials' command"
@@ -89,16 +89,16 @@ def _own(spec: Pb, ids: set[str], grid: bool) -> Iterator[Problem]:
     if kind is None:
         yield "parameter_value_spec", f"is required: one of {', '.join(KINDS)}"
         return
-    given = getattr(spec, kind)
-    if given.HasField("default_value"):
+    domain = getattr(spec, kind)
+    if domain.HasField("default_value"):
         yield f"{kind}.default_value", "is not supported in hyperparameter tuning jobs"
     if kind == "double_value_spec" and grid:
         yield kind, "a grid search takes no DOUBLE parameter; use discrete_value_spec"
-    yield from (_values if kind.startswith(("categorical", "discrete")) else _range)(spec, kind, given)
+    yield from (_values if kind.startswith(("categorical", "discrete")) else _range)(spec, kind, domain)
 
 
-def _range(spec: Pb, kind: str, given: Pb) -> Iterator[Problem]:
-    low, high = given.min_value, given.max_value
+def _range(spec: Pb, kind: str, domain: Pb) -> Iterator[Problem]:
+    low, high = domain.min_value, domain.max_value
     if not low <= high or high - low == float("inf"):
         yield kind, f"min_value {low} must be at most max_value {high}, both finite"
     if spec.scale_type in {LOG, REVERSE_LOG} and low <= 0:
@@ -106,8 +106,8 @@ def _range(spec: Pb, kind: str, given: Pb) -> Iterator[Problem]:
         yield "scale_type", f"{name} needs positive values; the smallest is {low}"
 
 
-def _values(spec: Pb, kind: str, given: Pb) -> Iterator[Problem]:
-    values = list(given.values)
+def _values(spec: Pb, kind: str, domain: Pb) -> Iterator[Problem]:
+    values = list(domain.values)
     if not values:
         yield f"{kind}.values", "is required"
     if len(set(values)) < len(values):

@@ -181,8 +181,8 @@ def check_quotas(config: EmulatorConfig) -> None:
 
 
 def describe_lack(
-    lacking: Mapping[str, tuple[int, int]], region: str, what: str = "The job waits for training quota"
+    lacking: Mapping[str, tuple[int, int]], region: str, reason: str = "The job waits for training quota"
 ) -> str:
     """Name the quotas that are short: the log message of a job that stays QUEUED."""
     parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
-    return f"{what} in {region}: {', '.join(parts)}."
+    return f"{reason} in {region}: {', '.join(parts)}."
