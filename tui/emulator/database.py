@@ -1,9 +1,9 @@
-"""The control plane's record on disk: jobs, resources and operations in one SQLite file.
+"""The control plane's records on disk: jobs, resources and operations in one SQLite file.
 
-Each table is read and written by the module that owns its rows; this one has the layout and the writer.
+This module has the layout and the writer; each table is read and written by the module that owns its rows.
 
-Only the server opens it. Every write is one short transaction in a separate thread, committed with a full
-sync before the caller continues; so everything that a client was told survives a crash of the server.
+Only the server opens the file. Every write is one short transaction in a separate thread, committed with a
+full sync before the caller continues, so everything that a client was told survives a crash.
 """
 
 from __future__ import annotations
@@ -76,22 +76,22 @@ CREATE TABLE pipeline_cache (key TEXT PRIMARY KEY, outputs TEXT NOT NULL);
 _SCHEMAS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4, _SCHEMA_5)
 VERSION = len(_SCHEMAS)
 _UPGRADES = {version: "".join(_SCHEMAS[version:]) for version in range(VERSION)}
-"""What to execute for a file of an older layout; 0 is a new file."""
+"""SQL that upgrades a file of an older layout; 0 is a new file."""
 
 
 class DatabaseError(Exception):
-    """The file can't be opened or has another layout; the message says which file and what to do."""
+    """The file can't be opened or has another layout; the message names the file and the remedy."""
 
 
 REPAIR = "`vxtui emulator repair` keeps what can be read of it and moves the rest aside"
-"""In the message of a damaged file."""
+"""Remedy in the message about a damaged file."""
 _DAMAGED = ("malformed", "not a database", "decode")
 _UNREAD = ("unable to open", "locked", "I/O error", "readonly")
-"""In SQLite's message about a damaged file, and about one that may be sound, but can't be read or written."""
+"""Words of SQLite's messages: a damaged file, and a file that may be sound but can't be read or written."""
 
 
 def unusable(path: Path, error: Exception) -> DatabaseError:
-    """The message for a file that can't be opened, with what to do."""
+    """Return the error for a file that can't be opened, with the remedy."""
     unread = isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _UNREAD)
     if isinstance(error, sqlite3.Error) and _disk_full(path, error):
         helps = "the disk is full: free some space"
@@ -101,7 +101,7 @@ def unusable(path: Path, error: Exception) -> DatabaseError:
 
 
 def check_file(path: Path) -> None:
-    """Raises DatabaseError if there is such a file and its beginning is no database's."""
+    """Raise DatabaseError if the file exists and is not a database."""
     if path.exists():
         try:
             with contextlib.closing(sqlite3.connect(path)) as db:
@@ -111,7 +111,7 @@ def check_file(path: Path) -> None:
 
 
 class StorageFull(WireError):
-    """Nothing was written. RESOURCE_EXHAUSTED where the disk is full, else UNAVAILABLE."""
+    """Nothing was written: RESOURCE_EXHAUSTED if the disk is full, else UNAVAILABLE."""
 
     def __init__(self, path: Path, error: sqlite3.Error) -> None:
         super().__init__(
@@ -121,7 +121,7 @@ class StorageFull(WireError):
 
 
 def remedy(path: Path, error: sqlite3.Error) -> str:
-    """What to do about an error of a database in use."""
+    """Return the remedy for an error of a database in use."""
     if _disk_full(path, error):
         return "Free some space on that disk and try again."
     if any(word in str(error) for word in _DAMAGED):
@@ -130,7 +130,7 @@ def remedy(path: Path, error: sqlite3.Error) -> str:
 
 
 def _disk_full(path: Path, error: sqlite3.Error) -> bool:
-    # Where SQLite maps its shared memory a full disk reads as an I/O error.
+    # SQLite reports a full disk as an I/O error when it maps its shared memory.
     try:
         return "full" in str(error) or shutil.disk_usage(path.parent).free < FULL_BYTES
     except OSError:
@@ -164,12 +164,12 @@ NOTHING = together()
 
 
 def created_us(pb: Pb) -> int:
-    """A resource's create_time in microseconds since the epoch, the first half of its sort key."""
+    """A resource's create_time in microseconds since the epoch: the first half of its sort key."""
     return int(pb.create_time.seconds) * 1_000_000 + int(pb.create_time.nanos) // 1000
 
 
 class Database:
-    """SQLite in WAL mode behind one writer thread. `before_write` may refuse a write (sqlite3.Error)."""
+    """SQLite in WAL mode behind one writer thread. `before_write` may refuse a write with sqlite3.Error."""
 
     def __init__(self, path: Path, before_write: Callable[[], None] = lambda: None) -> None:
         self.path = path
@@ -193,7 +193,7 @@ class Database:
         """Run `work`, which reads and decodes rows at the start.
 
         Raises:
-            DatabaseError: when the file can't be read, or a row not be decoded.
+            DatabaseError: when the file can't be read or a row can't be decoded.
         """
         try:
             return await self._in_thread(lambda: work(self._connection))
@@ -223,14 +223,14 @@ class Database:
         change.show()
 
     async def next_id(self) -> int:
-        """A new 19-digit number, larger than all before; ids are never reused."""
+        """Return a new 19-digit number, larger than all before; ids are never reused."""
         return await self.write(_next_id)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction, in the order of the calls.
 
         Raises:
-            StorageFull: when it could not be committed; then nothing was written.
+            StorageFull: when it could not be committed; nothing was written.
         """
         try:
             return await self._in_thread(lambda: self._transact(work))
@@ -238,7 +238,7 @@ class Database:
             raise StorageFull(self.path, error) from error
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work`, which changes nothing, after the writes before it.
+        """Run `work`, which changes nothing, after the writes queued before it.
 
         Raises:
             StorageFull: when the file can't be read.
@@ -269,7 +269,7 @@ class Database:
         except sqlite3.Error:
             self._close()
             if new:
-                # The next start would report an incomplete file as broken.
+                # Otherwise the next start would report an incomplete file as damaged.
                 for suffix in ("", "-wal", "-shm"):
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             raise

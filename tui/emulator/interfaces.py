@@ -39,7 +39,7 @@ class JobRecord(ResourceRecord):
 
 
 class JobCatalog(Protocol):
-    """The control plane for the observability services. All calls are fast and local."""
+    """The control plane as the observability services see it. All calls are fast and local."""
 
     def find(self, job_id: str) -> JobRecord | None: ...
 
@@ -52,7 +52,7 @@ class JobCatalog(Protocol):
         ...
 
     def regions(self, project: str) -> Sequence[str]:
-        """Locations in which this project has jobs, and the default ones."""
+        """Locations in which this project has jobs, plus the default ones."""
         ...
 
 
@@ -62,7 +62,7 @@ class LogSink(Protocol):
     async def service_message(
         self, job: JobRecord, text: str, severity: str = "INFO", at: float | None = None
     ) -> None:
-        """One line under task_name `service`; `at` is in seconds since the epoch, default now."""
+        """Log one line under task_name `service`; `at` is in seconds since the epoch, default now."""
 
     def watch(self, job: JobRecord, attempt: AttemptDir, replicas: Sequence[str]) -> None:
         """Start to convert this attempt's output files to entries. Idempotent; offsets survive a crash."""
@@ -81,8 +81,8 @@ class Runner(Protocol):
         """Save the plan and spawn the runner in its own session. Raises OSError."""
 
     def status(self, attempt: AttemptDir) -> AttemptStatus:
-        """The recorded status; `outcome` is "lost" when the runner ended without one, and then all its
-        processes have been killed."""
+        """Return the recorded status. `outcome` is "lost" if the runner ended without one; all its processes
+        are then killed."""
 
     def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
         """Append one command (see `tui.emulator.runner.plan`)."""

@@ -1,4 +1,4 @@
-"""The kinds of jobs: a new kind is a table with its handlers and what runs its jobs, and one entry here."""
+"""Kinds of jobs. To add a kind, write its table, handlers and runner, and add one entry here."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class EmulatedKind:
 
     table: type[ResourceTable[Any]]
     handlers: Callable[[EmulatorParts, Any], JobHandlers[Any]]
-    """Makes the RPC handlers and the runner of the jobs from the parts and the open table."""
+    """Makes the RPC handlers and the runner of the jobs from the shared parts and the open table."""
 
     async def open(self, parts: EmulatorParts) -> list[Method]:
-        """Resume its jobs, and return its RPCs."""
+        """Resume the jobs of this kind, and return its RPCs."""
         handlers = parts.keep(self.handlers(parts, parts.tables[self.table]))
         parts.stack.push_async_callback(handlers.runner.close)
         handlers.runner.adopt()

@@ -1,4 +1,4 @@
-"""What the services of one emulator share: stored state, the scheduler of its jobs, operations and logs."""
+"""Parts that the services of one emulator share: stored state, job scheduler, operations and logs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class EmulatorParts:
-    """The parts of one emulator, and the services that are open already."""
+    """Shared parts of one emulator, and the services opened so far."""
 
     state: StateDir
     config: EmulatorConfig
@@ -56,13 +56,13 @@ class EmulatorParts:
     logs: EntryStore
     sink: LogCollector
     running: Dependencies
-    """What runs a custom job."""
+    """Dependencies of a running custom job."""
     scheduler: CustomJobRuns
     operations: Operations
     loads: Loads
     checks: ActiveCheckFaults
     methods: list[Method] = field(default_factory=list)
-    """The RPCs of the services that are open."""
+    """RPCs of the services opened so far."""
     _services: dict[type, Any] = field(default_factory=dict)
 
     def keep(self, service: T) -> T:
@@ -71,7 +71,7 @@ class EmulatorParts:
         return service
 
     def find(self, kind: type[T]) -> T:
-        """The service of this class, which an earlier entry of the table opened."""
+        """Return the service of this class; an earlier entry of the table opened it."""
         service: T = self._services[kind]
         return service
 
@@ -83,7 +83,7 @@ async def open_parts(
     tables: Mapping[type[ResourceTable[Any]], Any],
     stack: AsyncExitStack,
 ) -> EmulatorParts:
-    """Open what the services share. The database and the tables of all kinds of jobs are open."""
+    """Open the shared parts. The database and the tables of all kinds of jobs are already open."""
     jobs: CustomJobTable = tables[CustomJobTable]
     resources = ResourceStore(database)
     await resources.open()

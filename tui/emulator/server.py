@@ -1,4 +1,4 @@
-"""The emulator's one process: `python -m tui.emulator --state-dir DIR [--rest HOST:PORT] [--no-auth]`.
+"""The emulator's server process: `python -m tui.emulator --state-dir DIR [--rest HOST:PORT] [--no-auth]`.
 
 It ends on SIGTERM, SIGINT or the admin's stop; the jobs' runners continue, and the next server resumes them.
 """
@@ -40,7 +40,7 @@ from tui.emulator.storage.server import BucketServer
 from tui.emulator.vertex.quota import check_quotas
 
 STOP_SECONDS = 1.0
-"""For calls in progress when the server stops."""
+"""Time for calls in progress when the server stops, in seconds."""
 _OPTIONS = (
     # The default would let a second server share the address silently.
     ("grpc.so_reuseport", 0),
@@ -50,10 +50,10 @@ _OPTIONS = (
 
 
 class Emulator(process.Server[StateDir]):
-    """One running emulator; use it as an async context manager, in a test as well as in `main`.
+    """One running emulator: an async context manager, used by `main` and by tests.
 
-    `rest` is HOST:PORT for the REST endpoint, port 0 for any free one; `None` for none. With `auth` REST
-    clients need the token of the state directory.
+    `rest` is HOST:PORT of the REST endpoint (port 0 takes a free one), `None` to serve none. With `auth`,
+    REST clients need the token of the state directory.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Emulator(process.Server[StateDir]):
         self._rest = rest
         self._auth = auth
         self.methods: list[Method] = []
-        """The RPCs that are served, once it has started."""
+        """The served RPCs, empty before the start."""
         self._opening_rest = asyncio.Lock()
 
     @property
@@ -89,9 +89,9 @@ class Emulator(process.Server[StateDir]):
         return f"{self.state.target}, REST {self.rest_url or 'off'}"
 
     def reachable(self) -> bool:
-        """Whether clients can reach this server; a lost name of its socket is restored.
+        """Whether clients can reach this server; restores a lost name of its socket.
 
-        False where its state directory is gone, or another one has taken its place.
+        False if its state directory is gone or was replaced by another one.
         """
         if not self._lock.held:
             return False
@@ -131,17 +131,17 @@ class Emulator(process.Server[StateDir]):
         self._stack.callback(targets.close)
         images = ProgramTable.of(self.config.images)
         admin = Admin(targets, self.info, self.stopping.set, images, self.open_rest)
-        # The faults of the API are not in the way of the request that clears them.
+        # API faults must not block the request that clears them.
         return [*self.api_faults.apply(served), *self._open_shells(parts.running), *admin.methods()]
 
     def _open_shells(self, parts: Dependencies) -> list[Method]:
-        """Programs in replicas; they end with the server."""
+        """Serve programs in replicas; they end with the server."""
         shells = ShellServer(parts.table, parts.runner, self.state)
         self._stack.push_async_callback(shells.close)
         return shells.methods()
 
     def _with_faults(self, app: Any) -> Any:
-        """The bucket server's application with the faults of the API; imported at its first connection."""
+        """Wrap the bucket server's application with the API faults; imported at its first connection."""
         from tui.emulator.storage.fault_injection import FaultyHttp  # noqa: PLC0415
 
         return FaultyHttp(app, self.api_faults, self.disk)
@@ -157,12 +157,12 @@ class Emulator(process.Server[StateDir]):
         link_admin(self.state)
 
     async def open_rest(self, address: str, auth: bool) -> dict[str, Any]:
-        """Serve REST from now on, as `rest` and `auth` do from the start; returns `info`.
+        """Serve REST from now on, with `rest` and `auth` as at the start; return `info`.
 
         Raises:
-            StateDirError: when `address` is not HOST:PORT on loopback, or REST is served already on another
+            StateDirError: when `address` is not HOST:PORT on loopback, or REST is already served on another
                 port or with another `auth`.
-            OSError: when the address is taken.
+            OSError: when the address is in use.
         """
         host, port = parse_address(address)
         async with self._opening_rest:
@@ -179,7 +179,7 @@ class Emulator(process.Server[StateDir]):
         return self.info()
 
     async def _serve_rest(self, host: str, port: int) -> None:
-        # Imports an HTTP server, which most emulators never need.
+        # This imports an HTTP server, which most emulators never need.
         from tui.emulator.rpc.rest_server import serve_rest  # noqa: PLC0415
 
         server = await serve_rest(self.methods, self.state, host, port, self._auth)
@@ -188,7 +188,7 @@ class Emulator(process.Server[StateDir]):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, loopback only: a client can run programs here.
+    """Parse `HOST:PORT`; only loopback is accepted, because a client can run programs here.
 
     Raises:
         StateDirError: for any other text, with the reason.

@@ -1,6 +1,6 @@
-"""The table of services: a new service is one entry, a new RPC one method of its service.
+"""The table of services. A new service is one entry; a new RPC is one method of its service.
 
-The entries are opened in this order: one that uses another service stands below it.
+The entries are opened in this order, so a service stands below those that it uses.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class ServiceEntry:
 
     name: str
     open: Callable[[EmulatorParts], Sequence[Method] | Awaitable[Sequence[Method]]]
-    """Resumes the work of the last emulator, and returns the RPCs to serve."""
+    """Resumes the work of the previous server, and returns the RPCs to serve."""
     check_fault: str = ""
     """Name of the service in `vxtui emulator fault checks --fail`, if that fault applies to it."""
 
     async def serve(self, parts: EmulatorParts) -> Sequence[Method]:
-        """Open it, and return its RPCs, with the faults of a launch's checks before them."""
+        """Open the service, and return its RPCs with the faults of launch checks applied."""
         opened = self.open(parts)
         methods = await opened if inspect.isawaitable(opened) else opened
         return parts.checks.apply(self.check_fault, methods) if self.check_fault else methods
@@ -82,7 +82,7 @@ async def _endpoints(parts: EmulatorParts) -> list[Method]:
 
 
 async def _schedules(parts: EmulatorParts) -> list[Method]:
-    # No service resumes the other operations: they changed nothing.
+    # No service resumes the remaining operations: they changed nothing.
     await parts.operations.abort_interrupted()
     pipelines = parts.find(PipelineServer)
     table: PipelineTable = parts.tables[PipelineTable]

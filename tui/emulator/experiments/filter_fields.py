@@ -1,10 +1,10 @@
-"""What the list filters of experiments' resources may speak of.
+"""Fields that list filters of experiments' resources accept.
 
-After the docstrings of ListContextsRequest.filter and those of executions and artifacts:
+They follow the docstrings of ListContextsRequest.filter and its counterparts for executions and artifacts:
 `name`, `display_name`, `schema_title`, `create_time`, `update_time`, `labels.KEY`,
 `metadata.KEY.number_value|string_value|bool_value`, `in_context("CONTEXT")`, `parent_contexts:"CONTEXT"` and
-`child_contexts:"CONTEXT"`. Of TensorBoards the SDK asks for `is_default`. `model` and `endpoint` are the ids
-of models and endpoints.
+`child_contexts:"CONTEXT"`. For TensorBoards the SDK filters by `is_default`. `model` and `endpoint` are the
+ids of models and endpoints.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _VALUES = tuple(dict.fromkeys(_TYPES.values()))
 
 
 class LineageMembers:
-    """A list of names, of which `:` and `=` ask for one."""
+    """A list of names; `:` and `=` test whether one is in it."""
 
     operators = (":", "=")
 
@@ -53,7 +53,7 @@ class LineageMembers:
 
 
 def fields_of(kind: ResourceKind, store: ResourceStore) -> FieldTable[Pb]:
-    """The fields of a kind's list filter."""
+    """Return the fields that a kind's list filter accepts."""
     present = kind.message.DESCRIPTOR.fields_by_name
     texts = ("name", "display_name", "schema_title", "schema_version", "uri", "description", "source")
     fields: dict[str, FieldEntry[Pb]] = {

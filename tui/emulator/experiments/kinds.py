@@ -1,9 +1,8 @@
-"""The kinds of resources that are kept by name: their names, messages and requests.
+"""Kinds of resources that are stored by name: names, messages and requests.
 
-Those that experiments consist of, and models, endpoints, persistent resources and schedules.
-
-A name is a path of collections and ids, e.g. projects/P/locations/L/metadataStores/S/contexts/C. Each kind
-but the two uppermost lives below another one.
+They are the resources of experiments, and models, endpoints, persistent resources and schedules. A name is a
+path of collections and ids, e.g. projects/P/locations/L/metadataStores/S/contexts/C. Every kind except the
+two topmost lives below another one.
 """
 
 from __future__ import annotations
@@ -50,24 +49,24 @@ _BOARD_ID = r"[a-z0-9][a-z0-9-]{0,127}"
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """One kind. `noun` is its name in those of the RPCs."""
+    """One kind of resource. `noun` is its name in the names of RPCs."""
 
     noun: str
     service: str
     path: str
-    """Collections from the location on, e.g. metadataStores/contexts."""
+    """Collections below the location, e.g. metadataStores/contexts."""
     message: Any
     """The plain protobuf class."""
     requests: Any
     """The module with its requests."""
     id_pattern: str = _BOARD_ID
-    """What a client may choose as id (documented in the create requests)."""
+    """Pattern of ids that a client may choose (documented in the create requests)."""
     operations: frozenset[str] = frozenset()
-    """Verbs whose reply is an operation: of `Create` and `Update`."""
+    """Verbs (`Create`, `Update`) whose reply is an operation."""
 
     @property
     def field(self) -> str:
-        """Its name in the fields of requests."""
+        """Field name of the resource in requests."""
         return snake_case(self.noun)
 
     @property
@@ -79,19 +78,19 @@ class ResourceKind:
         return self.noun if self.noun.endswith("Series") else f"{self.noun}s"
 
     def reply(self, verb: str) -> Any:
-        """The plain class of a response such as that of `List`."""
+        """The plain protobuf class of the response to a verb such as `List`."""
         return getattr(self.requests, f"{verb}{self.plural}Response").pb()
 
     @property
     def names(self) -> re.Pattern[str]:
-        """Matches the names of its resources."""
+        """Pattern of the names of resources of this kind."""
         return re.compile(
             "/".join([_LOCATION, *(f"{collection}/{_ID}" for collection in self.path.split("/"))])
         )
 
     @property
     def parents(self) -> re.Pattern[str]:
-        """Matches the names under which its resources are created."""
+        """Pattern of the names of possible parents."""
         above = self.path.split("/")[:-1]
         return re.compile("/".join([_LOCATION, *(f"{collection}/{_ID}" for collection in above)]))
 
@@ -128,7 +127,7 @@ SERIES = _board(
 )
 MODEL = ResourceKind("Model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}")
 VERSION = ResourceKind("ModelVersion", MODELS, "models/versions", model.Model.pb(), model_service)
-"""A version of a model. The API has no such resource: it writes the model's name, @ and the number."""
+"""A version of a model. The API has no such resource; it writes the model's name, @ and the number."""
 _NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
 ENDPOINT = ResourceKind(
     "Endpoint", ENDPOINTS, "endpoints", endpoint.Endpoint.pb(), endpoint_service,
@@ -148,7 +147,7 @@ BY_COLLECTION: Mapping[str, ResourceKind] = {kind.collection: kind for kind in K
 
 
 def kind_of(name: str) -> ResourceKind:
-    """The kind of a stored resource's name. Raises KeyError."""
+    """Return the kind of the resource with this name. Raises KeyError."""
     return BY_COLLECTION[name.rsplit("/", 2)[-2]]
 
 

@@ -1,8 +1,8 @@
-"""MetadataService: contexts, executions, artifacts, and how they are linked.
+"""MetadataService: contexts, executions, artifacts, and the links between them.
 
-Chosen here, not documented for Vertex: a context that would be its own ancestor is refused; linking what is
-linked already changes nothing; a new parent leaves a context's etag, as the SDK goes on with the one that it
-has; an event has the time of its arrival.
+Chosen here, not documented for Vertex: a context that would be its own ancestor is refused; repeating a link
+changes nothing; a new parent leaves a context's etag, because the SDK continues with the etag it has; an
+event gets the time of its arrival.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tui.emulator.vertex.operations import Operations
 EventPb = event_types.Event.pb()
 SubgraphPb = lineage_subgraph.LineageSubgraph.pb()
 MAX_HOPS = 100
-"""Largest depth of an artifact's lineage, as documented; 0 asks for it too."""
+"""Largest depth of an artifact's lineage, as documented; 0 requests it too."""
 _t = metadata_service
 
 
 class MetadataServer:
-    """Handlers of one emulator. They take and return plain protobuf."""
+    """RPC handlers; they take and return plain protobuf."""
 
     def __init__(self, store: ResourceStore, operations: Operations) -> None:
         self._store = store
@@ -35,7 +35,7 @@ class MetadataServer:
         self._servers = {kind: ResourceServer(kind, store, operations) for kind in kinds}
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """Return the RPCs of this service."""
         return [
             *(method for server in self._servers.values() for method in server.methods()),
             *methods_of(
@@ -52,7 +52,7 @@ class MetadataServer:
         ]
 
     async def add_members(self, request: Pb) -> Pb:
-        """Put artifacts and executions into a context."""
+        """Add artifacts and executions to a context."""
         context = self._find(CONTEXT, request.context)
         links = [
             Link(kind, context.name, self._find(of, name).name)
@@ -66,7 +66,7 @@ class MetadataServer:
         return _t.AddContextArtifactsAndExecutionsResponse.pb()()
 
     async def add_children(self, request: Pb) -> Pb:
-        """Make contexts the children of another one."""
+        """Make contexts children of another context."""
         context = self._find(CONTEXT, request.context)
         above = {context.name, *self._ancestors(context)}
         changed = []
@@ -94,7 +94,7 @@ class MetadataServer:
         return _t.RemoveContextChildrenResponse.pb()()
 
     async def add_events(self, request: Pb) -> Pb:
-        """Say which artifacts an execution has read and written."""
+        """Record which artifacts an execution has read and written."""
         execution = self._find(EXECUTION, request.execution)
         links = []
         for requested in request.events:
@@ -107,7 +107,7 @@ class MetadataServer:
         return _t.AddExecutionEventsResponse.pb()()
 
     async def context_lineage(self, request: Pb) -> Pb:
-        """The artifacts and executions of a context, and the events between them."""
+        """Return the artifacts and executions of a context, and the events between them."""
         context = self._find(CONTEXT, request.context)
         artifacts = {link.target for link in self._store.links(ATTRIBUTION, context.name)}
         executions = {link.target for link in self._store.links(ASSOCIATION, context.name)}
@@ -117,13 +117,13 @@ class MetadataServer:
         return self._graph(artifacts, executions, events)
 
     async def inputs_and_outputs(self, request: Pb) -> Pb:
-        """An execution with its events and their artifacts."""
+        """Return an execution with its events and their artifacts."""
         execution = self._find(EXECUTION, request.execution)
         events = self._store.links(EVENT, execution.name)
         return self._graph({link.target for link in events}, {execution.name}, events)
 
     async def artifact_lineage(self, request: Pb) -> Pb:
-        """What an artifact was made of and what was made of it, up to so many events away."""
+        """Return what an artifact was made of and what was made of it, up to `max_hops` events away."""
         if not 0 <= request.max_hops <= MAX_HOPS:
             raise invalid(("max_hops", f"is {request.max_hops}; give 0 to {MAX_HOPS}"))
         if request.filter:

@@ -1,7 +1,7 @@
-"""Create, get, list, update, delete and purge for every kind of resource of an experiment.
+"""Create, get, list, update, delete and purge for every kind of stored resource.
 
-Chosen here, not documented for Vertex: an update without a mask changes every field that the request fills;
-an etag that does not match is ABORTED; a list is in the order of creation unless it says otherwise.
+Chosen here, not documented for Vertex: an update without a mask changes every field that the request sets; an
+etag that does not match is ABORTED; a list is in order of creation unless the request orders it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tui.emulator.vertex.resource_requests import request_filter
 
 _FIXED = frozenset({"name", "create_time", "update_time", "etag", "parent_contexts"})
 SAMPLE = 100
-"""Names in the reply of a purge."""
+"""Most names in the reply of a purge."""
 
 
 class ResourceServer:
-    """The handlers of one kind."""
+    """RPC handlers of one kind of resource."""
 
     ORDERS: ClassVar[Mapping[str, Callable[[Pb], Any]]] = {
         "display_name": lambda pb: str(pb.display_name),
@@ -52,7 +52,7 @@ class ResourceServer:
         self._type = f"aiplatform.googleapis.com/{kind.noun}"
 
     def methods(self) -> list[Method]:
-        """The RPCs of this kind that Vertex has."""
+        """Return the RPCs of this kind that Vertex has."""
         kind, operation = self.kind, operations_pb2.Operation
         rows = (
             (f"Create{kind.noun}", self.create, operation if "Create" in kind.operations else kind.message),
@@ -66,7 +66,8 @@ class ResourceServer:
         return methods_of(kind.service, kind.requests, *served)
 
     def find(self, name: str) -> Pb:
-        """The resource of that name. Raises WireError INVALID_ARGUMENT for a malformed one, NOT_FOUND."""
+        """Return the resource of this name. Raises WireError: INVALID_ARGUMENT for a malformed name,
+        NOT_FOUND."""
         if not self.kind.names.fullmatch(name):
             form = "/".join(f"{collection}/ID" for collection in self.kind.path.split("/"))
             raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/{form}"))
@@ -76,7 +77,7 @@ class ResourceServer:
         return resource
 
     def new(self, parent: str, requested: Pb, requested_id: str) -> Pb:
-        """A resource to be stored, with its name and times.
+        """Make a resource to be stored, with its name and times.
 
         Raises:
             WireError: INVALID_ARGUMENT, NOT_FOUND for the parent, ALREADY_EXISTS.
@@ -107,18 +108,18 @@ class ResourceServer:
         return self.find(request.name)
 
     async def list(self, request: Pb) -> Pb:
-        """One page. The key of a page token is the position, as the order is the client's."""
+        """Return one page. A page token holds a position, because the client chooses the order."""
         kind = self.kind
         if not kind.parents.fullmatch(request.parent):
             raise invalid(("parent", f"{request.parent!r} is not the name of what has {kind.plural}"))
         return self.page(self.rows(request.parent), request, request.parent, kind.reply("List")())
 
     def rows(self, parent: str) -> Sequence[Pb]:
-        """What a list of `parent` shows, in the default order."""
+        """Return the resources that a list of `parent` shows, in the default order."""
         return self._store.below(parent, self.kind)
 
     def page(self, rows: Sequence[Pb], request: Pb, scope: str, reply: Pb) -> Pb:
-        """`reply` with the page of `rows` that a list request of `scope` asks for."""
+        """Fill `reply` with the page of `rows` that a list request of `scope` selects."""
         text, order = getattr(request, "filter", ""), getattr(request, "order_by", "")
         mask = getattr(request, "read_mask", None)
         fields = mask_fields(mask.paths if mask is not None else (), self.kind.message.DESCRIPTOR)
@@ -154,7 +155,7 @@ class ResourceServer:
         return await self._done(empty_pb2.Empty(), resource.name)
 
     async def purge(self, request: Pb) -> operations_pb2.Operation:
-        """Delete what a filter finds; without `force` only say what it would be."""
+        """Delete the resources that match a filter; without `force` only report them."""
         condition = request_filter(request.filter, self._fields)
         if not request.filter:
             raise invalid(("filter", "is required"))
@@ -168,7 +169,7 @@ class ResourceServer:
         return await self._done(reply, request.parent)
 
     def _must_exist(self, parent: str) -> None:
-        """Raises WireError NOT_FOUND. A service with resources of the configuration overrides it."""
+        """Raise WireError NOT_FOUND. A service with resources from the configuration overrides it."""
         if self._store.get(parent) is None:
             raise not_found(f"aiplatform.googleapis.com/{parent.rsplit('/', 2)[-2]}", parent)
 
@@ -191,7 +192,7 @@ def check_mask(paths: Sequence[str], changeable: Sequence[str]) -> None:
 
 
 def touched(pb: Pb) -> Pb:
-    """Set the update time to now, and the etag to match; returns the resource."""
+    """Set the update time to now and the etag to match; return the resource."""
     pb.update_time.CopyFrom(current_time())
     if "etag" in pb.DESCRIPTOR.fields_by_name:
         pb.etag = str(pb.update_time.ToNanoseconds())
@@ -199,7 +200,8 @@ def touched(pb: Pb) -> Pb:
 
 
 def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
-    """Top-level fields that an update changes. Raises WireError for one that it can't."""
+    """Yield the top-level fields that an update changes. Raises WireError for a field that can't be
+    changed."""
     known = requested.DESCRIPTOR.fields_by_name
     if not paths or list(paths) == ["*"]:
         yield from (field.name for field, _ in requested.ListFields() if field.name not in _FIXED)
@@ -212,7 +214,7 @@ def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
 
 
 def copy_field(source: Pb, target: Pb, field: str) -> None:
-    """Replace one field of `target` by that of `source`."""
+    """Replace one field of `target` by the field of `source`."""
     target.ClearField(field)
     part = copied(source)
     for other in part.DESCRIPTOR.fields:

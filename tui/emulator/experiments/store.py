@@ -1,8 +1,7 @@
-"""Resources by name and the links between them, in memory, each change on disk first.
+"""Resources by name and the links between them, in memory; each change is on disk first.
 
-Those of experiments, and models, endpoints, persistent resources and schedules too (`kinds`).
-
-The points of time series stay on disk; they are read when a client asks for them.
+It holds the resources of experiments, and models, endpoints, persistent resources and schedules (`kinds`).
+The points of time series stay on disk and are read on request.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from tui.emulator.messages import Pb
 
 T = TypeVar("T")
 ATTRIBUTION, ASSOCIATION, CHILD, EVENT = 1, 2, 3, 4
-"""Context to artifact, context to execution, context to its child, execution to artifact."""
+"""Kinds of links: context to artifact, context to execution, context to child context, execution to
+artifact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Point:
 
 
 class ResourceStore:
-    """What one emulator has of resources that are kept by name. Use it in the event loop."""
+    """The stored resources of one emulator. Use it in the event loop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -53,10 +53,10 @@ class ResourceStore:
         }
 
     async def open(self) -> None:
-        """Read what the database has.
+        """Load the stored resources and links.
 
         Raises:
-            StorageFull: when it can't be read.
+            StorageFull: when they can't be read.
         """
         resources, links = await self._database.read(_read)
         for name, body in resources:
@@ -66,11 +66,12 @@ class ResourceStore:
             self._links[link.kind][link.source][link.target] = link
 
     def get(self, name: str) -> Pb | None:
-        """A resource; it is never altered in place."""
+        """Return the resource of this name; a stored message is never altered in place."""
         return self._resources.get(name)
 
     def below(self, parent: str, kind: ResourceKind) -> list[Pb]:
-        """The resources of a kind below a parent, oldest first. An id `-` in the parent means every one."""
+        """Return the resources of a kind below a parent, oldest first. An id `-` in the parent matches any
+        id."""
         parts = parent.split("/")
         if "-" not in parts:
             return [self._resources[name] for name in self._children.get((parent, kind.collection), ())]
@@ -82,7 +83,7 @@ class ResourceStore:
         return sorted((self._resources[name] for name in names), key=lambda pb: (created_us(pb), pb.name))
 
     def all(self, kind: ResourceKind) -> list[Pb]:
-        """Every resource of a kind."""
+        """Return every resource of a kind."""
         return [
             self._resources[name]
             for (_, collection), names in self._children.items() if collection == kind.collection
@@ -90,15 +91,15 @@ class ResourceStore:
         ]  # fmt: skip
 
     def change(self, put: Sequence[Pb] = (), delete: Iterable[str] = ()) -> Change:
-        """What stores `put` and deletes `delete` with all that is below, to be made with other writes."""
+        """Prepare a change that stores `put`, and deletes `delete` with everything below them."""
         return together(self._deleting(list(delete)), self._putting(put))
 
     def links(self, kind: int, source: str) -> Sequence[Link]:
-        """Links of a kind from a resource."""
+        """Return the links of a kind from a resource."""
         return list(self._links[kind].get(source, {}).values())
 
     def linked_to(self, kind: int, target: str) -> Sequence[Link]:
-        """Links of a kind to a resource."""
+        """Return the links of a kind to a resource."""
         return [links[target] for links in self._links[kind].values() if target in links]
 
     async def put(self, *resources: Pb, links: Iterable[Link] = (), unlink: Iterable[Link] = ()) -> None:
@@ -110,27 +111,28 @@ class ResourceStore:
         await self.make(self._putting(resources, list(links), list(unlink)))
 
     async def delete(self, names: Iterable[str]) -> None:
-        """Delete resources with all that is below them, and their links.
+        """Delete resources with everything below them, and their links.
 
         Raises:
-            StorageFull: when it could not be written; then nothing has changed.
+            StorageFull: when it could not be written; nothing has changed.
         """
         await self.make(self._deleting(list(names)))
 
     async def add_points(self, points: Sequence[tuple[str, Point]], *resources: Pb) -> None:
-        """Store points by the names of their series, and changed resources. A step is replaced.
+        """Store points by the names of their series, and changed resources. A point replaces an earlier one
+        of its step.
 
         Raises:
-            StorageFull: when they could not be written; then there are none of them.
+            StorageFull: when they could not be written; none is stored.
         """
         await self.make(self._putting(resources, points=points))
 
     async def make(self, change: Change) -> None:
-        """Make one change. Raises StorageFull; then nothing has changed."""
+        """Make one change. Raises StorageFull; nothing has changed then."""
         await self._database.finish(self._database.make(change))
 
     async def points(self, series: str) -> list[Point]:
-        """The points of a time series, by step and time."""
+        """Return the points of a time series, by step and time."""
 
         def read(db: sqlite3.Connection) -> list[Point]:
             columns = "SELECT step, wall_time, body FROM points"

@@ -1,8 +1,7 @@
 """TensorboardService: TensorBoards, their experiments, runs and time series, and the data of these.
 
-A TensorBoard that config.yaml names is there without being created; what is created below it is stored.
-Points are kept as they were written: a step that is written again replaces the point that it had (the
-service's docstring of TimeSeriesDataPoint says so). Blobs are not served.
+A TensorBoard named in config.yaml exists without being created; resources created below it are stored. A step
+that is written again replaces its earlier point (docstring of TimeSeriesDataPoint). Blobs are not served.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tui.emulator.vertex.resource_requests import request_filter
 DataPb = tensorboard_data.TimeSeriesData.pb()
 PointPb = tensorboard_data.TimeSeriesDataPoint.pb()
 DEFAULT_POINTS = 1000
-"""Of a read without max_data_points, as documented; also the page of an export."""
+"""Points of a read without max_data_points, as documented; also the page size of an export."""
 MAX_POINTS = 10_000
 _t = tensorboard_service
 _POINT_FIELDS: FieldTable[Pb] = FieldTable(
@@ -41,7 +40,8 @@ _POINT_FIELDS: FieldTable[Pb] = FieldTable(
 
 
 class BoardServer(ResourceServer):
-    """Also the TensorBoards of the configuration, without which nothing can be created below them."""
+    """Also finds the TensorBoards of the configuration, which must exist before anything is created below
+    them."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class BoardServer(ResourceServer):
 
 
 class TensorboardServer:
-    """Handlers of one emulator. They take and return plain protobuf."""
+    """RPC handlers; they take and return plain protobuf."""
 
     def __init__(
         self, store: ResourceStore, operations: Operations, config: EmulatorConfig, faults: ActiveCheckFaults
@@ -83,7 +83,7 @@ class TensorboardServer:
         self._boards, self._experiments, self._runs, self._series = self._servers
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """Return the RPCs of this service."""
         return [
             *(method for server in self._servers for method in server.methods()),
             *methods_of(
@@ -152,7 +152,7 @@ class TensorboardServer:
         return _t.BatchReadTensorboardTimeSeriesDataResponse.pb()(time_series_data=several)
 
     async def export(self, request: Pb) -> Pb:
-        """One page of all points, by step."""
+        """Return one page of all points, by step."""
         series = self._series.find(request.tensorboard_time_series)
         points = await self._points(series, request.filter)
         if request.order_by not in {"", "step", "step asc"}:
@@ -188,7 +188,7 @@ class TensorboardServer:
 
 
 def _point(series: Pb, data: Pb, value: Pb) -> Point:
-    """Check a point and note it in the series' own figures. Raises WireError."""
+    """Check a point and update the figures of its series. Raises WireError."""
     if data.value_type != series.value_type:
         kinds = tensorboard_data.TimeSeriesData.pb().DESCRIPTOR.fields_by_name["value_type"].enum_type
         name = kinds.values_by_number[series.value_type].name
@@ -209,7 +209,7 @@ def _data(series: Pb, points: Sequence[Pb]) -> Pb:
 
 
 def _thinned(points: Sequence[Pb], limit: int) -> Sequence[Pb]:
-    """At most `limit` points, evenly spaced, the first and the last among them."""
+    """Return at most `limit` evenly spaced points, including the first and the last."""
     if len(points) <= limit:
         return points
     if limit == 1:

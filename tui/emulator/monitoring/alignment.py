@@ -1,7 +1,7 @@
 """Alignment: one point for each period of a series. Times are in ns since the epoch.
 
-Which aligner takes which kind of metric, and what comes of it: `Aggregation.Aligner` of the Monitoring API.
-The API does not say whether a standard deviation is that of a sample or of all values: it is the latter here.
+`Aggregation.Aligner` of the Monitoring API defines which aligner takes which kind of metric, and its result.
+The API does not say whether a standard deviation is that of a sample or of all values; here it is the latter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tui.emulator.monitoring.series import Interval, Kind, SeriesPoint, TimeSeri
 
 Aligner = common.Aggregation.Aligner
 SMOOTHING = 600 * 10**9
-"""ns of the moving mean that `ALIGN_PERCENT_CHANGE` compares."""
+"""Window of the moving mean that `ALIGN_PERCENT_CHANGE` compares, in ns."""
 
 _REDUCE: Mapping[int, Callable[[Sequence[float]], float]] = {
     Aligner.ALIGN_MIN: min,
@@ -47,19 +47,19 @@ _VALUE_TYPES: Mapping[int, int] = {
 
 
 class NotAligned(ValueError):
-    """The aligner can't be used on this series; the message names those that can."""
+    """The aligner does not fit this series; the message names those that do."""
 
 
 def look_back(aligner: int, period: int) -> int:
-    """ns before an interval whose points an aligner takes into account."""
+    """Return how many ns of points before an interval an aligner takes into account."""
     return SMOOTHING + period if aligner == Aligner.ALIGN_PERCENT_CHANGE else period
 
 
 def align(series: TimeSeries, aligner: int, period: int, interval: Interval) -> TimeSeries:
-    """One point for each period with data; the last period ends at the interval's end.
+    """Align a series: one point for each period with data; the last period ends at the interval's end.
 
     Raises:
-        NotAligned: for an aligner that does not match the series' kind or its values.
+        NotAligned: for an aligner that does not match the series' kind or values.
     """
     _check(series, aligner)
     if series.value_type == ValueType.DISTRIBUTION:
@@ -118,7 +118,7 @@ def _check_distribution(series: TimeSeries, aligner: int) -> None:
 
 
 def _merge(series: TimeSeries, aligner: int, period: int, interval: Interval) -> TimeSeries:
-    """One distribution for each period, or a percentile of it."""
+    """Merge the distributions of each period, or take a percentile of them."""
     groups: dict[int, list[Distribution]] = {}
     for point in series.points:
         if interval.holds(point.end) and point.distribution is not None:
@@ -145,7 +145,7 @@ def _aligned(index: int, value: float, period: int, interval: Interval) -> Serie
 
 
 def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval) -> TimeSeries:
-    """Distribute each difference over its periods; a rate is over the time that has data."""
+    """Distribute each difference over its periods; a rate refers to the time that has data."""
     amount: dict[int, float] = {}
     covered: dict[int, int] = {}
     for point in series.points:
@@ -170,13 +170,13 @@ def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval)
 
 
 def _boundaries(period: int, interval: Interval) -> range:
-    """Ends of the periods, the oldest first."""
+    """Ends of the periods, oldest first."""
     count = max(1, -(-(interval.end - interval.start) // period))
     return range(interval.end - (count - 1) * period, interval.end + 1, period)
 
 
 def _interpolate(series: TimeSeries, period: int, interval: Interval) -> TimeSeries:
-    """The value at the end of each period on the line between the points before and after it."""
+    """Interpolate the value at the end of each period between the points before and after it."""
     ends = [point.end for point in series.points]
     points = []
     for at in _boundaries(period, interval):
@@ -193,7 +193,7 @@ def _interpolate(series: TimeSeries, period: int, interval: Interval) -> TimeSer
 
 
 def _percent_change(series: TimeSeries, period: int, interval: Interval) -> TimeSeries:
-    """By how many percent the moving mean of ten minutes has changed within each period."""
+    """Compute the percentage by which the moving mean of ten minutes changed within each period."""
     present = [point for point in series.points if point.value >= 0]
     ends = [point.end for point in present]
 

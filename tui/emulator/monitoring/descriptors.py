@@ -1,8 +1,8 @@
 """The emulator's metrics and their descriptors in Monitoring.
 
-Several sources report the names of the training metrics; their labels are not documented: `replica_id` and
-`accelerator_id`, and DELTA for the byte counters, are recalled and not verified (docs/facts/vertex.md 6.1,
-6.2). Labels and kinds of the quota metrics: docs/facts/vertex.md 7.4; of the metrics of endpoints: the
+Several sources report the names of the training metrics, but their labels are not documented: `replica_id`
+and `accelerator_id`, and DELTA for the byte counters, are recalled and not verified (docs/facts/vertex.md
+6.1, 6.2). Labels and kinds of the quota metrics: docs/facts/vertex.md 7.4; of the metrics of endpoints: the
 documentation 'Google Cloud metrics', aiplatform.
 """
 
@@ -64,11 +64,11 @@ class EmulatedMetric:
 
     @property
     def training(self) -> str:
-        """The metric's name in samples, without the prefix of training."""
+        """Name of the metric in samples, without the prefix of training metrics."""
         return self.type.removeprefix(TRAINING_PREFIX)
 
     def descriptor(self, project: str, sample_period: float) -> metric_pb2.MetricDescriptor:
-        """The metric's descriptor; `sample_period` is the emulator's, in seconds."""
+        """Return the metric's descriptor; `sample_period` is the emulator's, in seconds."""
         descriptor = metric_pb2.MetricDescriptor(
             name=f"projects/{project}/metricDescriptors/{self.type}",
             type=self.type,
@@ -149,4 +149,4 @@ _ALL = (
 )
 
 METRICS: Mapping[str, EmulatedMetric] = {metric.type: metric for metric in _ALL}
-"""By type."""
+"""Metrics by type."""

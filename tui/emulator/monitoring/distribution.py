@@ -1,6 +1,6 @@
-"""Distributions: many values as counts in exponential buckets.
+"""Distributions: values counted in exponential buckets.
 
-Percentiles are interpolated linearly within a bucket; how the service does it is not documented.
+Percentiles are interpolated linearly within a bucket; the service's method is not documented.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 FINITE, GROWTH, SCALE = 62, 1.25, 0.1
-"""Buckets from 0.1 to some 100,000; one below and one above them."""
+"""Buckets from 0.1 to some 100,000, plus one below and one above."""
 _LOG = math.log(GROWTH)
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How many values, their sum and sum of squares, and how many in each bucket that has any."""
+    """Number of values, their sum and sum of squares, and the count of each non-empty bucket."""
 
     count: int
     total: float
@@ -26,7 +26,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution:
-        """The distribution of these values, none of them negative."""
+        """Return the distribution of these values, none of which is negative."""
         known = list(values)
         buckets: dict[int, int] = {}
         for value in known:
@@ -43,7 +43,7 @@ class Distribution:
         )
 
     def percentile(self, percent: float) -> float:
-        """The value below which so many percent lie; 0 for no values."""
+        """Return the value below which `percent` percent of the values lie; 0 without values."""
         rank = self.count * percent / 100
         passed = 0
         for at, count in sorted(self.buckets.items()):
@@ -54,7 +54,7 @@ class Distribution:
         return 0.0
 
     def fill(self, target: Any) -> None:
-        """Write it into a google.api.Distribution."""
+        """Write the distribution into a google.api.Distribution."""
         target.count = self.count
         target.mean = self.total / self.count if self.count else 0.0
         target.sum_of_squared_deviation = max(0.0, self.squares - self.count * target.mean**2)
@@ -68,18 +68,18 @@ NOTHING = Distribution(0, 0.0, 0.0, {})
 
 
 def merged(distributions: Iterable[Distribution]) -> Distribution:
-    """All of these together."""
+    """Return the sum of the distributions."""
     return sum(distributions, NOTHING)
 
 
 def _bucket(value: float) -> int:
-    """0 below the first finite bucket, FINITE + 1 above the last."""
+    """Return the index of a value's bucket: 0 below the first finite bucket, FINITE + 1 above the last."""
     if value < SCALE:
         return 0
     return min(FINITE + 1, int(math.log(value / SCALE) / _LOG + 1e-9) + 1)
 
 
 def _edges(at: int) -> tuple[float, float]:
-    """The lower and the upper bound; the last bucket has no upper one."""
+    """Return the lower and upper bound; the last bucket has no upper bound."""
     low = SCALE * GROWTH ** (at - 1) if at else 0.0
     return low, SCALE * GROWTH ** min(at, FINITE)

@@ -1,4 +1,4 @@
-"""What a client asks of Monitoring: one metric, which series, over which time, how aligned."""
+"""A query of Monitoring: metric, series, interval and aggregation."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ from tui.emulator.monitoring.series import Interval, TimeSeries
 from tui.emulator.rpc.methods import invalid, not_found
 
 MAX_PAGE = 100_000
-"""Points (FULL) or series (HEADERS) of a page (docs/facts/vertex.md 6.3)."""
+"""Most points (FULL) or series (HEADERS) of a page (docs/facts/vertex.md 6.3)."""
 FULL = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 FIELDS = ("aggregation", "secondary_aggregation")
 LOOK_BACK = 120 * 10**9
-"""ns before the interval in which to search the sample for a counter's first difference."""
+"""Time before the interval in which to search the sample for a counter's first difference, in ns."""
 _REDUCE_NONE = common.Aggregation.Reducer.REDUCE_NONE
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """What a filter looks at. `metric_labels` is `None` while only the resource is known."""
+    """The part of a series that a filter tests. `metric_labels` is `None` while only the resource is
+    known."""
 
     metric_type: str
     resource_type: str
@@ -92,11 +93,11 @@ def _fields(whole: bool) -> FieldTable[QueryTarget]:
 
 SERIES_FIELDS = _fields(whole=True)
 RESOURCE_FIELDS = _fields(whole=False)
-"""While only the resource is known; metric labels stay undecided."""
+"""Fields while only the resource is known; metric labels stay undecided."""
 
 
 def checked_filter(text: str) -> Node:
-    """Raises WireError: INVALID_ARGUMENT with the position of what is wrong."""
+    """Parse a filter. Raises WireError: INVALID_ARGUMENT with the position of the error."""
     try:
         node = parse(text)
         compiled(node, SERIES_FIELDS)
@@ -106,10 +107,10 @@ def checked_filter(text: str) -> Node:
 
 
 def metric_of(node: Node) -> EmulatedMetric:
-    """The one metric type that a filter names.
+    """Return the one metric type that a filter names.
 
     Raises:
-        WireError: INVALID_ARGUMENT for none or several, NOT_FOUND for one that does not exist.
+        WireError: INVALID_ARGUMENT for none or several, NOT_FOUND for an unknown type.
     """
     named = _metric_types(node)
     if len(named) != 1 or named[0] is None:
@@ -126,7 +127,7 @@ def metric_of(node: Node) -> EmulatedMetric:
 
 
 def _metric_types(node: Node, joined: bool = True) -> list[str | None]:
-    """Types named by comparisons; `None` for a comparison that leaves the type open."""
+    """Return the types named by comparisons; `None` for a comparison that leaves the type open."""
     match node:
         case And(parts):
             return [metric_type for part in parts for metric_type in _metric_types(part, joined)]
@@ -143,17 +144,17 @@ def _metric_types(node: Node, joined: bool = True) -> list[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """How series are aligned, and how the aligned ones are combined."""
+    """How to align series and how to combine the aligned ones."""
 
     aligner: int
     period: int
-    """ns."""
+    """Alignment period in ns."""
     reducer: int
     fields: tuple[tuple[str, str], ...]
-    """To group by; see `group_field`."""
+    """Fields to group by; see `group_field`."""
 
     def apply(self, all_series: Iterable[TimeSeries], interval: Interval, field: str) -> list[TimeSeries]:
-        """Raises WireError: INVALID_ARGUMENT for an aligner that does not fit."""
+        """Aggregate series. Raises WireError: INVALID_ARGUMENT for an aligner that does not fit."""
         with _naming(f"{field}.per_series_aligner"):
             aligned = [align(series, self.aligner, self.period, interval) for series in all_series]
         if self.reducer == _REDUCE_NONE:
@@ -164,18 +165,18 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A ListTimeSeries request that makes sense."""
+    """A valid ListTimeSeries request."""
 
     metric: EmulatedMetric
     resource: Condition[QueryTarget]
     series: Condition[QueryTarget]
     interval: Interval
     aggregations: tuple[Aggregation, ...]
-    """What is done to the series, one after the other; at most two."""
+    """Aggregations in order; at most two."""
 
     @classmethod
     def of(cls, request: Pb) -> Question:
-        """Raises WireError: INVALID_ARGUMENT or NOT_FOUND."""
+        """Parse a request. Raises WireError: INVALID_ARGUMENT or NOT_FOUND."""
         node = checked_filter(request.filter)
         metric = metric_of(node)
         if request.order_by:
@@ -190,7 +191,7 @@ class Question:
 
     @property
     def look_back(self) -> int:
-        """ns before the interval whose points are needed."""
+        """Time before the interval whose points are needed, in ns."""
         return max(
             LOOK_BACK,
             *(look_back(aggregation.aligner, aggregation.period) for aggregation in self.aggregations),
@@ -198,11 +199,11 @@ class Question:
         )
 
     def wants_resource(self, labels: Mapping[str, str]) -> bool:
-        """Whether a series of this resource may be wanted."""
+        """Whether a series of this resource may match."""
         return self.resource(QueryTarget(self.metric.type, self.metric.resource, labels)) is not False
 
     def answer(self, all_series: Iterable[TimeSeries]) -> list[TimeSeries]:
-        """The wanted series with points in the interval, aggregated, in the order of their keys.
+        """Return the matching series with points in the interval, aggregated, in order of their keys.
 
         Raises:
             WireError: INVALID_ARGUMENT for an aligner that does not fit.

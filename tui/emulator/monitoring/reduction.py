@@ -1,7 +1,7 @@
-"""Reduction: aligned series combined into one for each group of them.
+"""Reduction: aligned series combined into one per group.
 
-Which reducer takes which values, and what comes of it: `Aggregation.Reducer` of the Monitoring API. How it
-interpolates percentiles is not documented: linearly here.
+`Aggregation.Reducer` of the Monitoring API defines which reducer takes which values, and its result. Its
+interpolation of percentiles is not documented; here it is linear.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tui.emulator.monitoring.series import Kind, SeriesPoint, TimeSeries, ValueT
 
 Reducer = common.Aggregation.Reducer
 KEPT = "project_id"
-"""A label of the resource that a reduced series keeps: it never differs within an answer."""
+"""Resource label that a reduced series keeps: it never differs within a response."""
 
 
 class NotReduced(ValueError):
-    """The reducer or a field of a group can't be used; the message names those that can."""
+    """The reducer or a group field can't be used; the message names those that can."""
 
 
 def _percentile(percent: int) -> Callable[[Sequence[float]], float]:
@@ -51,7 +51,7 @@ _SAME_TYPE = (Reducer.REDUCE_MIN, Reducer.REDUCE_MAX, Reducer.REDUCE_SUM)
 
 
 def check_reducer(reducer: int) -> None:
-    """Raises NotReduced for one that no metric of this service takes."""
+    """Raise NotReduced for a reducer that no metric of this service takes."""
     if reducer in _REDUCE:
         return
     known = ", ".join(Reducer(number).name for number in sorted(_REDUCE))
@@ -61,7 +61,7 @@ def check_reducer(reducer: int) -> None:
 
 
 def group_field(text: str) -> tuple[str, str]:
-    """(`metric` or `resource`, name of the label) of a field to group by; `type` has no name.
+    """Parse a group-by field: (`metric` or `resource`, name of the label); `type` has no name.
 
     Raises:
         NotReduced: for anything else.
@@ -81,7 +81,8 @@ def group_field(text: str) -> tuple[str, str]:
 def reduce(
     aligned: Iterable[TimeSeries], reducer: int, fields: Sequence[tuple[str, str]]
 ) -> list[TimeSeries]:
-    """One series for each combination of the fields' values; each point is of all that end with it."""
+    """Combine the series of each combination of the fields' values; a point combines all points with its
+    end."""
     groups: dict[tuple[str | None, ...], list[TimeSeries]] = {}
     for series in aligned:
         labels = {"metric": series.metric_labels, "resource": series.resource_labels}

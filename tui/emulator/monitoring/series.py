@@ -16,18 +16,18 @@ ValueType = metric_pb2.MetricDescriptor.ValueType
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """A value over (start, end]; for a gauge both are the time of the sample."""
+    """A value over (start, end]; both are the time of the sample for a gauge."""
 
     start: int
     end: int
     value: float
     distribution: Distribution | None = None
-    """In place of the value, in a series of distributions."""
+    """Replaces the value in a series of distributions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """(start, end]; the single point in time if both are equal."""
+    """The interval (start, end], or a single point in time if both are equal."""
 
     start: int
     end: int
@@ -51,18 +51,18 @@ class TimeSeries:
 
     @property
     def key(self) -> str:
-        """Unique key among the series of a metric; also their order."""
+        """Unique key among the series of a metric, which also defines their order."""
         labels = (*sorted(self.resource_labels.items()), *sorted(self.metric_labels.items()))
         return "\x1f".join(f"{name}={value}" for name, value in labels)
 
 
 def gauge(samples: Iterable[tuple[int, float]]) -> list[SeriesPoint]:
-    """Points of samples (time, value); values that are not finite are dropped."""
+    """Return points of samples (time, value); drop values that are not finite."""
     return [SeriesPoint(at, at, value) for at, value in samples if math.isfinite(value)]
 
 
 def differences(samples: Iterable[tuple[int, float]]) -> list[SeriesPoint]:
-    """Increases of a counter between its samples; a decrease is a reset to zero."""
+    """Return the increases of a counter between its samples; a decrease is a reset to zero."""
     points = []
     before: tuple[int, float] | None = None
     for at, value in samples:

@@ -1,7 +1,7 @@
-"""google.monitoring.v3.MetricService: metrics of replicas, and the training quotas.
+"""google.monitoring.v3.MetricService: metrics of replicas and endpoints, and the training quotas.
 
-Training series come from the samples that each attempt's runner recorded. Quotas have no history here:
-their series have one point, the present value.
+Training series come from the samples recorded by each attempt's runner. Quotas have no history here: their
+series have one point, the present value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 SERVICE = "google.monitoring.v3.MetricService"
 QUOTA_AGE = 60 * 10**9
-"""ns for which the present value of a quota counts as its past value."""
+"""Time for which the present value of a quota counts as its past value, in ns."""
 
 Predictions = Callable[[str, EmulatedMetric, int], Iterable[TimeSeries]]
 ListResponse = metric_service.ListTimeSeriesResponse.pb()
@@ -53,12 +53,12 @@ _DESCRIPTOR = re.compile(r"projects/([^/\s]+)/metricDescriptors/(\S+)")
 
 
 class MonitoringService:
-    """The RPC handlers of the monitoring service."""
+    """RPC handlers of the monitoring service."""
 
     def __init__(
         self, state: StateDir, catalog: JobCatalog, sample_period: float, predictions: Predictions
     ) -> None:
-        """`predictions` gives the series of the endpoints of a project."""
+        """`predictions` returns the series of a project's endpoints."""
         self._state = state
         self._catalog = catalog
         self._sample_period = sample_period
@@ -82,7 +82,8 @@ class MonitoringService:
         return await asyncio.to_thread(work)
 
     def _finder(self, project: str, question: Question) -> Callable[[], Iterator[TimeSeries]]:
-        """A function that reads the series. The catalog is read here, in the event loop that changes it."""
+        """Return a function that reads the series. The catalog is read here, in the event loop that changes
+        it."""
         if question.metric.resource == TRAINING_RESOURCE:
             jobs = [job for job in self._catalog.list(project) if question.wants_resource(_job_labels(job))]
             return lambda: (s for job in jobs for s in self._training(job, question))
@@ -162,7 +163,7 @@ def _samples(attempt: AttemptDir, since: int) -> list[Sample]:
     try:
         return read_samples(attempt, since)
     except sqlite3.Error as error:
-        # The record is incomplete: there are no samples, which is not zero.
+        # The record is incomplete: no samples, which is not zero.
         log.info("samples of %s: %s", attempt.root, error)
         return []
 
@@ -194,7 +195,8 @@ def _series(
 def _page(
     all_series: Sequence[TimeSeries], full: bool, size: int, after: tuple[str, int] | None, digest: str
 ) -> Pb:
-    """One page: `size` counts points in FULL, series in HEADERS; a series may continue in the next page."""
+    """Return one page: `size` counts points in FULL, series in HEADERS; a series may continue on the next
+    page."""
     response = ListResponse()
     last: tuple[str, int] | None = None
     for series in all_series:
@@ -242,7 +244,8 @@ def _fill(target: Pb, series: TimeSeries, points: Sequence[SeriesPoint]) -> None
 
 
 def methods(state: StateDir, catalog: JobCatalog, predictions: Predictions = lambda *_: ()) -> list[Method]:
-    """The RPCs that read. `predictions` gives the series of a project's endpoints since a time in ns."""
+    """Return the RPCs of this service. `predictions` returns the series of a project's endpoints since a time
+    in ns."""
     service = MonitoringService(state, catalog, load_config(state.config).sample_period, predictions)
     return methods_of(
         SERVICE,

@@ -1,8 +1,8 @@
-"""Replicas of persistent resources in use, and the queue of the jobs that wait for them.
+"""Replicas of persistent resources in use, and the queue of jobs that wait for them.
 
-A job holds its replicas from PENDING to its end, through its restarts. Jobs wait in the order of their
-creation; a later job does not get replicas of a pool for which an earlier one waits. Nothing of this is
-stored: at the start the jobs that had replicas get them again.
+A job holds its replicas from PENDING to its end, through its restarts. Jobs wait in order of creation; a
+later job does not get replicas of a pool for which an earlier one waits. Nothing of this is stored: at the
+start, jobs that had replicas get them again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 
 @dataclass(eq=False, slots=True)
 class _Claim:
-    """What one job holds or waits for."""
+    """Replicas that one job holds or waits for."""
 
     job: CustomJob
     resource: str
-    """Full name."""
+    """Full name of the persistent resource."""
     held: Counter[str] = field(default_factory=Counter)
     """Replicas by pool."""
     granted: asyncio.Event = field(default_factory=asyncio.Event)
     grew: bool = False
-    """Whether machines were added for it."""
+    """Whether machines were added for this job."""
 
 
 class Capacity:
@@ -38,10 +38,10 @@ class Capacity:
     def __init__(self, known: PersistentResources) -> None:
         self._known = known
         self._claims: dict[str, _Claim] = {}
-        """By the job's id, in the order in which they came."""
+        """Claims by job id, in order of arrival."""
 
     def adopt(self, table: CustomJobTable) -> None:
-        """Give the jobs that the last emulator ran their replicas, before any job asks for some."""
+        """Give the jobs of the previous server their replicas, before any job requests some."""
         for job in table.active():
             begun = job.control.port or job.control.attempt > 1 or job.pb.HasField("start_time")
             if job.pb.job_spec.persistent_resource_id and begun:
@@ -50,18 +50,18 @@ class Capacity:
                 claim.granted.set()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
-        """Set when the job holds its replicas; it is set at once for a job that does."""
+        """Queue a job; the event is set once the job holds its replicas, at once if it already does."""
         claim = self._claims.get(job.record.id) or self._add(job)
         self.grant()
         return claim.granted
 
     def release(self, job: CustomJob) -> None:
-        """Give the replicas of a job back, or remove it from the queue. Idempotent."""
+        """Release the replicas of a job, or remove it from the queue. Idempotent."""
         if self._claims.pop(job.record.id, None) is not None:
             self.grant()
 
     def grew(self, job: CustomJob) -> bool:
-        """Whether an autoscaled pool got machines for this job, which have to be provisioned."""
+        """Whether an autoscaled pool got machines for this job, which must be provisioned."""
         claim = self._claims.get(job.record.id)
         return claim is not None and claim.grew
 
@@ -73,11 +73,11 @@ class Capacity:
         return total
 
     def jobs(self, resource: str) -> list[CustomJob]:
-        """The jobs that run on a resource or wait for it."""
+        """Jobs that run on a resource or wait for it."""
         return [claim.job for claim in self._of(resource)]
 
     def grant(self) -> None:
-        """Give replicas to those who wait; to be called when a resource has changed."""
+        """Give replicas to waiting jobs; call it when a resource has changed."""
         waiting: dict[str, list[_Claim]] = {}
         for claim in self._claims.values():
             if not claim.granted.is_set():
@@ -104,7 +104,7 @@ class Capacity:
 
 
 def _grant(claims: Sequence[_Claim], pools: Sequence[Pb], used: Counter[str]) -> None:
-    """Give the free replicas of these pools to claims, the oldest first."""
+    """Give the free replicas of these pools to claims, oldest first."""
     behind: set[str] = set()
     for claim in claims:
         if len(behind) == len(pools):

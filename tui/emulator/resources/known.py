@@ -1,4 +1,4 @@
-"""The persistent resources that exist: those that clients created, and those of the configuration."""
+"""Existing persistent resources: created by clients, or named in the configuration."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ State = persistent_resource.PersistentResource.State
 
 
 class PersistentResources:
-    """Reads them. One of the configuration exists in every location of every project.
+    """Reads persistent resources. A configured resource exists in every location of every project.
 
-    Raises ConfigError for a configured one that does not match the message.
+    Raises ConfigError for a configured resource that does not match the message.
     """
 
     def __init__(self, store: ResourceStore, config: EmulatorConfig) -> None:
@@ -34,25 +34,25 @@ class PersistentResources:
             self._fixed[name] = with_ids(resource)
 
     def get(self, name: str) -> Pb | None:
-        """The resource with this full name."""
+        """Return the resource with this full name."""
         stored = self._store.get(name)
         return stored if stored is not None else self._placed(name)
 
     def fixed(self, name: str) -> bool:
-        """Whether it is one of the configuration, which nobody can change."""
+        """Whether the resource is a configured one, which clients can't change."""
         return self._store.get(name) is None and self._placed(name) is not None
 
     def below(self, parent: str) -> list[Pb]:
-        """The resources of a location, those of the configuration first."""
+        """Return the resources of a location, configured ones first."""
         placed = [self._placed(f"{parent}/persistentResources/{fixed_id}") for fixed_id in self._fixed]
         return [*(pb for pb in placed if pb is not None), *self._store.below(parent, PERSISTENT)]
 
     def all(self) -> list[Pb]:
-        """Every resource that a client created."""
+        """Return every resource that a client created."""
         return self._store.all(PERSISTENT)
 
     def check(self, spec: Pb, parent: str, path: str, key: str = "") -> None:
-        """Whether a job can run on the resource that it names. `path` is the field of the request.
+        """Check that a job can run on the resource that it names. `path` is the field of the request.
 
         Raises:
             WireError: NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT.
@@ -103,7 +103,7 @@ class PersistentResources:
 
 
 def with_ids(resource: Pb) -> Pb:
-    """Give an id to each pool without one; returns the resource."""
+    """Give each pool without an id one; return the resource."""
     ids = {pool.id for pool in resource.resource_pools}
     for index, pool in enumerate(resource.resource_pools):
         if not pool.id:

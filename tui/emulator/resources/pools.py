@@ -1,4 +1,4 @@
-"""Resource pools: their sizes, and which of them fits a worker pool of a job."""
+"""Resource pools: their sizes, and the pools that fit a worker pool of a job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tui.emulator.messages import Pb
 from tui.emulator.vertex.validate_pools import accelerator_name
 
 DISK_TYPE, DISK_GB = "pd-ssd", 100
-"""What an empty DiskSpec means (docs/facts/vertex.md 1.3)."""
+"""Defaults of an empty DiskSpec (docs/facts/vertex.md 1.3)."""
 
 
 def most(pool: Pb) -> int:
@@ -21,7 +21,7 @@ def most(pool: Pb) -> int:
 
 
 def size(pool: Pb, used: int) -> int:
-    """Replicas that a resource pool has while `used` are in use; autoscaling follows at once."""
+    """Replicas of a resource pool while `used` are in use; autoscaling follows at once."""
     least = pool.autoscaling_spec.min_replica_count
     return max(int(least), used) if pool.HasField("autoscaling_spec") else int(pool.replica_count)
 
@@ -38,7 +38,7 @@ def disk(pool: Pb) -> tuple[str, int]:
 
 
 def assign(spec: Pb, pools: Sequence[Pb], used: Mapping[str, int]) -> Counter[str] | None:
-    """Replicas by the id of the resource pool for all worker pools of a job; None while they do not fit."""
+    """Assign all worker pools of a job; return replicas by resource pool id, `None` while they do not fit."""
     assigned: Counter[str] = Counter()
     for worker_pool in spec.worker_pool_specs:
         count = worker_pool.replica_count
@@ -55,7 +55,7 @@ def assign(spec: Pb, pools: Sequence[Pb], used: Mapping[str, int]) -> Counter[st
 
 
 def unfit(spec: Pb, pools: Sequence[Pb]) -> tuple[int, str] | None:
-    """The first worker pool that can never run on these pools, and why."""
+    """Return the first worker pool that can never run on these pools, and the reason."""
     for index, worker_pool in enumerate(spec.worker_pool_specs):
         if not worker_pool.ListFields():
             continue
@@ -76,7 +76,7 @@ def unfit(spec: Pb, pools: Sequence[Pb]) -> tuple[int, str] | None:
 
 
 def described(pool: Pb) -> str:
-    """Machine and disk in words."""
+    """Describe machine and disk."""
     machine = pool.machine_spec
     kind, count = accelerator_name(machine), machine.accelerator_count
     with_what = f" with {count} × {kind}" if kind else ""

@@ -2,7 +2,7 @@
 
 A resource with running jobs refuses a reboot; a deletion cancels its jobs and waits for their ends
 (docs/facts/vertex.md 12.2). Undocumented choices: a creation or update that lacks quota is refused at once;
-provisioning, an update and a reboot take as long as the provisioning of a job's machines.
+provisioning, updates and reboots take as long as provisioning the machines of a job.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tui.emulator.vertex.quota import TrainingQuotas, describe_lack
 from tui.emulator.vertex.resource_requests import creation_parent
 
 POLL_SECONDS = 0.05
-"""Between two looks whether the jobs of a resource that is being deleted have ended."""
+"""Seconds between two checks whether the jobs of a resource that is being deleted have ended."""
 _OUTPUTS = ("error", "start_time", "resource_runtime")
 _Create = types.CreatePersistentResourceOperationMetadata.pb()
 _Update = types.UpdatePersistentResourceOperationMetadata.pb()
@@ -48,7 +48,7 @@ _METADATA: dict[int, Any] = {
     State.REBOOTING: _Reboot,
     State.STOPPING: _Delete,
 }
-"""The operation by the state in which a resource is meanwhile."""
+"""Metadata of the operation by the state of the resource meanwhile."""
 
 
 class JobCanceller(Protocol):
@@ -84,7 +84,7 @@ class PersistentResourceService(ResourceServer):
         return [*super().methods(), *methods_of(PERSISTENT.service, types, reboot)]
 
     async def adopt(self) -> None:
-        """Count the quota of existing resources, and continue the operations of the last emulator."""
+        """Count the quota of existing resources, and continue the operations of the previous server."""
         for resource in self._known.all():
             self._quotas.set_aside(resource.name, location_of(resource.name), quota_needs(resource))
             metadata = _METADATA.get(resource.state)
@@ -98,7 +98,7 @@ class PersistentResourceService(ResourceServer):
             if begun:
                 self._operations.resume(begun[0], work)
             else:
-                # The state was stored, and the operation was not.
+                # The state was stored, but the operation was not.
                 await self._operations.start(resource.name, metadata(), work)
 
     async def create(self, request: Pb) -> Pb:
@@ -167,7 +167,7 @@ class PersistentResourceService(ResourceServer):
         return await self._start(resource)
 
     def _changeable(self, name: str, *states: int) -> Pb:
-        """A copy of a resource in one of `states`. Raises WireError."""
+        """Return a copy of a resource that is in one of `states`. Raises WireError."""
         resource = self.find(name)
         if self._known.fixed(name):
             raise failed_precondition(name, f"{name} is in the emulator's config.yaml; change it there.")
@@ -178,7 +178,7 @@ class PersistentResourceService(ResourceServer):
         return copied(resource)
 
     async def _enter(self, resource: Pb, state: int) -> None:
-        """Store the resource in a state that it leaves when its operation ends. Raises WireError."""
+        """Store the resource in a state that its operation ends. Raises WireError."""
         place, needs = location_of(resource.name), quota_needs(resource)
         if state in {State.PROVISIONING, State.UPDATING}:
             lacking = self._quotas.short_of(resource.name, place, needs)
@@ -192,12 +192,12 @@ class PersistentResourceService(ResourceServer):
         self._quotas.set_aside(resource.name, place, needs)
 
     async def _start(self, resource: Pb) -> operations_pb2.Operation:
-        """The operation of the state. Its work takes the lock."""
+        """Start the operation of the state. Its work takes the lock."""
         metadata = _METADATA[resource.state]()
         return await self._operations.start(resource.name, metadata, self._work(resource))
 
     def _work(self, resource: Pb) -> Work:
-        """What ends the operation of a resource in a passing state."""
+        """Return the work that ends a transient state."""
         name, state = resource.name, resource.state
 
         async def provision(running: RunningOperation) -> None:
@@ -223,12 +223,12 @@ class PersistentResourceService(ResourceServer):
         return remove if state == State.STOPPING else provision
 
     async def _cancel(self, job: CustomJob) -> None:
-        # It may have ended just now.
+        # The job may just have ended.
         with contextlib.suppress(WireError):
             await self._scheduler.cancel(job)
 
     def _shown(self, stored: Pb) -> Pb:
-        """The resource with the replicas in use."""
+        """Return the resource with its replicas in use."""
         resource = copied(stored)
         used = self._capacity.used(stored.name)
         for pool in resource.resource_pools:

@@ -1,7 +1,7 @@
-"""What an update makes of a persistent resource.
+"""Updates of a persistent resource.
 
 The mask names `display_name`, `labels`, `resource_pools`, or a part of the pools such as
-`resource_pools.replica_count`. Pools are found by their ids, those without one by their position.
+`resource_pools.replica_count`. Pools are matched by id, pools without one by position.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CHANGEABLE = (*_WHOLE, "resource_pools", *(f"resource_pools.{part}" for part in
 
 
 def updated(present: Pb, requested: Pb, paths: Sequence[str], used: Mapping[str, int]) -> Pb:
-    """The changed resource. `used` are replicas in use by the pool's id.
+    """Return the changed resource. `used` holds the replicas in use by pool id.
 
     Raises:
-        WireError: INVALID_ARGUMENT for the mask or the pools; FAILED_PRECONDITION for fewer replicas than are
-            in use.
+        WireError: INVALID_ARGUMENT for the mask or the pools; FAILED_PRECONDITION for fewer replicas than
+            are in use.
     """
     check_mask(paths, _CHANGEABLE)
     changed = copied(present)

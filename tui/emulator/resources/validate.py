@@ -1,6 +1,6 @@
 """Server-side checks of persistent resources; see `tui.emulator.vertex.validate`.
 
-The rules are those of the documentation of PersistentResource, ResourcePool and AutoscalingSpec. A pool's
+The rules come from the documentation of PersistentResource, ResourcePool and AutoscalingSpec. A pool's
 machine and disk follow the rules of a worker pool.
 """
 
@@ -14,8 +14,8 @@ from tui.emulator.vertex.validate_pools import Problem, machine_problems
 
 
 def persistent_resource_problems(resource: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a new or changed persistent resource; empty for a good one."""
-    # Unlike a job it need not have a display name.
+    """Return every reason to refuse a new or changed persistent resource; empty if it is valid."""
+    # Unlike a job, it needs no display name.
     problems = [
         problem
         for problem in resource_problems(resource, location)

@@ -1,8 +1,8 @@
-"""What a schedule does next. All of its state is in its resource: `next_run_time` is the first run not done.
+"""The next step of a schedule. All its state is in its resource: `next_run_time` is the first run not done.
 
 A run that is late by `LATE_SECONDS` or more is missed (the emulator was down, or the machine slept). It is
-skipped, but for a schedule with `catch_up`, or one that queues: there every run is started, in its order.
-Chosen here, not documented for Vertex: that, and that `next_run_time` stays during a pause.
+skipped unless the schedule has `catch_up` or queues runs: then every run is started in order. Chosen here,
+not documented for Vertex: that, and that `next_run_time` stays during a pause.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from tui.emulator.messages import Pb, timestamp
 
 State = schedule_types.Schedule.State
 LATE_SECONDS = 60.0
-"""The finest step of a cron."""
+"""Delay from which a run counts as missed, in seconds: the finest step of a cron."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing to do before this time (seconds since the epoch); a queued run waits for others to end."""
+    """Nothing is due before this time (seconds since the epoch); a queued run waits for others to end."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The run of this time."""
+    """Start the run of this time."""
 
     due: float
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Go on with the first run after this time. `because` is the response of the run that is left out."""
+    """Continue with the first run after this time. `because` is the response of the skipped run."""
 
     after: float
     because: str = ""
@@ -45,14 +45,14 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """It has had its last run."""
+    """The schedule has had its last run."""
 
 
 Step = WaitUntil | Start | Skip | Complete
 
 
 def next_step(pb: Pb, now: float, active: int) -> Step:
-    """What to do with a schedule now; `active` of its runs have not ended."""
+    """Return the next step of a schedule; `active` of its runs have not ended."""
     if pb.state != State.ACTIVE:
         return WaitUntil(math.inf)
     end = seconds(pb.end_time) if pb.HasField("end_time") else math.inf
@@ -71,12 +71,12 @@ def next_step(pb: Pb, now: float, active: int) -> Step:
 
 
 def spent(pb: Pb) -> bool:
-    """Whether it has started as many runs as it may."""
+    """Whether the schedule has started all its runs."""
     return bool(pb.max_run_count) and pb.started_run_count >= pb.max_run_count
 
 
 def set_next(pb: Pb, after: float) -> None:
-    """Set `next_run_time` to the first run after this time, or leave it unset after the last one."""
+    """Set `next_run_time` to the first run after this time; clear it after the last run."""
     pb.ClearField("next_run_time")
     begin = max(after, seconds(pb.start_time))
     next_run = read_cron(pb.cron).after(datetime.fromtimestamp(begin, UTC))
@@ -86,5 +86,5 @@ def set_next(pb: Pb, after: float) -> None:
 
 
 def seconds(moment: Pb) -> float:
-    """A timestamp as seconds since the epoch."""
+    """Convert a timestamp to seconds since the epoch."""
     return float(moment.seconds) + float(moment.nanos) / 1e9

@@ -1,7 +1,7 @@
-"""Starts the runs of the schedules when they are due.
+"""Starts the runs of schedules when they are due.
 
-A run's pipeline job is stored together with what it makes of its schedule (its count, its next run). So a
-server that is killed anywhere neither loses nor doubles a run.
+A run's pipeline job is stored together with the change of its schedule (its count, its next run). So a server
+that is killed at any point neither loses nor doubles a run.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from tui.emulator.schedules.due import (
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-"""Between two looks while a schedule is active: the clock may be set, and a queued run get its turn."""
+"""Seconds between two checks while a schedule is active: the clock may be set, and a queued run may get its
+turn."""
 AFTER_ERROR_SECONDS = 60.0
-"""Before the next look at a schedule on which the emulator itself failed."""
+"""Seconds before the next check of a schedule on which the emulator itself failed."""
 STARTED = "OK"
-"""The response of a run that was started."""
+"""Response of a started run."""
 
 
 class Pipelines(Protocol):
@@ -55,9 +56,9 @@ class Pipelines(Protocol):
 
 
 class ScheduleRuns:
-    """Runs every schedule from `start` until `close`. `now` are seconds since the epoch.
+    """Runs every schedule from `start` until `close`. `now` returns seconds since the epoch.
 
-    Who changes a schedule holds `lock`, and calls `changed` afterwards.
+    Whoever changes a schedule holds `lock`, and calls `changed` afterwards.
     """
 
     def __init__(
@@ -75,15 +76,15 @@ class ScheduleRuns:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Start in the background."""
         self._task = asyncio.create_task(self._run(), name="schedules")
 
     def changed(self) -> None:
-        """Look at the schedules again."""
+        """Check the schedules again."""
         self._woken.set()
 
     async def close(self) -> None:
-        """Stop; the runs that were started continue."""
+        """Stop; started runs continue."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -108,7 +109,7 @@ class ScheduleRuns:
                     await self._woken.wait()
 
     async def step(self, name: str) -> bool:
-        """Make the next step of one schedule; whether there was one."""
+        """Make the next step of one schedule; return whether there was one."""
         async with self.lock:
             schedule = self._store.get(name)
             if schedule is None:
@@ -119,7 +120,7 @@ class ScheduleRuns:
             try:
                 await self._make(schedule, step)
             except StorageFull as error:
-                # Nothing was written: the next look tries again.
+                # Nothing was written: the next check tries again.
                 log.warning("schedule %s: %s", name, error.message)
                 return False
             return True
@@ -155,7 +156,7 @@ class ScheduleRuns:
         await self._store.make(change)
 
     def _after(self, schedule: Pb, due: float, response: str) -> Change:
-        """What a run makes of its schedule."""
+        """Prepare the change of a schedule after a run."""
         pb = copied(schedule)
         pb.started_run_count += response == STARTED
         _respond(pb, due, response)

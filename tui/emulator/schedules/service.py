@@ -1,8 +1,8 @@
 """ScheduleService: create, get, list, update, pause, resume, delete.
 
-Chosen here, not documented for Vertex: a schedule that can never have a run is refused; pausing one that is
-not ACTIVE and resuming one that is not PAUSED are FAILED_PRECONDITION; the first run is after `start_time`,
-not at it; deleting a schedule leaves its runs.
+Chosen here, not documented for Vertex: a schedule that can never have a run is refused; pausing a schedule
+that is not ACTIVE and resuming one that is not PAUSED are FAILED_PRECONDITION; the first run is after
+`start_time`, not at it; deleting a schedule leaves its runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _nanoseconds(field: str) -> Callable[[Pb], int]:
 
 
 class ScheduleServer(ResourceServer):
-    """The RPC handlers of schedules."""
+    """RPC handlers of schedules."""
 
     ORDERS: ClassVar = {field: _nanoseconds(field) for field in _ORDERS}
 
@@ -121,7 +121,7 @@ class ScheduleServer(ResourceServer):
         return super().rows(parent)[::-1]
 
     def _check(self, pb: Pb, parent: str) -> None:
-        """Raises WireError for a schedule that can't be."""
+        """Raise WireError for an invalid schedule."""
         problems = list(schedule_problems(pb, parent))
         job_id = pb.create_pipeline_job_request.pipeline_job_id
         if job_id and not JOB_ID.fullmatch(job_id):
@@ -131,7 +131,7 @@ class ScheduleServer(ResourceServer):
         self._pipelines.checked(pb.create_pipeline_job_request, f"schedule.{_REQUEST}.pipeline_job")
 
     def _in(self, name: str, action: str, *states: int) -> Pb:
-        """A copy of a schedule in one of these states. Raises WireError."""
+        """Return a copy of a schedule that is in one of these states. Raises WireError."""
         schedule = self.find(name)
         if schedule.state not in states:
             allowed = " or ".join(State(state).name for state in states)
@@ -153,5 +153,5 @@ def _changed_fields(paths: Sequence[str]) -> list[str]:
 
 
 def _filled(pb: Pb, field: str) -> bool:
-    """Whether a field has a value; `allow_queueing` may always be turned off."""
+    """Whether a field has a value that can't be unset; `allow_queueing` may always be turned off."""
     return field != "allow_queueing" and any(descriptor.name == field for descriptor, _ in pb.ListFields())

@@ -1,4 +1,4 @@
-"""What a new or changed schedule must be."""
+"""Server-side checks of a new or changed schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNTS = ("max_run_count", "max_concurrent_active_run_count")
 
 
 def schedule_problems(pb: Pb, parent: str) -> Iterator[tuple[str, str]]:
-    """Pairs (field of the schedule, what is wrong); the pipeline itself is checked elsewhere."""
+    """Yield (field of the schedule, what is wrong); the pipeline itself is checked elsewhere."""
     if not pb.display_name or len(pb.display_name) > LONGEST_NAME:
         yield "display_name", f"is required, with up to {LONGEST_NAME} characters"
     try:

@@ -1,7 +1,7 @@
 """google.cloud.billing.v1.CloudCatalog: SKUs of training in the real shape, read-only.
 
-The prices are those of the console's built-in table, and the provider's name marks them as the emulator's:
-they serve to test how the console reads prices. Prices of Compute Engine's Spot SKUs use an average discount.
+The prices come from the console's built-in table, and the provider's name marks them as the emulator's: they
+exist to test how the console reads prices. Prices of Compute Engine's Spot SKUs use an average discount.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CITIES = {"us-central1": "Iowa", "europe-west1": "Belgium"}
 
 
 class CatalogService:
-    """The RPC handlers of the billing catalogue."""
+    """RPC handlers of the billing catalogue."""
 
     async def list_services(self, request: Pb) -> Pb:
         services = [
@@ -119,7 +119,7 @@ def _sku(service: str, words: str, region: str, usage: str, usd: float) -> Pb:
 
 
 def methods() -> list[Method]:
-    """The RPCs."""
+    """Return the RPCs of this service."""
     service = CatalogService()
     return methods_of(
         SERVICE, cloud_catalog, ("ListServices", service.list_services), ("ListSkus", service.list_skus)

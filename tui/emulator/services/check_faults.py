@@ -1,4 +1,4 @@
-"""Faults of a launch's checks on request: denied permissions, missing resources, failing services."""
+"""Faults of launch checks: denied permissions, missing resources, failing services."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, Unary, WireError
 
 HANG_SECONDS = 600.0
-"""Delay of a hanging reply; clients give up before."""
+"""Delay of a hanging reply in seconds; clients give up earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFaults:
-    """By default everything exists and every permission is granted."""
+    """The faults; by default everything exists and every permission is granted."""
 
     denied: Sequence[str] = ()
     """Denied permissions, with shell wildcards."""
     missing: Sequence[str] = ()
-    """Images, accounts and resources that don't exist, with shell wildcards."""
+    """Missing images, accounts and resources, with shell wildcards."""
     failing: Sequence[str] = ()
     """Services that return UNAVAILABLE."""
     hanging: Sequence[str] = ()
     """Services that don't reply."""
     expired: bool = False
-    """All of them return UNAUTHENTICATED."""
+    """Whether all services return UNAUTHENTICATED."""
 
     def fields(self) -> dict[str, Any]:
-        """What the admin shows."""
+        """Return the fields that the admin shows."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
     def denies(self, permission: str) -> bool:
@@ -45,7 +45,7 @@ class CheckFaults:
 
 
 class ActiveCheckFaults:
-    """The present faults."""
+    """The faults in force."""
 
     def __init__(self) -> None:
         self.current = CheckFaults()
@@ -55,7 +55,7 @@ class ActiveCheckFaults:
         self.current = faults
 
     def apply(self, service: str, methods: Iterable[Method]) -> list[Method]:
-        """The methods of `service`, with its faults."""
+        """Return the methods of `service` with its faults applied."""
         return [replace(m, unary=self._with_faults(service, m.unary)) if m.unary else m for m in methods]
 
     def _with_faults(self, service: str, serve: Unary) -> Unary:

@@ -1,7 +1,7 @@
 """TestIamPermissions of projects and of service accounts.
 
 Services `google.cloud.resourcemanager.v3.Projects` and `google.iam.admin.v1.IAM`. All permissions are granted
-except for those that a fault or the configuration denies.
+except those that a fault or the configuration denies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEST = iam_policy_pb2.TestIamPermissionsRequest, iam_policy_pb2.TestIamPermissi
 
 
 class PermissionTests:
-    """The RPC handlers of permission tests."""
+    """RPC handlers of permission tests."""
 
     def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
         self._config = config
@@ -84,7 +84,7 @@ def _project(field: str, name: str) -> str:
 
 
 def project_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
-    """The RPCs of projects."""
+    """Return the RPCs of projects."""
     access = PermissionTests(config, checks)
     get = project_types.GetProjectRequest.pb()
     return [
@@ -94,7 +94,7 @@ def project_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[M
 
 
 def account_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
-    """The RPCs of service accounts."""
+    """Return the RPCs of service accounts."""
     access = PermissionTests(config, checks)
     get = iam_types.GetServiceAccountRequest.pb()
     return [

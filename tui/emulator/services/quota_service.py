@@ -1,7 +1,7 @@
 """google.api.cloudquotas.v1.CloudQuotas: limits of the training quotas, read-only.
 
-Limits only, as in the cloud; usage is in Monitoring (docs/facts/vertex.md 7.4). Names of quotas that the
-facts don't list follow the pattern of the others (docs/facts/vertex.md 7.3).
+It has limits only, as in the cloud; usage is in Monitoring (docs/facts/vertex.md 7.4). Names of quotas that
+the facts don't list follow the pattern of the others (docs/facts/vertex.md 7.3).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _PARENT = re.compile(
 
 
 def quota_id(metric: str) -> str:
-    """Id of a training quota by its metric, with or without the service's prefix (docs/facts/vertex.md
-    7.3)."""
+    """Return the id of a training quota by its metric, with or without the service's prefix
+    (docs/facts/vertex.md 7.3)."""
     word = metric.removeprefix(f"{AIPLATFORM}/").removeprefix(_STEM)
     preemptible = "Preemptible" if word.startswith("preemptible_") else ""
     word = word.removeprefix("preemptible_")
@@ -51,7 +51,7 @@ _METRIC_OF: Mapping[str, str] = {quota_id(metric): metric for metric in all_quot
 
 
 class QuotaServer:
-    """The RPC handlers of Cloud Quotas."""
+    """RPC handlers of Cloud Quotas."""
 
     def __init__(self, catalog: JobCatalog) -> None:
         self._catalog = catalog
@@ -104,7 +104,7 @@ def _read_parent(field: str, parent: str) -> tuple[str, str]:
 
 
 def methods(catalog: JobCatalog) -> list[Method]:
-    """The RPCs that read."""
+    """Return the RPCs of this service."""
     service = QuotaServer(catalog)
     return methods_of(
         SERVICE,

@@ -1,7 +1,7 @@
 """google.devtools.artifactregistry.v1.ArtifactRegistry: tags and images, read-only.
 
-Nothing is stored here. Every image exists with every tag, except for images whose tags the configuration
-lists (`registry`) and those that a fault removes. Slashes of a package's id are escaped, as in the cloud.
+Nothing is stored here. Every image exists with every tag, except images whose tags the configuration lists
+(`registry`) and those that a fault removes. Slashes in a package's id are escaped, as in the cloud.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IMAGE = re.compile(_PARENT + r"/dockerImages/(?P<package>[^/@]+)@(?P<digest>sha
 
 
 class ArtifactRegistry:
-    """The RPC handlers of Artifact Registry."""
+    """RPC handlers of Artifact Registry."""
 
     def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
         self._config = config
@@ -49,7 +49,7 @@ class ArtifactRegistry:
         return _tag(match, match["tag"])
 
     async def list_tags(self, request: Pb) -> Pb:
-        """All tags on one page: the configuration has few."""
+        """Return all tags on one page: the configuration has few."""
         match = _PACKAGE.fullmatch(request.parent)
         if match is None:
             raise invalid(("parent", f"{request.parent!r} is not the name of a package"))
@@ -71,7 +71,8 @@ class ArtifactRegistry:
         return image
 
     def _tags(self, match: re.Match[str]) -> Sequence[str] | None:
-        """A package's tags in the configuration; `None` for any. Raises WireError for a missing package."""
+        """Return a package's tags in the configuration, `None` if any tag exists. Raises WireError for a
+        missing package."""
         path = _path(match)
         if self._checks.current.misses(path):
             raise not_found("artifactregistry.googleapis.com/Package", path)
@@ -84,7 +85,7 @@ class ArtifactRegistry:
 
 
 def _path(match: re.Match[str]) -> str:
-    """The image's name without tag and digest, as in a container runtime."""
+    """Return the image's name without tag and digest, as in a container runtime."""
     package = unquote(match["package"])
     project = match["project"].replace(":", "/")
     if match["repository"].endswith("gcr.io"):
@@ -100,7 +101,7 @@ def _tag(match: re.Match[str], name: str) -> Pb:
 
 
 def methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
-    """The RPCs that read."""
+    """Return the RPCs of this service."""
     here = ArtifactRegistry(config, checks)
     tags = methods_of(SERVICE, tag, ("GetTag", here.get_tag, TagPb), ("ListTags", here.list_tags))
     return [*tags, *methods_of(SERVICE, artifact, ("GetDockerImage", here.get_image, ImagePb))]

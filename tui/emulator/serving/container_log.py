@@ -1,7 +1,7 @@
-"""The output of a model server as log entries of its endpoint.
+"""Output of a model server as log entries of its endpoint.
 
-The log's name, the resource type `aiplatform.googleapis.com/Endpoint` and the label `deployed_model_id` are
-those of the documentation 'Online prediction logging'. stdout is INFO and stderr ERROR, as for replicas.
+The log's name, the resource type `aiplatform.googleapis.com/Endpoint` and the label `deployed_model_id`
+follow the documentation 'Online prediction logging'. stdout is INFO and stderr ERROR, as for replicas.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _numbers = itertools.count()
 
 
 def resource_labels(endpoint: str) -> dict[str, str]:
-    """Labels of the monitored resource of an endpoint, by its full name."""
+    """Labels of the monitored resource of an endpoint, given its full name."""
     _, project, _, location, _, endpoint_id = endpoint.split("/")
     return {"resource_container": project, "location": location, "endpoint_id": endpoint_id}
 
 
 class ContainerLog:
-    """Writes the log of one deployed model. With `quiet` the container's output is dropped."""
+    """Writes the log of one deployed model; `quiet` drops the container's output."""
 
     def __init__(self, store: EntryStore, endpoint: str, deployed_id: str, *, quiet: bool = False) -> None:
         self._store, self._quiet = store, quiet
@@ -40,10 +40,10 @@ class ContainerLog:
         self._labels = resource_labels(endpoint)
         self._entry_labels = {"deployed_model_id": deployed_id, "replica_id": f"{deployed_id}-0"}
         self.last_error = ""
-        """The last line on stderr."""
+        """Last line on stderr."""
 
     async def message(self, text: str, severity: Severity = Severity.INFO) -> None:
-        """A line of the platform."""
+        """Write a line of the platform."""
         await self._add([(text.encode(), int(severity))])
 
     async def copy(self, stream: asyncio.StreamReader, name: str) -> None:

@@ -1,4 +1,5 @@
-"""The servers of all deployed models: started with a deployment and with the emulator, ended with both."""
+"""Servers of all deployed models: started by a deployment or at the emulator's start, ended by their removal
+or its end."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tui.emulator.serving.model_server import ModelServer, ServerFailed, end_pro
 from tui.emulator.serving.registry import ModelRegistry
 
 DEFAULT_TIMEOUT = 1800.0
-"""Seconds until a server has to be healthy; the service's own limit is not documented."""
+"""Longest time until a server is healthy, in seconds; the service's own limit is not documented."""
 
 
 class Deployments:
@@ -42,7 +43,8 @@ class Deployments:
         self._servers: dict[tuple[str, str], ModelServer] = {}
 
     async def adopt(self) -> None:
-        """Start the server of every deployed model; what a killed emulator may have left is ended first."""
+        """Start the server of every deployed model, after ending what a killed emulator may have left
+        behind."""
         place = self._state.root / "serving"
         if place.exists():
             await asyncio.to_thread(end_processes, place)
@@ -51,11 +53,11 @@ class Deployments:
                 self._start(endpoint, deployed)
 
     def server(self, endpoint: str, deployed_id: str) -> ModelServer | None:
-        """The server of a deployed model."""
+        """Return the server of a deployed model."""
         return self._servers.get((endpoint, deployed_id))
 
     async def deploy(self, endpoint: Pb, deployed: Pb) -> None:
-        """Start a server and wait until it is healthy; if it is not, there is none.
+        """Start a server and wait until it is healthy; remove it if it is not.
 
         Raises:
             WireError: FAILED_PRECONDITION with the reason.
@@ -78,7 +80,7 @@ class Deployments:
             raise
 
     async def retire(self, endpoint: str, deployed_id: str) -> None:
-        """End a server that gets no more predictions, once it has answered those that it has."""
+        """End a server that gets no more predictions, once it has answered the pending ones."""
         server = self.server(endpoint, deployed_id)
         if server is not None:
             await server.drained()

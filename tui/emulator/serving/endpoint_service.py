@@ -1,4 +1,4 @@
-"""EndpointService: endpoints, and the models that are deployed to them.
+"""EndpointService: endpoints, and the models deployed to them.
 
 Chosen here, not documented for Vertex: an endpoint with deployed models, or models being deployed, can't be
 deleted; a model server that ends before its first health check fails the deployment at once.
@@ -48,7 +48,7 @@ _MUTABLE = (
     "min_replica_count", "max_replica_count", "required_replica_count", "autoscaling_metric_specs",
     "disable_container_logging",
 )  # fmt: skip
-"""Fields of a deployed model that MutateDeployedModel changes."""
+"""Fields of a deployed model that MutateDeployedModel can change."""
 _Delete = operation_types.DeleteOperationMetadata.pb()
 _Create = types.CreateEndpointOperationMetadata.pb()
 _Deploy = types.DeployModelOperationMetadata.pb()
@@ -60,7 +60,7 @@ _Mutated = types.MutateDeployedModelResponse.pb()
 
 
 class EndpointService(ResourceServer):
-    """The RPC handlers of endpoints."""
+    """RPC handlers of endpoints."""
 
     def __init__(
         self, store: ResourceStore, operations: Operations, registry: ModelRegistry, deployments: Deployments
@@ -70,7 +70,7 @@ class EndpointService(ResourceServer):
         self._lock = asyncio.Lock()
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """Return the RPCs of this service."""
         operation = operations_pb2.Operation
         return [
             *super().methods(),
@@ -129,7 +129,7 @@ class EndpointService(ResourceServer):
             return await self._operations.make(endpoint.name, _Delete(), empty_pb2.Empty(), change)
 
     async def deploy(self, request: Pb) -> operations_pb2.Operation:
-        """Start a model server; the endpoint has the model once the server is healthy."""
+        """Start a model server; the endpoint gets the model once the server is healthy."""
         problems = deployed_model_problems(request.deployed_model)
         if problems:
             raise invalid(*problems)
@@ -154,12 +154,12 @@ class EndpointService(ResourceServer):
         try:
             return await self._operations.start(endpoint.name, _Deploy(), work)
         except WireError:
-            # It was not stored, so it has not begun.
+            # The operation was not stored, so the deployment has not begun.
             self._registry.deploying.pop(key, None)
             raise
 
     def _new_deployment(self, endpoint: Pb, requested: Pb) -> Pb:
-        """A DeployedModel to be stored. Raises WireError."""
+        """Make a DeployedModel to be stored. Raises WireError."""
         version = self._registry.version(requested.model, "deployed_model.model")
         model = self._registry.shown(version)
         if model.name.split("/")[:4] != endpoint.name.split("/")[:4]:
@@ -188,7 +188,7 @@ class EndpointService(ResourceServer):
             await running.end(_Deployed(deployed_model=deployed), change)
 
     async def undeploy(self, request: Pb) -> operations_pb2.Operation:
-        """Take a model off the endpoint, then end its server, which answers what it was asked before."""
+        """Take a model off the endpoint, then end its server once it has answered its requests."""
         async with self._lock:
             endpoint = self._changed(request.endpoint)
             gone = self._deployed(endpoint, request.deployed_model_id)
@@ -206,7 +206,7 @@ class EndpointService(ResourceServer):
         return await self._operations.start(endpoint.name, _Undeploy(), work)
 
     async def mutate(self, request: Pb) -> operations_pb2.Operation:
-        """Change the numbers of replicas, which change nothing here, or the logging."""
+        """Change the numbers of replicas, which have no effect here, or the logging."""
         masked = [path.removeprefix("dedicated_resources.") for path in request.update_mask.paths]
         check_mask(masked, _MUTABLE)
         async with self._lock:
@@ -225,7 +225,7 @@ class EndpointService(ResourceServer):
             return await self._operations.make(endpoint.name, _Mutate(), reply, change)
 
     def _changed(self, name: str) -> Pb:
-        """A copy of an endpoint, to be changed."""
+        """Return a copy of an endpoint to change."""
         return copied(self.find(name))
 
     def _deployed(self, endpoint: Pb, deployed_id: str) -> Pb:

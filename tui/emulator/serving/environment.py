@@ -1,8 +1,8 @@
-"""What runs in place of a model's container, and its environment.
+"""The program that replaces a model's container, and its environment.
 
-After the documentation 'Custom container requirements for prediction'. Differences: the server listens on a
-free port of this machine, which AIP_HTTP_PORT names, whatever `ports` says; AIP_STORAGE_URI is the
-artifact_uri itself, in the emulator's buckets, and not a copy of it; /gcs paths are below $VXTUI_GCS_ROOT.
+It follows the documentation 'Custom container requirements for prediction'. Differences: the server listens
+on a free port of this machine, named by AIP_HTTP_PORT, whatever `ports` says; AIP_STORAGE_URI is the
+artifact_uri itself, in the emulator's buckets, instead of a copy; /gcs paths are below $VXTUI_GCS_ROOT.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tui.emulator.serving.guard import ServerPlan
 from tui.emulator.vertex.validate_pools import accelerator_name
 
 MARK = "VXTUI_MODEL_SERVER"
-"""Set on every process of a model server: its working directory, which is unique among all emulators."""
+"""Variable of every process of a model server: its working directory, which is unique among all emulators."""
 
 
 def routes(endpoint: Pb, deployed: Pb, spec: Pb) -> tuple[str, str]:
-    """The paths of predictions and of health checks."""
+    """Return the paths of predictions and of health checks."""
     default = f"/v1/endpoints/{endpoint.name.rsplit('/', 1)[1]}/deployedModels/{deployed.id}"
     return spec.predict_route or f"{default}:predict", spec.health_route or default
 
 
 def workdir(state: StateDir, endpoint: str, deployed_id: str) -> Path:
-    """The working directory of a deployed model's server; `endpoint` is the endpoint's full name."""
+    """Return the working directory of a deployed model's server; `endpoint` is the endpoint's full name."""
     _, project, _, location, _, endpoint_id = endpoint.split("/")
     return state.root / "serving" / project / location / endpoint_id / deployed_id
 
@@ -39,7 +39,7 @@ def workdir(state: StateDir, endpoint: str, deployed_id: str) -> Path:
 def server_plan(  # noqa: PLR0917
     endpoint: Pb, deployed: Pb, model: Pb, port: int, state: StateDir, config: EmulatorConfig
 ) -> ServerPlan:
-    """The process that serves `model` (as the API shows it) as `deployed` on `port`.
+    """Plan the process that serves `model` (as the API shows it) as `deployed` on `port`.
 
     Raises:
         CannotRun: when its image does not exist on this machine.

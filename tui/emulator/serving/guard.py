@@ -1,9 +1,9 @@
 """Runs one model server and ends with the emulator: `python -m tui.emulator.serving.guard`.
 
-Its input is one line, the JSON of a `ServerPlan`, and then nothing: the end of the input means stop. The
-kernel closes the input when the emulator is killed, so that no model server outlives it. Output and errors of
-the server are those of this process; its exit code too, 128 + signal for the end by a signal. Standard
-library only.
+Its input is one line, the JSON of a `ServerPlan`; the end of the input means stop. The kernel closes the
+input when the emulator is killed, so no model server outlives it. The server inherits the output and errors
+of this process, which returns the server's exit code, 128 + signal for the end by a signal. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from tui.emulator.runner import exit_codes, process_tree
 from tui.emulator.runner.replica_start import explain
 
 TICK = 0.02
-"""Seconds between two looks at processes that have to end."""
+"""Seconds between two checks of processes that must end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """What to run: `argv` in `workdir` with exactly `env`; `grace` is from SIGTERM to SIGKILL, in seconds."""
+    """What to run: `argv` in `workdir` with exactly `env`; `grace` is the time from SIGTERM to SIGKILL in
+    seconds."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -36,18 +37,18 @@ class ServerPlan:
     grace: float = 3.0
 
     def line(self) -> bytes:
-        """The guard's input."""
+        """Return the guard's input."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def read(cls, line: bytes) -> ServerPlan:
-        """Raises ValueError, TypeError for anything but `line`."""
+        """Parse the guard's input. Raises ValueError, TypeError."""
         raw = json.loads(line)
         return cls(**{**raw, "argv": tuple(raw["argv"])})
 
 
 class Guard:
-    """One model server."""
+    """Runs one model server."""
 
     def __init__(self, plan: ServerPlan) -> None:
         self._plan = plan
@@ -56,7 +57,7 @@ class Guard:
         self._stopping = False
 
     def run(self) -> int:
-        """Return the server's exit code when none of its processes is left."""
+        """Run the server; return its exit code once none of its processes is left."""
         process_tree.become_subreaper()
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: setattr(self, "_stopping", True))
@@ -80,7 +81,7 @@ class Guard:
         )  # fmt: skip
 
     def _watch(self, server: subprocess.Popen[bytes]) -> None:
-        """Until the server ends, or the emulator wants it to."""
+        """Wait until the server ends or the emulator requests its end."""
         while self._code is None and not self._stopping:
             ready, _, _ = select.select([0, self._wake], [], [])
             if 0 in ready and not os.read(0, 4096):

@@ -1,4 +1,4 @@
-"""HTTP/1.1 to one model server on loopback, with connections that stay open between requests."""
+"""HTTP/1.1 client of one model server on loopback; it keeps connections open between requests."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 import h11
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""Bytes of an answer; a server that sends more fails."""
+"""Largest response in bytes; a larger one counts as no response."""
 CUT_OFF = "the server closed the connection without an answer, or did not answer with HTTP"
 IDLE = 32
-"""Open connections that are kept."""
+"""Most idle connections."""
 FRESH = 1.0
-"""Seconds that a connection is used again for a request which must not be sent twice: servers close idle ones
-after two seconds or more."""
+"""Seconds that a connection stays usable for a request that must not be sent twice; servers close idle
+connections after two seconds or more."""
 SAFE = frozenset({"GET", "HEAD"})
-"""Methods that may be sent twice."""
+"""Methods that may be repeated."""
 
 
 class ServerUnreachable(Exception):
-    """No answer: the message says what happened."""
+    """No response; the message says what happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered."""
+    """Response of a server."""
 
     status: int
     content_type: str
@@ -75,7 +75,7 @@ class _Connection:
                 raise ServerUnreachable(CUT_OFF)
 
     def reusable(self) -> bool:
-        """Make it ready for another request, if both sides keep it open."""
+        """Prepare the connection for another request; return whether both sides keep it open."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -83,7 +83,7 @@ class _Connection:
         return not self._reader.at_eof()
 
     def fits(self, *, safe: bool) -> bool:
-        """Whether the server certainly has it open still, or the request may be sent twice."""
+        """Whether the server certainly still has the connection open, or the request may be repeated."""
         fresh = safe or time.monotonic() - self.idle_since < FRESH
         return fresh and not self._reader.at_eof()
 
@@ -101,10 +101,10 @@ class HttpClient:
     async def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = "", seconds: float = 10.0
     ) -> Answer:
-        """Send one request; `seconds` are for all of it.
+        """Send one request; `seconds` limits the whole exchange.
 
         Raises:
-            ServerUnreachable: when there is no answer.
+            ServerUnreachable: when there is no response.
             TimeoutError: when there is none in time.
         """
         headers = [("Host", f"127.0.0.1:{self._port}"), ("Accept", "*/*")]
@@ -126,7 +126,8 @@ class HttpClient:
             except (OSError, h11.ProtocolError, ServerUnreachable) as error:
                 connection.close()
                 if connection.used and method in SAFE:
-                    # The server may have closed it meanwhile, as it is free to do between requests.
+                    # The server may have closed the connection meanwhile, as it is free to do between
+                    # requests.
                     continue
                 reason = CUT_OFF if isinstance(error, h11.ProtocolError) else str(error)
                 raise ServerUnreachable(reason) from error
@@ -140,7 +141,7 @@ class HttpClient:
             return answer
 
     def _known(self, *, safe: bool) -> _Connection | None:
-        """An open connection, if there is one for such a request."""
+        """Return an open connection that fits such a request, if there is one."""
         while self._idle:
             connection = self._idle.pop()
             if connection.fits(safe=safe):

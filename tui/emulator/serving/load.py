@@ -1,4 +1,4 @@
-"""Predictions of each deployed model: how many, how they ended and how long they took, for Monitoring.
+"""Predictions of each deployed model for Monitoring: their number, their results and their latencies.
 
 They are kept in memory for an hour and end with the emulator.
 """
@@ -24,13 +24,14 @@ from tui.emulator.monitoring.series import SeriesPoint, TimeSeries
 from tui.emulator.serving.container_log import resource_labels
 
 KEPT = 3600.0
-"""Seconds."""
+"""Retention in seconds."""
 _Key = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Period:
-    """What came in one sample period, from `start` in ns on; `last` is the time of the newest request."""
+    """Requests of one sample period, which begins at `start` in ns; `last` is the time of the newest
+    request."""
 
     start: int
     last: int = 0
@@ -51,7 +52,7 @@ class Loads:
     def count(
         self, endpoint: Pb, deployed: Pb, *, predictions: int, status: int, latencies: dict[str, float]
     ) -> None:
-        """One request: its HTTP status, and by latency_type the seconds it took."""
+        """Count one request: its HTTP status, and its seconds by latency_type."""
         key = (endpoint.name, deployed.id)
         self._names[key] = {
             "deployed_model_id": deployed.id,
@@ -73,13 +74,13 @@ class Loads:
             period.latencies[kind] = before + Distribution.of([seconds * 1000])
 
     def series(self, project: str, metric: EmulatedMetric, since: int) -> Iterator[TimeSeries]:
-        """The series of a metric of this project's endpoints, from a time in ns on."""
+        """Yield the series of a metric of this project's endpoints, from the time `since` in ns on."""
         for key, periods in self._periods.items():
             if key[0].split("/")[1] != project:
                 continue
             points: dict[tuple[tuple[str, str], ...], list[SeriesPoint]] = {}
             for period in periods:
-                # Not the period's end: a reader whose interval ends now would miss what is newest.
+                # Not the period's end: a reader whose interval ends now would miss the newest requests.
                 end = period.last
                 if end <= since:
                     continue

@@ -1,4 +1,4 @@
-"""One deployed model's server: started, checked, restarted, and ended with the emulator."""
+"""Server of one deployed model: started, checked, restarted, and ended with the emulator."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tui.emulator.serving.http_client import Answer, HttpClient, ServerUnreachab
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 10.0
-"""Between two health checks of a server that answers, and the longest wait for their answer."""
+"""Seconds between two health checks of a healthy server, and the longest wait for their response."""
 FIRST_CHECKS = (0.02, 0.5)
-"""Seconds between the checks of a server that starts: doubled from the first to the second."""
+"""Seconds between the checks of a starting server, doubled from the first value to the second."""
 RESTARTS = (0.5, 30.0)
-"""Seconds before a server that has ended starts again: doubled from the first to the second."""
+"""Seconds before an ended server restarts, doubled from the first value to the second."""
 _ROOT = Path(__file__).resolve().parents[3]
 _GUARD = (sys.executable, "-P", "-m", "tui.emulator.serving.guard")
 
@@ -38,7 +38,7 @@ class ServerFailed(Exception):
 
 
 class ModelServer:
-    """Keeps one server running until `close`. `plan` makes its plan with a new port, or raises CannotRun."""
+    """Keeps one server running until `close`. `plan` returns its plan and a new port, or raises CannotRun."""
 
     def __init__(
         self, place: Path, health_route: str, plan: Callable[[], tuple[ServerPlan, int]], output: ContainerLog
@@ -55,11 +55,11 @@ class ModelServer:
 
     @property
     def ready(self) -> bool:
-        """Whether it answers health checks."""
+        """Whether the server answers health checks."""
         return self._healthy
 
     async def started(self, seconds: float) -> None:
-        """Wait until it is healthy for the first time.
+        """Wait until the server is healthy for the first time.
 
         Raises:
             ServerFailed: when its first process ends, can't be started, or is not healthy within `seconds`.
@@ -87,11 +87,11 @@ class ModelServer:
                 self._quiet.set()
 
     async def drained(self) -> None:
-        """Wait until no prediction is unanswered; each has a limit of its own."""
+        """Wait until no prediction is pending; each has its own timeout."""
         await self._quiet.wait()
 
     async def close(self) -> None:
-        """End it and its processes; its working directory is deleted."""
+        """End the server and its processes; delete its working directory."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         if self._first.done():
@@ -116,7 +116,7 @@ class ModelServer:
 
     async def _run_once(self) -> int:
         plan, port = self._plan()
-        # Nothing from the emulator's environment: models must not see the user's credentials.
+        # Inherit nothing from the emulator's environment: models must not see the user's credentials.
         process = await asyncio.create_subprocess_exec(
             *_GUARD, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE, cwd="/", start_new_session=True,
@@ -149,11 +149,11 @@ class ModelServer:
         process.stdin.close()
         await process.wait()
         if process.returncode is not None and process.returncode < 0:
-            # The guard was killed, and could end nothing.
+            # The guard was killed and ended nothing.
             await asyncio.to_thread(end_processes, self._place)
 
     async def _check(self, client: HttpClient) -> None:
-        """Set `ready` by health checks, for as long as the process runs."""
+        """Set `ready` by health checks while the process runs."""
         pause = FIRST_CHECKS[0]
         while True:
             try:

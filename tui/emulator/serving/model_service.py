@@ -1,8 +1,8 @@
 """ModelService: upload, get, list, update and delete models and their versions.
 
 Chosen here, not documented for Vertex: a new version keeps the display name, the description and the labels
-of its model, and brings labels of its own; an upload to the id of a model that exists is ALREADY_EXISTS; a
-version id is never used again while its model exists.
+of its model, and brings labels of its own; an upload to the id of an existing model is ALREADY_EXISTS; a
+version id is never reused while its model exists.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OUTPUTS = (
     "supported_input_storage_formats", "supported_output_storage_formats", "supported_export_formats",
     "deployed_models", "training_pipeline", "original_model_info", "metadata_artifact",
 )  # fmt: skip
-"""Fields that a client's upload does not set."""
+"""Fields that a client can't set in an upload."""
 _PIPELINE_FIELD = re.compile(r"^model(?=[.\[]|$)")
 _OF_MODEL = frozenset({"display_name", "description", "labels"})
 _OF_VERSION = frozenset({"version_description", "labels"})
@@ -44,7 +44,7 @@ _Versions = types.ListModelVersionsResponse.pb()
 
 
 class ModelService(ResourceServer):
-    """The RPC handlers of models."""
+    """RPC handlers of models."""
 
     def __init__(self, store: ResourceStore, operations: Operations, registry: ModelRegistry) -> None:
         super().__init__(MODEL, store, operations)
@@ -52,7 +52,7 @@ class ModelService(ResourceServer):
         self._lock = asyncio.Lock()
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """Return the RPCs of this service."""
         operation = operations_pb2.Operation
         return [
             *super().methods(),
@@ -67,7 +67,7 @@ class ModelService(ResourceServer):
         ]
 
     async def upload(self, request: Pb) -> Pb:
-        """Store a model, or a version of one; at once, as nothing is copied."""
+        """Store a model or a version of one; the operation is done at once, because nothing is copied."""
         problems = _upload_problems(request)
         if problems:
             raise invalid(*problems)
@@ -78,7 +78,8 @@ class ModelService(ResourceServer):
             return await self._operations.make(stored.name, _Upload(), reply, change)
 
     def _uploaded(self, request: Pb) -> tuple[Pb, Pb, list[Pb]]:
-        """The model, the version, and versions that lose an alias, to be stored. Raises WireError."""
+        """Return the model, the version, and the versions that lose an alias, to be stored. Raises
+        WireError."""
         model = self._parent(request) if request.parent_model else self._new_model(request)
         version, others = self._new_version(model, request.model)
         stored = touched(copied(model))
@@ -105,9 +106,9 @@ class ModelService(ResourceServer):
             self._new_model(request)
 
     async def upload_trained(self, pipeline: Pb) -> tuple[str, str]:
-        """Store the model of a training pipeline that has succeeded: its name and version.
+        """Store the model of a training pipeline that has succeeded; return its name and version.
 
-        Once, also where the emulator ended before the pipeline had it. Raises WireError.
+        It is stored once, even if the emulator ended before the pipeline recorded it. Raises WireError.
         """
         async with self._lock:
             for version in self._store.all(VERSION):
@@ -134,15 +135,15 @@ class ModelService(ResourceServer):
         return self.new(request.parent, requested, request.model_id)
 
     def _new_version(self, model: Pb, requested: Pb) -> tuple[Pb, list[Pb]]:
-        """A version to be stored, and the other versions that lose an alias by it."""
+        """Return a version to be stored, and the other versions that lose an alias to it."""
         versions = self.registry.versions(model)
         version = copied(requested)
         for field in (*SHARED, *_OUTPUTS):
             version.ClearField(field)
         if not versions:
-            # They are those of the model.
+            # The first version's labels are stored with the model.
             version.ClearField("labels")
-        # The stored model has the last version's id, which may be deleted.
+        # The stored model keeps the id of the last version, which may be deleted.
         version.version_id = str(int(model.version_id or 0) + 1)
         version.name = f"{model.name}/{VERSION.collection}/{version.version_id}"
         now = current_time()
@@ -156,7 +157,7 @@ class ModelService(ResourceServer):
         return self.registry.shown(self.registry.version(request.name))
 
     def rows(self, parent: str) -> Sequence[Pb]:
-        """The default version of each model."""
+        """Return the default version of each model."""
         models = self._store.below(parent, MODEL)
         return [self.registry.shown(self.registry.version(model.name)) for model in models]
 
@@ -166,7 +167,7 @@ class ModelService(ResourceServer):
         return self.page(rows, request, model.name, _Versions())
 
     async def update(self, request: Pb) -> Pb:
-        """Change a model, or with @VERSION in its name that version."""
+        """Change a model, or a version if its name has @VERSION."""
         name, version_id = self.registry.split_name(request.model.name, "model.name")
         fields = list(named_fields(request.update_mask.paths, request.model))
         versioned = version_id not in {"", "-"}
@@ -218,7 +219,7 @@ class ModelService(ResourceServer):
             return await self._deleted(model.name, [version.name])
 
     async def merge_aliases(self, request: Pb) -> Pb:
-        """Give a version aliases, and take those with a `-` before them."""
+        """Add aliases to a version, and remove those with a `-` before them."""
         aliases = list(request.version_aliases)
         problems = list(alias_problems(aliases, "version_aliases"))
         if not aliases:
@@ -258,7 +259,7 @@ def _upload_problems(request: Pb) -> list[Problem]:
 
 
 def _upload_of(parent: str, pipeline: Pb) -> Pb:
-    """The upload of a pipeline's model; its artifacts are where AIP_MODEL_DIR is."""
+    """Make the upload request of a pipeline's model; its artifacts are in AIP_MODEL_DIR."""
     request = types.UploadModelRequest.pb()(
         parent=parent, parent_model=pipeline.parent_model, model_id=pipeline.model_id,
         model=pipeline.model_to_upload,
@@ -270,7 +271,7 @@ def _upload_of(parent: str, pipeline: Pb) -> Pb:
 
 
 def _move_aliases(version: Pb, aliases: Sequence[str], others: Sequence[Pb]) -> list[Pb]:
-    """Give `version` the aliases; return copies of the others that lose one.
+    """Give `version` the aliases; return copies of the other versions that lose one.
 
     An alias that is both added and removed is neither, as documented.
     """

@@ -1,7 +1,7 @@
 """PredictionService: Predict and RawPredict, each sent to the server of one deployed model.
 
-The status of a failed prediction is that of the server's HTTP status; the documentation does not say how the
-service maps it.
+The status of a failed prediction follows the server's HTTP status; the service's own mapping is not
+documented.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tui.emulator.vertex.operations import Operations
 
 SERVICE = "google.cloud.aiplatform.v1.PredictionService"
 MAX_REQUEST = 1_500_000
-"""Bytes of a prediction's request, the documented limit of shared public endpoints."""
+"""Largest prediction request in bytes, the documented limit of shared public endpoints."""
 ANSWER_SECONDS = 60.0
-"""Longest wait for a server's answer, the documented limit of those endpoints."""
+"""Longest wait for a server's response in seconds, the documented limit of those endpoints."""
 LONGEST_ERROR = 1500
-"""Characters of a server's error that its status repeats."""
+"""Most characters of a server's error that the status repeats."""
 CLIENT_GONE = 499
 JSON = "application/json"
 _Predicted = types.PredictResponse.pb()
@@ -53,7 +53,7 @@ _CODES = {
 
 @dataclass(slots=True)
 class _Target:
-    """The deployed model that a request goes to, and how long its server took."""
+    """The deployed model that a request goes to, and the seconds its server took."""
 
     endpoint: Pb
     deployed: Pb
@@ -62,7 +62,7 @@ class _Target:
 
 
 class PredictionService:
-    """The RPC handlers of predictions."""
+    """RPC handlers of predictions."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class PredictionService:
         self._choosers: dict[str, Chooser] = {}
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """Return the RPCs of this service."""
         raw = types.RawPredictRequest.pb()
         return [
             Method(SERVICE, "Predict", types.PredictRequest.pb(), _Predicted, self.predict),
@@ -85,7 +85,7 @@ class PredictionService:
         ]
 
     async def predict(self, request: Pb) -> Pb:
-        """Send instances as JSON, and return the predictions."""
+        """Send instances as JSON and return the predictions."""
         if not request.instances:
             raise invalid(("instances", "is required"))
         target = self._target(request.endpoint)
@@ -97,10 +97,10 @@ class PredictionService:
             return self._reply(target, answer)
 
     async def raw_predict(self, request: Pb) -> Any:
-        """Send the body as it is, and return the answer as it is."""
+        """Send the body unchanged and return the response unchanged."""
         target = self._target(request.endpoint)
         body = request.http_body
-        # What is in the body is the model's business: it counts as one prediction.
+        # Only the model knows what the body holds, so it counts as one prediction.
         with self._counted(target, 1):
             answer = await self._ask(target, body.data, body.content_type or JSON, "http_body")
         reply = httpbody_pb2.HttpBody(content_type=answer.content_type, data=answer.body)
@@ -123,7 +123,7 @@ class PredictionService:
         return _Target(endpoint, deployed, self._registry.version(version))
 
     async def _ask(self, target: _Target, body: bytes, content_type: str, field: str) -> Answer:
-        """The server's answer, if it is good. Raises WireError."""
+        """Return the server's response if it succeeded. Raises WireError."""
         if len(body) > MAX_REQUEST:
             raise invalid((field, f"the request has {len(body)} bytes; {MAX_REQUEST} at most"))
         began = time.monotonic()
@@ -159,9 +159,9 @@ class PredictionService:
 
     @contextmanager
     def _counted(self, target: _Target, predictions: int) -> Iterator[None]:
-        """Count this request, however it ends."""
+        """Count this request, whatever its result."""
         began = time.monotonic()
-        # A client that goes away ends it with a CancelledError.
+        # A client that disconnects ends the request with a CancelledError.
         status = CLIENT_GONE
         try:
             yield
@@ -199,7 +199,7 @@ class PredictionService:
 
 
 def _plain(value: Pb) -> Any:
-    """A google.protobuf.Value as JSON has it; a whole number without a fraction."""
+    """Convert a google.protobuf.Value to JSON; whole numbers have no fraction."""
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
         return {name: _plain(field) for name, field in value.struct_value.fields.items()}

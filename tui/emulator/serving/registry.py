@@ -1,7 +1,7 @@
-"""What is known of models and of the endpoints that they are deployed to.
+"""Models and the endpoints that serve them.
 
-A model is stored as one resource with what all versions share, and one for each version. The API shows one
-Model: that of a version, with the shared fields.
+A model is stored as one resource with the fields that all versions share, and one resource for each version.
+The API shows one Model: a version with the shared fields.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class ModelRegistry:
     def __init__(self, store: ResourceStore) -> None:
         self._store = store
         self.deploying: dict[tuple[str, str], tuple[str, str]] = {}
-        """(endpoint, id of the deployed model) → (model, version), of deployments in progress."""
+        """Deployments in progress: (endpoint, id of the deployed model) → (model, version)."""
 
     def split_name(self, name: str, path: str = "name") -> tuple[str, str]:
-        """The model's name, and the version or alias after the @, empty for none.
+        """Split a name into the model's name and the version or alias after the @, "" if absent.
 
         Raises:
             WireError: INVALID_ARGUMENT.
@@ -45,7 +45,7 @@ class ModelRegistry:
         return match[1], match[2] or ""
 
     def model(self, name: str, path: str = "name") -> Pb:
-        """The part that all versions share. Raises WireError: INVALID_ARGUMENT, NOT_FOUND."""
+        """Return the part that all versions share. Raises WireError: INVALID_ARGUMENT, NOT_FOUND."""
         base, _ = self.split_name(name, path)
         model = self._store.get(base)
         if model is None:
@@ -53,11 +53,11 @@ class ModelRegistry:
         return model
 
     def versions(self, model: Pb) -> list[Pb]:
-        """The versions of a model as they are stored, oldest first."""
+        """Return the versions of a model as stored, oldest first."""
         return sorted(self._store.below(model.name, VERSION), key=lambda pb: int(pb.version_id))
 
     def version(self, name: str, path: str = "name") -> Pb:
-        """The version that a name means; without @ the default one. Raises WireError."""
+        """Return the version that a name denotes, the default version if it has no @. Raises WireError."""
         model = self.model(name, path)
         version_id = self.split_name(name, path)[1] or DEFAULT
         for version in self.versions(model):
@@ -66,7 +66,7 @@ class ModelRegistry:
         raise not_found(MODEL_TYPE, name)
 
     def shown(self, version: Pb) -> Pb:
-        """The Model that the API shows for a stored version."""
+        """Return the Model that the API shows for a stored version."""
         model = self._store.get(version.name.rsplit("/", 2)[0])
         assert model is not None
         merged = copied(version)
@@ -86,7 +86,7 @@ class ModelRegistry:
         return merged
 
     def uses(self, model: str, version: str = "") -> list[str]:
-        """Where a model, or a version of it, is deployed or being deployed."""
+        """Return where a model, or a version of it, is deployed or being deployed."""
         done = [(endpoint.name, deployed.id) for endpoint, deployed in self.deployments(model, version)]
         begun = [
             where for where, (name, number) in self.deploying.items()
@@ -95,7 +95,7 @@ class ModelRegistry:
         return [f"{endpoint} (id {deployed_id})" for endpoint, deployed_id in (*done, *begun)]
 
     def deployments(self, model: str, version: str = "") -> list[tuple[Pb, Pb]]:
-        """(endpoint, deployed model) of a model; of any version without one."""
+        """Return (endpoint, deployed model) of a model; without `version`, of any version."""
         return [
             (endpoint, deployed)
             for endpoint in self._store.all(ENDPOINT)

@@ -1,4 +1,4 @@
-"""Traffic splits: which deployed model gets how many percent of an endpoint's requests."""
+"""Traffic splits: the share of an endpoint's requests that each deployed model gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.emulator.serving.validate import NEW, split_problems
 def after_deployment(
     current: Mapping[str, int], requested: Mapping[str, int], deployed: set[str], new: str
 ) -> dict[str, int]:
-    """The split with the model `new` beside those of `deployed`; without `given` it stays as it is.
+    """Return the split with the model `new` beside those of `deployed`; unchanged if nothing is requested.
 
     Raises:
         WireError: INVALID_ARGUMENT.
@@ -25,7 +25,7 @@ def after_deployment(
 def after_removal(
     endpoint: str, current: Mapping[str, int], requested: Mapping[str, int], deployed: set[str], gone: str
 ) -> dict[str, int]:
-    """The split without `gone`, which may have no traffic unless it is the last of `deployed`.
+    """Return the split without `gone`, which may have no traffic unless it is the last of `deployed`.
 
     Raises:
         WireError: INVALID_ARGUMENT, FAILED_PRECONDITION.
@@ -52,17 +52,17 @@ def _check(split: Mapping[str, int], known: set[str]) -> None:
 
 
 class Chooser:
-    """Chooses a deployed model for each request so that the shares are as exact as they can be.
+    """Chooses a deployed model for each request so that the shares are as exact as possible.
 
-    Smooth weighted round robin: each choice adds its percentage to everyone's credit, and the one with the
-    most pays the sum. The service's own way is not documented.
+    Smooth weighted round robin: each choice adds every model's percentage to its credit, and the model with
+    the highest credit pays the sum. The service's own method is not documented.
     """
 
     def __init__(self) -> None:
         self._credit: dict[str, int] = {}
 
     def choose(self, split: Mapping[str, int]) -> str | None:
-        """The id of a deployed model, `None` where there is no traffic."""
+        """Return the id of a deployed model, `None` without traffic."""
         weights = {key: value for key, value in split.items() if value > 0}
         if not weights:
             return None

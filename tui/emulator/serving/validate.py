@@ -1,7 +1,7 @@
 """Server-side checks of models, endpoints and deployed models; see `tui.emulator.vertex.validate`.
 
-The rules are those of the documentation of Model, ModelContainerSpec, Endpoint and DeployedModel. What the
-emulator does not serve is refused too, and says so.
+The rules come from the documentation of Model, ModelContainerSpec, Endpoint and DeployedModel. Features that
+the emulator does not serve are refused with a message that says so.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tui.emulator.vertex.validate import MAX_DISPLAY_NAME, below, resource_probl
 from tui.emulator.vertex.validate_pools import Problem, accelerator_name
 
 NEW = "0"
-"""The key of a traffic split for the model that is being deployed."""
+"""Key of a traffic split that denotes the model being deployed."""
 MAX_TIMEOUT = 2 * 3600
-"""Seconds of ModelContainerSpec.deployment_timeout."""
+"""Largest ModelContainerSpec.deployment_timeout in seconds."""
 MAX_ALIAS = 128
 _SERIES = re.compile(r"[a-z][a-z0-9]{1,5}-(standard|highmem|highcpu|megamem|ultramem)-[0-9]+")
-"""Compute Engine's names of machine types: prediction has series that training has not, e.g. e2."""
+"""Machine type names of Compute Engine: prediction offers series that training lacks, e.g. e2."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 _DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
@@ -35,7 +35,7 @@ _UNSERVED_OF_ENDPOINT = {
 
 
 def model_problems(model: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse the upload of a model; empty for a good one."""
+    """Return every reason to refuse the upload of a model; empty if it is valid."""
     problems = [*resource_problems(model, location), *_artifacts(model)]
     if not model.HasField("container_spec"):
         problems.append(("container_spec", "is required; the emulator serves models of custom containers"))
@@ -56,7 +56,7 @@ def alias_problems(aliases: list[str], path: str) -> Iterator[Problem]:
 
 
 def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a new endpoint; empty for a good one."""
+    """Return every reason to refuse a new endpoint; empty if it is valid."""
     problems = list(resource_problems(endpoint, location))
     for field, feature in _UNSERVED_OF_ENDPOINT.items():
         descriptor = endpoint.DESCRIPTOR.fields_by_name[field]
@@ -68,7 +68,7 @@ def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
 
 
 def deployed_model_problems(deployed: Pb) -> list[Problem]:
-    """Every reason to refuse a DeployedModel, except for its model; empty for a valid one."""
+    """Return every reason to refuse a DeployedModel, except for its model; empty if it is valid."""
     problems: list[Problem] = []
     if not deployed.model:
         problems.append(
@@ -86,7 +86,7 @@ def deployed_model_problems(deployed: Pb) -> list[Problem]:
 
 
 def split_problems(split: Mapping[str, int], known: set[str]) -> Iterator[Problem]:
-    """Problems of a traffic split that is not empty, over the ids `known`."""
+    """Problems of a non-empty traffic split over the ids `known`."""
     path = "traffic_split"
     missing = sorted(set(split) - known)
     if missing:

@@ -1,7 +1,7 @@
-"""What a training pipeline asks for: the training task's inputs as a CustomJobSpec.
+"""Inputs of a training pipeline's task as a CustomJobSpec.
 
 The emulator runs one training task: custom code. It has no managed datasets, so it refuses a pipeline that
-names input data, rather than drop that part.
+names input data instead of dropping that part.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CustomJobSpecPb = custom_job_types.CustomJobSpec.pb()
 
 
 def read_custom_task(pipeline: Pb) -> Pb:
-    """The CustomJobSpec of a requested training pipeline.
+    """Return the CustomJobSpec of a requested training pipeline.
 
     Raises:
-        WireError: INVALID_ARGUMENT for another task, for inputs that are no CustomJobSpec, and for what the
-            emulator does not do.
+        WireError: INVALID_ARGUMENT for another task, for inputs that are not a CustomJobSpec, and for
+            features that the emulator lacks.
     """
     problems = list(_unsupported(pipeline))
     if problems:

@@ -1,4 +1,5 @@
-"""Keeps each training pipeline's state equal to that of its custom job, which the scheduler runs."""
+"""Keeps the state of each training pipeline equal to the state of its custom job, which the scheduler
+runs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING"
 _STATES: dict[int, int] = {
     getattr(JobState, f"JOB_STATE_{name}"): getattr(State, f"PIPELINE_STATE_{name}") for name in _MIRRORED
 }
-# PipelineState has no counterpart for a job whose machines were never found.
+# PipelineState has no counterpart for a job that never got its machines.
 _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 
 
@@ -32,7 +33,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     def __init__(
         self, table: TrainingPipelineTable, jobs: CustomJobTable, scheduler: CustomJobRuns, upload: Upload
     ) -> None:
-        """`upload` stores the model of a pipeline that has succeeded: its name and version."""
+        """`upload` stores the model of a succeeded pipeline and returns its name and version."""
         super().__init__(table)
         self._table = table
         self._jobs = jobs
@@ -70,7 +71,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
             await changed.wait()
 
     async def _mirror(self, pipeline: TrainingPipeline, job: CustomJob | None) -> None:
-        """Store the job's state as the pipeline's, where they differ."""
+        """Copy the job's state to the pipeline where they differ."""
         if pipeline.terminal or (job is not None and pipeline.pb.state == _STATES[job.pb.state]):
             return
 
@@ -91,7 +92,8 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     async def _uploaded(
         self, pipeline: TrainingPipeline, job: CustomJob | None
     ) -> tuple[str, str] | WireError | None:
-        """The name and version of the pipeline's model once its job has succeeded, or why there is none."""
+        """Return name and version of the pipeline's model once its job has succeeded, or the error of its
+        upload."""
         succeeded = job is not None and job.pb.state == JobState.JOB_STATE_SUCCEEDED
         if not succeeded or not pipeline.pb.HasField("model_to_upload"):
             return None
@@ -114,7 +116,7 @@ def _copy_state(pb: Pb, job: Pb) -> None:
 
 
 def _note_model(pb: Pb, uploaded: tuple[str, str] | WireError | None) -> None:
-    """The pipeline has its model, or fails because the model can't be uploaded."""
+    """Record the pipeline's model, or fail the pipeline because the model can't be uploaded."""
     if isinstance(uploaded, WireError):
         pb.state = State.PIPELINE_STATE_FAILED
         pb.error.code, pb.error.message = uploaded.code, f"The model can't be uploaded: {uploaded.message}"
@@ -123,7 +125,8 @@ def _note_model(pb: Pb, uploaded: tuple[str, str] | WireError | None) -> None:
 
 
 def _lose_job(pb: Pb) -> None:
-    """The custom job ended and was deleted, and the server ended before it stored the job's end here."""
+    """Fail the pipeline: its custom job ended and was deleted, and the server ended before it stored the
+    job's end here."""
     pb.state = State.PIPELINE_STATE_FAILED
     pb.end_time.CopyFrom(current_time())
     pb.error.code = code_pb2.INTERNAL

@@ -2,7 +2,7 @@
 
 Chosen here, not documented for Vertex: a pipeline has its custom job from the start; cancelling an ended
 pipeline and deleting one that has not ended are FAILED_PRECONDITION; deleting a pipeline leaves its custom
-job; labels are not handed on to the custom job.
+job; the custom job does not get the labels.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SERVICE = "google.cloud.aiplatform.v1.PipelineService"
 TRAINING_PIPELINE_FIELDS = fields_of(
     PIPELINE_STATE, training_task_definition=text_field("training_task_definition")
 )
-"""What a filter may name, after ListTrainingPipelinesRequest.filter."""
+"""Fields of ListTrainingPipelinesRequest.filter."""
 
 
 class TrainedModels(Protocol):
@@ -45,7 +45,7 @@ class TrainedModels(Protocol):
 
 
 class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
-    """Handlers of one emulator."""
+    """RPC handlers of training pipelines."""
 
     TYPE = JobType(
         SERVICE, pipeline_service, "TrainingPipeline", "training pipeline", TrainingPipelinePb,
@@ -64,7 +64,8 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
         self._table, self._resources, self._models = table, resources, models
 
     async def create(self, request: Pb) -> Pb:
-        """Check, store, admit. The pipeline and its custom job are on disk before the reply."""
+        """Check the request, store and start. The pipeline and its custom job are on disk before the
+        reply."""
         project, location = creation_parent(request.parent)
         requested = request.training_pipeline
         job_spec = read_custom_task(requested)
@@ -78,13 +79,14 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
         return pipeline.pb
 
     def _unused_log(self, job: TrainingPipeline) -> JobRecord | None:
-        # The log of its custom job, if that was deleted before, stayed for the pipeline.
+        # The log of its custom job outlived the job for the sake of the pipeline.
         deleted = self._table.custom_job_of(job) is None
         return replace(log_record(job.record), id=job.job_id) if deleted else None
 
 
 def _problems(pipeline: Pb, job_spec: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a training pipeline whose task inputs are `job_spec`; empty for a good one."""
+    """Return every reason to refuse a training pipeline whose task inputs are `job_spec`; empty if it is
+    valid."""
     return [
         *below("training_pipeline", resource_problems(pipeline, location)),
         *below("training_pipeline.training_task_inputs", spec_problems(job_spec)),

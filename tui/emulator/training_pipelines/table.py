@@ -1,4 +1,4 @@
-"""All training pipelines in memory, each change on disk first. Each has one custom job that does its work."""
+"""Training pipelines in memory; each change is on disk first. One custom job does the work of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TrainingPipelineRecord(ResourceRecord):
 
 @dataclass(eq=False, slots=True)
 class TrainingPipeline(TableResource):
-    """A training pipeline that exists. `job_id` is its custom job's."""
+    """A stored training pipeline. `job_id` is the id of its custom job."""
 
     record: TrainingPipelineRecord
     job_id: str
@@ -39,7 +39,7 @@ class TrainingPipeline(TableResource):
 
 
 class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
-    """Training pipelines by id, and in the order of their keys."""
+    """Training pipelines by id and in list order."""
 
     TABLE, BODY, PB, RECORD = "training_pipelines", "pipeline", TrainingPipelinePb, TrainingPipelineRecord
     EXTRA = ("job",)

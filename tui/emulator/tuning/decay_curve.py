@@ -1,10 +1,10 @@
 """Prediction of a trial's final value from its curve, for `decay_curve_stopping_spec`.
 
-A Gaussian process, as the documentation of the spec says of Vizier's; which kernel Vizier has is not
-documented. A curve here is a final level, a sum of exponential decays towards it, and noise (the kernel of
-Swersky, Snoek and Adams, 'Freeze-Thaw Bayesian Optimization', 2014). The level's prior has mean and spread of
-the completed trials' curves; over rates, size and noise the prediction is averaged, each weighted by how
-likely it makes all curves.
+The model is a Gaussian process, as the documentation says of Vizier's; Vizier's kernel is not documented. A
+curve here is a final level, a sum of exponential decays towards it, and noise (the kernel of Swersky, Snoek
+and Adams, 'Freeze-Thaw Bayesian Optimization', 2014). The prior of the level has the mean and spread of the
+completed trials' curves; the prediction is averaged over rates, size and noise, each weighted by its
+likelihood given all curves.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 Curve = Sequence[tuple[float, float]]
-"""(step or time, value), in the order of the steps; larger values are better."""
+"""(step or time, value) in order of the steps; larger values are better."""
 Array = NDArray[np.float64]
 
 MOST_POINTS = 20
-"""Points of a curve that are looked at, spread over it; the last is among them."""
+"""Most points of a curve that are used, spread over it and including the last."""
 MOST_CURVES = 10
-"""Completed curves from which rates and noise are learnt."""
+"""Most completed curves used to learn rates and noise."""
 _SHAPES = (0.5, 1.0, 2.0)
 _BETAS = (0.02, 0.1, 0.5, 2.0)
 _SIZES = (0.1, 1.0, 10.0, 100.0)
 _NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)
-"""Of the kernel: exponent, rate in shares of a whole curve, and variances in that of the level."""
+"""Grid of the kernel: exponents, rates as shares of a whole curve, and variances relative to the level's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Points of the grid, all at once: arrays of one length."""
+    """Kernels of all grid points: arrays of one length."""
 
     shape: Array
     beta: Array
@@ -43,27 +43,28 @@ class Kernels:
     noise: Array
 
     def between(self, left: Array, right: Array) -> Array:
-        """Covariances of two sets of times without noise, the level's included; the kernels come first."""
+        """Return the covariances of two sets of times without noise, including the level's; kernels are the
+        first axis."""
         spread = left[:, None] + right[None, :]
         shape, beta, size = (parameter[:, None, None] for parameter in (self.shape, self.beta, self.size))
         return 1.0 + size * (beta / (spread + beta)) ** shape
 
     def factors(self, times: Array) -> Array:
-        """Cholesky factors of the covariances with noise."""
+        """Return the Cholesky factors of the covariances with noise."""
         covariance: Array = self.between(times, times) + self.noise[:, None, None] * np.eye(len(times))
         return np.linalg.cholesky(covariance).astype(np.float64)
 
 
 def chance_to_exceed(curve: Curve, completed: Sequence[Curve], best: float) -> float:
-    """Probability that the trial's value at the end of a curve is above `best`.
+    """Return the probability that the trial's value at the end of a curve is above `best`.
 
-    `completed` are the curves of two or more completed trials; the longest tells where a curve ends.
+    `completed` are the curves of two or more completed trials; the longest one defines where a curve ends.
     """
     end = max(at for past in (*completed, curve) for at, _ in past)
     lasts = np.array([past[-1][1] for past in completed])
     middle = float(lasts.mean())
     values = np.array([value for past in (*completed, curve) for _, value in past])
-    # With few trials, or alike ones, their spread alone would be too certain.
+    # With few or similar trials, their spread alone would be too certain.
     scale = max(float(lasts.std(ddof=1)), 0.1 * float(values.std()), 1e-12 * max(1.0, abs(middle)))
     chosen = [_scaled(past, end, middle, scale) for past in completed[-MOST_CURVES:]]
     mine = _scaled(curve, end, middle, scale)
@@ -77,7 +78,7 @@ def chance_to_exceed(curve: Curve, completed: Sequence[Curve], best: float) -> f
 
 
 def _scaled(curve: Curve, end: float, middle: float, scale: float) -> tuple[Array, Array]:
-    """Times as shares of a whole curve, values in spreads from the middle."""
+    """Return times as shares of a whole curve, and values in spreads from the middle."""
     which = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), MOST_POINTS)).round().astype(int))
     points = np.array([curve[number] for number in which], dtype=np.float64)
     return points[:, 0] / max(end, 1e-300), (points[:, 1] - middle) / scale
@@ -90,7 +91,7 @@ def _grid() -> Kernels:
 
 
 def _likelihoods(kernels: Kernels, times: Array, values: Array) -> Array:
-    """Logarithm of each kernel's, up to a constant."""
+    """Return the logarithm of each kernel's likelihood, up to a constant."""
     lower = kernels.factors(times)
     white = np.linalg.solve(lower, values[:, None])[..., 0]
     diagonal = np.diagonal(lower, axis1=1, axis2=2)
@@ -99,7 +100,7 @@ def _likelihoods(kernels: Kernels, times: Array, values: Array) -> Array:
 
 
 def _at_end(kernels: Kernels, times: Array, values: Array) -> tuple[Array, Array]:
-    """Mean and variance at the end of the curve, without noise, under each kernel."""
+    """Return mean and variance at the end of the curve, without noise, under each kernel."""
     end, lower = np.ones(1), kernels.factors(times)
     white = np.linalg.solve(lower, kernels.between(times, end))[..., 0]
     means = (white * np.linalg.solve(lower, values[:, None])[..., 0]).sum(axis=1)

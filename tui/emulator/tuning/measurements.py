@@ -1,7 +1,7 @@
-"""What a trial reports: the file of cloudml-hypertune, early stopping, and the measurement that counts.
+"""Reports of a trial: the file of cloudml-hypertune, early stopping, and the final measurement.
 
-The file has a JSON object a line, {"timestamp", "trial", TAG: "value", "global_step", "checkpoint_path"}. It
-keeps the last 100 reports and is written anew at each (docs/facts/vertex.md 10.4).
+The file has one JSON object per line, {"timestamp", "trial", TAG: "value", "global_step", "checkpoint_path"}.
+It keeps the last 100 reports and is rewritten at each (docs/facts/vertex.md 10.4).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tui.emulator.messages import Pb
 from tui.emulator.tuning.search import MAXIMIZE
 
 FILE_LIMIT = 4 * 1024**2
-"""Bytes of a metric file that are read; 100 reports have some 20 kB."""
+"""Most bytes read of a metric file; 100 reports take some 20 kB."""
 ENOUGH_TRIALS = 2
-"""Completed trials without which no other is stopped early."""
+"""Completed trials needed before another one is stopped early."""
 ENOUGH_POINTS = 3
-"""Measurements without which a curve says nothing."""
+"""Measurements that a curve needs to be used."""
 WHOLE = 0.9
-"""Share of the longest curve from which on one counts as complete."""
+"""Share of the longest curve from which a curve counts as complete."""
 LOW_CHANCE = 0.01
 """'Very low probability' in the documentation of decay_curve_stopping_spec."""
 BEST = int(study_types.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT)
@@ -33,7 +33,7 @@ BEST = int(study_types.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One report: when (seconds since the epoch), at which training step, and its metrics."""
+    """One report: time (seconds since the epoch), training step, and metrics."""
 
     time: float
     step: int
@@ -41,7 +41,7 @@ class Report:
 
 
 def read_reports(path: Path, metric_ids: Sequence[str]) -> list[Report]:
-    """The reports of these metrics in a file, oldest first. Lines that are no report are skipped."""
+    """Return the reports of these metrics in a file, oldest first; other lines are skipped."""
     try:
         with path.open("rb") as file:
             lines = file.read(FILE_LIMIT).splitlines()
@@ -63,7 +63,7 @@ def _report(line: bytes, metric_ids: Sequence[str]) -> Iterator[Report]:
 
 
 def add_reports(trial: Pb, reports: Sequence[Report]) -> bool:
-    """Add to a trial what it has not measured yet; whether there was any."""
+    """Add new reports to a trial's measurements; return whether there were any."""
     began = trial.start_time.ToNanoseconds()
     last = max(
         (measurement.elapsed_duration.ToNanoseconds() for measurement in trial.measurements), default=-1
@@ -82,14 +82,14 @@ def add_reports(trial: Pb, reports: Sequence[Report]) -> bool:
 
 
 def metric(measurement: Pb, metric_id: str) -> float | None:
-    """The value of a metric in a measurement."""
+    """Return the value of a metric in a measurement."""
     return next(
         (float(reading.value) for reading in measurement.metrics if reading.metric_id == metric_id), None
     )
 
 
 def final_measurement(trial: Pb, study: Pb) -> Pb | None:
-    """The measurement that stands for the trial: the last or the best one; None without any."""
+    """Return the measurement that represents the trial, the last or the best; `None` without any."""
     study_metric = study.metrics[0]
     measured = [
         measurement
@@ -105,14 +105,14 @@ def final_measurement(trial: Pb, study: Pb) -> Pb | None:
 
 
 def objective(trial: Pb, study: Pb) -> float | None:
-    """The first metric of the trial's final measurement."""
+    """Return the first metric of the trial's final measurement."""
     if not trial.HasField("final_measurement"):
         return None
     return metric(trial.final_measurement, study.metrics[0].metric_id)
 
 
 def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """Whether the study's stopping rule ends a trial. Blocks for a moment: call it in a thread."""
+    """Whether the study's stopping rule ends a trial. It blocks for a moment: call it in a thread."""
     if len(completed) < ENOUGH_TRIALS:
         return False
     if study.HasField("median_automated_stopping_spec"):
@@ -121,11 +121,11 @@ def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
 
 
 def _has_no_chance(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """The rule of decay_curve_stopping_spec: its curve, and those of the others, leave it no chance.
+    """Apply decay_curve_stopping_spec: whether the trial's curve and those of the others leave it no chance.
 
-    Curves that ended early (the trial was stopped) do not say where a curve ends.
+    Curves that ended early (the trial was stopped) do not show where a curve ends.
     """
-    # It imports numpy, which a study without this rule does not need.
+    # This imports numpy, which a study without the rule does not need.
     from tui.emulator.tuning.decay_curve import chance_to_exceed  # noqa: PLC0415
 
     sign = 1 if study.metrics[0].goal == MAXIMIZE else -1
@@ -144,7 +144,7 @@ def _has_no_chance(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
 
 
 def _below_median(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """The rule of median_automated_stopping_spec.
+    """Apply median_automated_stopping_spec.
 
     A trial ends when its best value so far is worse than the median of the others' running averages up to its
     step, or up to its elapsed time with `use_elapsed_duration` (StudySpec's documentation).
@@ -165,7 +165,7 @@ def _below_median(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
 
 
 def _course(trial: Pb, study: Pb, by_time: bool) -> list[tuple[int, float]]:
-    """(step or nanoseconds, objective) of a trial's measurements."""
+    """Return (step or nanoseconds, objective) of a trial's measurements."""
     name = study.metrics[0].metric_id
     return [
         (measurement.elapsed_duration.ToNanoseconds() if by_time else int(measurement.step_count), value)

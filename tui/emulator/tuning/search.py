@@ -1,8 +1,8 @@
-"""Which values the next trial gets: a grid, at random, or by what earlier trials measured.
+"""Values of the next trial: from a grid, at random, or estimated from earlier trials.
 
-The default of Vertex is Vizier's Bayesian optimization. Here it is the tree-structured Parzen estimator of
-optuna. Nothing is kept between two calls: the search starts from the trials that are stored, so that it goes
-on after a restart of the emulator.
+The default of Vertex is Vizier's Bayesian optimization. Here it is optuna's tree-structured Parzen estimator.
+No state is kept between two calls: the search starts from the stored trials, so it continues after a restart
+of the emulator.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _Spec = study_types.StudySpec
 GRID, RANDOM = int(_Spec.Algorithm.GRID_SEARCH), int(_Spec.Algorithm.RANDOM_SEARCH)
 MAXIMIZE = int(_Spec.MetricSpec.GoalType.MAXIMIZE)
 STARTUP_SHARE, LONGEST_STARTUP, SHORTEST_STARTUP = 4, 10, 3
-"""A fourth of the trials, 3 to 10, is chosen at random before the estimator begins."""
+"""Share and limits of the trials chosen at random before the estimator starts: a fourth, 3 to 10."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastTrial:
-    """A trial that exists. `objective` is None while it runs, and of an infeasible one."""
+    """An existing trial. `objective` is `None` while it runs and if it is infeasible."""
 
     parameters: dict[str, Value]
     objective: float | None
@@ -39,9 +39,9 @@ class PastTrial:
 
 
 def suggest(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -> dict[str, Value] | None:
-    """Values for the trial after `past`, by parameter id; None where a grid has no more.
+    """Return the values of the trial after `past` by parameter id, `None` if a grid has no more.
 
-    `seed` is the study's, `trials` the number of trials that it will have. Takes up to a second.
+    `seed` belongs to the study; `trials` is its number of trials. It takes up to a second.
     """
     if study.algorithm == GRID:
         return _from_grid(study.parameters, len(past))
@@ -64,7 +64,7 @@ def _at_random(specs: Sequence[Pb], source: random.Random) -> dict[str, Value]:
 
 
 def _from_grid(specs: Sequence[Pb], number: int) -> dict[str, Value] | None:
-    """The point of that number, from 0; the last parameter changes fastest."""
+    """Return the grid point of this number, from 0; the last parameter changes fastest."""
     digits: list[int] = []
     for count in itertools.count():
         sizes: list[int] = []
@@ -88,13 +88,13 @@ def _from_grid(specs: Sequence[Pb], number: int) -> dict[str, Value] | None:
 
 
 def _by_estimate(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -> dict[str, Value]:
-    # It takes a second and 60 MB, which an emulator without studies does not need.
+    # The import takes a second and 60 MB, which an emulator without studies does not need.
     import optuna  # noqa: PLC0415
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     startup = min(max(trials // STARTUP_SHARE, SHORTEST_STARTUP), LONGEST_STARTUP)
     with warnings.catch_warnings():
-        # Several parameters at once, and a guess for trials that run, are marked as experimental.
+        # optuna marks both options as experimental.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         sampler = optuna.samplers.TPESampler(
             n_startup_trials=startup, multivariate=True, group=True, constant_liar=True,

@@ -1,7 +1,7 @@
 """JobService for hyperparameter tuning jobs: create, get, list, cancel, delete.
 
 A list has no trials (docs/facts/vertex.md 10.3). Chosen here, not documented for Vertex: cancelling an ended
-job and deleting one that has not ended are FAILED_PRECONDITION; deleting one leaves the custom jobs of its
+job and deleting one that has not ended are FAILED_PRECONDITION; deleting a job leaves the custom jobs of its
 trials.
 """
 
@@ -22,7 +22,7 @@ from tui.emulator.vertex.resource_requests import creation_parent
 
 
 class TuningServer(JobHandlers[TuningJob]):
-    """Handlers of one emulator."""
+    """RPC handlers of tuning jobs."""
 
     TYPE = JobType(
         SERVICE, job_service, "HyperparameterTuningJob", "job", TuningJobPb, TuningJobRecord.COLLECTION,
@@ -40,7 +40,7 @@ class TuningServer(JobHandlers[TuningJob]):
         self._table, self._resources = table, resources
 
     async def create(self, request: Pb) -> Pb:
-        """Check, store, admit. The job is on disk before the reply."""
+        """Check the request, store the job, start it. The job is on disk before the reply."""
         project, location = creation_parent(request.parent)
         self.check(request)
         job = await self._table.create(project, location, request.hyperparameter_tuning_job)

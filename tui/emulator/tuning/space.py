@@ -1,7 +1,7 @@
-"""The search space of a study: its parameters, their scales, and those that depend on others.
+"""The search space of a study: parameters, scales and conditional parameters.
 
-An algorithm chooses a coordinate of each parameter: a number, or a position among the parameter's values.
-The parameter turns it into the value that a trial gets, and back.
+An algorithm chooses a coordinate of each parameter: a number, or a position among the parameter's values. The
+parameter converts it to the trial's value and back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from google.cloud.aiplatform_v1.types import study as study_types
 from tui.emulator.messages import Pb
 
 Value = float | str
-"""What a trial gets: a number, or a category."""
+"""Value of a parameter: a number, or a category."""
 
 _Scale = study_types.StudySpec.ParameterSpec.ScaleType
 LOG, REVERSE_LOG = int(_Scale.UNIT_LOG_SCALE), int(_Scale.UNIT_REVERSE_LOG_SCALE)
@@ -23,7 +23,7 @@ KINDS = ("double_value_spec", "integer_value_spec", "categorical_value_spec", "d
 
 @dataclass(frozen=True, slots=True)
 class SearchParameter:
-    """One parameter of the study. `low` and `high` bound its coordinate, both included."""
+    """One parameter of the study. `low` and `high` bound its coordinate, inclusively."""
 
     id: str
     low: float
@@ -31,15 +31,15 @@ class SearchParameter:
     integer: bool
     log: bool = False
     mirrored: bool = False
-    """A reverse log scale: a log scale seen from the upper bound."""
+    """Whether the scale is a reverse log scale: a log scale seen from the upper bound."""
     values: tuple[Value, ...] = ()
-    """Of a categorical or discrete parameter; its coordinate is the position."""
+    """Values of a categorical or discrete parameter; its coordinate is the position."""
     ordered: bool = True
-    """False for categories, which have no distance."""
+    """Whether values have a distance; False for categories."""
 
     @classmethod
     def of(cls, spec: Pb) -> SearchParameter:
-        """The parameter of a ParameterSpec that `study_problems` accepts."""
+        """Make the parameter of a ParameterSpec that `study_problems` accepts."""
         kind = spec.WhichOneof("parameter_value_spec")
         domain = getattr(spec, kind)
         if kind in {"categorical_value_spec", "discrete_value_spec"}:
@@ -51,14 +51,14 @@ class SearchParameter:
         return cls(spec.parameter_id, domain.min_value, domain.max_value, integer, log, mirrored)
 
     def value(self, coordinate: float) -> Value:
-        """The value at a coordinate."""
+        """Return the value at a coordinate."""
         if self.values:
             return self.values[int(coordinate)]
         position = self.low + self.high - coordinate if self.mirrored else coordinate
         return round(position) if self.integer else min(max(position, self.low), self.high)
 
     def coordinate(self, value: Value) -> float:
-        """Where a value is."""
+        """Return the coordinate of a value."""
         if self.values:
             return self.values.index(value)
         number = float(value)
@@ -66,7 +66,8 @@ class SearchParameter:
 
 
 def choose(specs: Sequence[Pb], pick: Callable[[SearchParameter], float]) -> dict[str, Value]:
-    """Values by parameter id: `pick` gives the coordinate of each, of dependent ones where they apply."""
+    """Return values by parameter id: `pick` chooses the coordinate of each, of conditional ones where they
+    apply."""
     return dict(_choose(specs, pick))
 
 
@@ -85,5 +86,5 @@ def _applies(conditional: Pb, parent: Value) -> bool:
 
 
 def text_of(value: Value) -> str:
-    """A value as a trial's flag has it."""
+    """Format a value for a trial's flag."""
     return value if isinstance(value, str) else f"{value:.15g}"

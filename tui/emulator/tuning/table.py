@@ -1,4 +1,5 @@
-"""All hyperparameter tuning jobs in memory, each change on disk first, with the custom jobs that it makes."""
+"""Hyperparameter tuning jobs in memory, with the custom jobs of their trials; each change is on disk
+first."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class TuningJobRecord(ResourceRecord):
 
 @dataclass(eq=False, slots=True)
 class TuningJob(CancellableResource):
-    """A hyperparameter tuning job that exists."""
+    """A stored hyperparameter tuning job."""
 
     record: TuningJobRecord
 
@@ -36,7 +37,7 @@ class TuningJob(CancellableResource):
 
 
 class TuningJobTable(ResourceTable[TuningJob]):
-    """Tuning jobs by id, and in the order of their keys."""
+    """Tuning jobs by id and in list order."""
 
     TABLE, BODY, PB, RECORD = "tuning_jobs", "job", TuningJobPb, TuningJobRecord
     INPUTS = frozenset((
@@ -49,9 +50,9 @@ class TuningJobTable(ResourceTable[TuningJob]):
         return TuningJob(record, pb)
 
     async def add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> CustomJob:
-        """Store a new custom job together with the change that it makes to the tuning job.
+        """Store a new custom job together with the change that it makes to the tuning job, both or neither.
 
-        `change` gets the tuning job and the custom job's name. Either both are on disk, or neither.
+        `change` gets the tuning job and the custom job's name.
 
         Raises:
             StorageFull: when they could not be written.

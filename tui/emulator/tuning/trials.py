@@ -1,4 +1,4 @@
-"""A trial of a tuning job and the custom job that runs it.
+"""Trials of a tuning job and the custom jobs that run them.
 
 Not documented for Vertex, chosen here: the custom job is named NAME-trial-ID and has the tuning job's labels;
 the flags are `--ID=VALUE` at the end of the arguments of every pool; a trial whose job fails, or reports no
@@ -25,7 +25,7 @@ NO_METRIC = "The trial reported no finite value of the metric {!r}."
 
 
 def custom_job(tuning: Pb, trial_id: str, parameters: Mapping[str, Value]) -> Pb:
-    """The request of the custom job that runs a trial."""
+    """Return the request of the custom job that runs a trial."""
     job = CustomJobPb(
         display_name=f"{tuning.display_name[:100]}-trial-{trial_id}",
         job_spec=tuning.trial_job_spec,
@@ -48,7 +48,7 @@ def custom_job(tuning: Pb, trial_id: str, parameters: Mapping[str, Value]) -> Pb
 
 
 def add_trial(tuning: Pb, trial_id: str, parameters: Mapping[str, Value], job_name: str) -> None:
-    """Add a trial that begins now."""
+    """Add a trial that starts now."""
     trial = tuning.trials.add(
         name=f"{tuning.name}/trials/{trial_id}", id=trial_id, state=Trial.ACTIVE, custom_job=job_name
     )
@@ -59,7 +59,7 @@ def add_trial(tuning: Pb, trial_id: str, parameters: Mapping[str, Value], job_na
 
 
 def end_trial(trial: Pb, study: Pb, reason: str) -> None:
-    """Complete a trial by what it has measured; with a `reason`, or no measurement, it is infeasible."""
+    """End a trial by its measurements; with a `reason`, or without measurements, it is infeasible."""
     measurement = final_measurement(trial, study)
     if measurement is not None:
         trial.final_measurement.CopyFrom(measurement)
@@ -71,7 +71,7 @@ def end_trial(trial: Pb, study: Pb, reason: str) -> None:
 
 
 def update_access(trial: Pb, job: Pb | None) -> bool:
-    """Give a running trial the addresses of its custom job's replicas; True where they have changed."""
+    """Give a running trial the addresses of its custom job's replicas; return whether they changed."""
     has = dict(job.web_access_uris) if job is not None and trial.state in RUNNING else {}
     if dict(trial.web_access_uris) == has:
         return False
@@ -81,7 +81,7 @@ def update_access(trial: Pb, job: Pb | None) -> bool:
 
 
 def past_trials(tuning: Pb) -> list[PastTrial]:
-    """The trials that exist, as the search needs them."""
+    """Return the trials as the search needs them."""
     return [
         PastTrial(
             {parameter.parameter_id: _value(parameter.value) for parameter in trial.parameters},
@@ -93,7 +93,7 @@ def past_trials(tuning: Pb) -> list[PastTrial]:
 
 
 def active(trials: Iterable[Pb]) -> Sequence[Pb]:
-    """The trials that have not ended."""
+    """Return the trials that have not ended."""
     return [trial for trial in trials if trial.state in RUNNING]
 
 
@@ -106,7 +106,7 @@ def failed(trials: Iterable[Pb]) -> Sequence[Pb]:
 
 
 def summary(trial: Pb) -> str:
-    """Its parameters in one line, for the log."""
+    """Return a trial's parameters in one line, for the log."""
     return ", ".join(
         f"{parameter.parameter_id}={text_of(_value(parameter.value))}" for parameter in trial.parameters
     )

@@ -1,7 +1,7 @@
-"""Runs every tuning job: starts its trials, reads what they report, and ends it.
+"""Runs tuning jobs: starts their trials, reads the trials' reports, and ends the jobs.
 
 Each decision is on disk before it takes effect, and a trial is stored together with its custom job. So the
-next server goes on wherever this one ends, and neither loses nor repeats a trial.
+next server continues where this one ends, and neither loses nor repeats a trial.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from tui.emulator.vertex.operations import log_record
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-"""Between two reads of the trials' metric files."""
+"""Seconds between two reads of the trials' metric files."""
 ENOUGH_FAILURES = 3
-"""Failed trials, and no successful one, after which a job fails that leaves their number to the service."""
+"""Number of failed trials, without a successful one, that fails a job with no limit of its own."""
 
 
 class TuningRuns(JobRuns[TuningJob]):
@@ -75,7 +75,7 @@ class TuningRuns(JobRuns[TuningJob]):
 
 
 class TuningRun:
-    """One tuning job from its present state to its end."""
+    """Runs one tuning job from its present state to its end."""
 
     def __init__(  # noqa: PLR0917
         self,
@@ -92,7 +92,7 @@ class TuningRun:
         self._exhausted = False
         """Whether the search has no more values."""
         self._failure: tuple[int, int, str] | None = None
-        """The end by failed trials, which its cancellations don't add to."""
+        """End caused by failed trials; the cancellations that follow don't change it."""
 
     async def run(self) -> None:
         """Return when the job has ended."""
@@ -123,7 +123,7 @@ class TuningRun:
                 await self._end(*ending)
 
     def _ending(self) -> tuple[int, int, str] | None:
-        """State, code and message of the end, where there is nothing more to start."""
+        """Return state, code and message of the end, `None` while there is more to start."""
         pb = self.job.pb
         if self.job.cancelled.is_set():
             return State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled."
@@ -151,7 +151,7 @@ class TuningRun:
                 return
 
     async def _start_trial(self) -> bool:
-        """Start the next trial; False where the search has no more values."""
+        """Start the next trial; False if the search has no more values."""
         pb = self.job.pb
         seed = zlib.crc32(self.job.record.id.encode())
         # The default search takes up to a second.
@@ -182,9 +182,9 @@ class TuningRun:
         return True
 
     async def _observe(self, trial: Pb) -> None:
-        """Store what a trial has reported since, and its end."""
+        """Store a trial's new reports, and its end."""
         job = self._jobs.get(trial.custom_job.rsplit("/", 1)[1])
-        # The state first: what was reported before the end is then in the file.
+        # Read the state first: everything reported before the end is then in the file.
         state = job.pb.state if job is not None else State.JOB_STATE_FAILED
         error = job.pb.error.message if job is not None else "Its custom job was deleted."
         reports = await asyncio.to_thread(self._reports, job) if job is not None else []
@@ -209,7 +209,7 @@ class TuningRun:
             await self._log_end(now)
 
     def _reports(self, job: CustomJob) -> list[Report]:
-        """What the replicas of a trial's last attempt have in their metric files."""
+        """Return the reports of the replicas of a trial's last attempt."""
         attempt = self._state.attempt(job.record.id, job.control.attempt)
         try:
             plan = AttemptPlan.load(attempt.plan)
@@ -227,12 +227,12 @@ class TuningRun:
 
     async def _cancel(self, job: CustomJob) -> None:
         if not job.terminal and not job.cancelled.is_set():
-            # It may end meanwhile, or the disk be full: the next round looks again.
+            # It may end meanwhile, or the disk may be full: the next round tries again.
             with contextlib.suppress(WireError):
                 await self._scheduler.cancel(job)
 
     async def _wait(self) -> None:
-        """Until a trial's job changes, the job is cancelled, or it is time to read the metrics."""
+        """Wait until a trial's job changes, the job is cancelled, or the metrics are due."""
         jobs = [
             self._jobs.get(trial.custom_job.rsplit("/", 1)[1]) for trial in trials.active(self.job.pb.trials)
         ]

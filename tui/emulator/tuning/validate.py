@@ -1,7 +1,7 @@
 """Server-side checks of a new hyperparameter tuning job; see `tui.emulator.vertex.validate`.
 
-The rules are those of the documentation of HyperparameterTuningJob and StudySpec (docs/facts/vertex.md 10).
-What the emulator does not serve is refused too, and says so.
+The rules come from the documentation of HyperparameterTuningJob and StudySpec (docs/facts/vertex.md 10).
+Features that the emulator does not serve are refused with a message that says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCALES = study_types.StudySpec.ParameterSpec.ScaleType
 
 
 def tuning_problems(job: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a hyperparameter tuning job in `location`; empty for a good one."""
+    """Return every reason to refuse a hyperparameter tuning job in `location`; empty if it is valid."""
     problems = [*resource_problems(job, location), *_counts(job)]
     problems += below("study_spec", study_problems(job.study_spec))
     problems += below("trial_job_spec", spec_problems(job.trial_job_spec))
@@ -70,7 +70,7 @@ def study_problems(study: Pb) -> Iterator[Problem]:
 
 
 def _parameter(spec: Pb, ids: set[str], grid: bool) -> Iterator[Problem]:
-    """Problems of a parameter and of those that depend on it. `ids` are those of the ones before."""
+    """Problems of a parameter and of its conditional parameters. `ids` holds the ids before it."""
     yield from _own(spec, ids, grid)
     for number, child in enumerate(spec.conditional_parameter_specs):
         here = f"conditional_parameter_specs[{number}]"

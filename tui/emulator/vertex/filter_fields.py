@@ -1,11 +1,11 @@
-"""The fields that list filters of Vertex's resources accept.
+"""Fields that list filters of Vertex's resources accept.
 
 They follow the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter:
 `display_name` and `training_task_definition` with = != and : (wildcard), `state` with = and !=, `create_time`
 with all comparisons against an RFC 3339 time, `labels.KEY` with = and `:*`. Names may be in camelCase, as
-REST clients write them. The documentation leaves these points open: `!=` is true where `=` is false, so also
-for a resource without that label; `*` in the value of `:` stands for any text and the rest must match in
-full; `labels.KEY` takes != and : too.
+REST clients write them. Where the documentation is silent: `!=` is true where `=` is false, so also for a
+resource without that label; `*` in the value of `:` stands for any text and the rest must match in full;
+`labels.KEY` takes != and : too.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from tui.emulator.filters import (
 from tui.emulator.messages import Pb
 
 MAX_NESTING = 50
-"""Most levels of parentheses and negations. Deeper filters are refused: parsing them could overflow the
-stack."""
+"""Most levels of parentheses and negations; parsing deeper filters could overflow the stack."""
 
 _TEXT = WildcardText()
 _TIME = Ordered(rfc3339_value, ORDER)
@@ -79,7 +78,7 @@ def text_field(name: str) -> Field[Pb]:
 
 
 def derived_text(read: Callable[[Pb], str]) -> Field[Pb]:
-    """A text that `read` takes from the resource."""
+    """A text that `read` derives from the resource."""
     return Field(read, _TEXT)
 
 
@@ -122,4 +121,4 @@ SCHEDULE_FIELDS = fields_of(
     next_run_time=_time("next_run_time"),
     create_pipeline_job_request=Field(_pipeline_request, AnyValue()),
 )
-"""As in ListSchedulesRequest.filter."""
+"""Fields of ListSchedulesRequest.filter."""

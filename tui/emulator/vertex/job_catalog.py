@@ -1,4 +1,4 @@
-"""What the observability services read of the control plane."""
+"""The job catalog that the observability services read."""
 
 from __future__ import annotations
 

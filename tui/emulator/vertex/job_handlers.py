@@ -85,7 +85,7 @@ class JobHandlers(ABC, Generic[R]):
         self._operations = operations
 
     def methods(self) -> list[Method]:
-        """The RPCs of the kind."""
+        """Return the RPCs of this kind."""
         name, pb = self.TYPE.name, self.TYPE.pb
         return methods_of(
             self.TYPE.service,

@@ -24,7 +24,7 @@ from tui.emulator.vertex.validate import job_problems
 SERVICE = "google.cloud.aiplatform.v1.JobService"
 
 CheckResource = Callable[[Pb, str, str], None]
-"""Refuses a job spec that its persistent resource can't run; arguments: spec, parent of the request, path of
+"""Refuses a job spec that its persistent resource can't run. Arguments: spec, parent of the request, path of
 the spec."""
 
 

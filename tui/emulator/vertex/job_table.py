@@ -1,4 +1,4 @@
-"""All custom jobs in memory; each change is stored on disk first."""
+"""Custom jobs in memory; each change is stored on disk first."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Control:
 class CustomJob(CancellableResource):
     """A stored custom job.
 
-    `changed` is set at the next change of the job and then replaced: take the event before you read the job,
-    and you miss no change.
+    `changed` is set at the next change of the job and then replaced: take the event before reading the job to
+    miss no change.
     """
 
     record: JobRecord

@@ -1,4 +1,4 @@
-"""google.cloud.location.Locations: the regions in which training jobs run."""
+"""google.cloud.location.Locations: the regions that can run training jobs."""
 
 from __future__ import annotations
 

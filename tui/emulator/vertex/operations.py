@@ -1,8 +1,7 @@
 """Long-running operations, and google.longrunning.Operations to watch them.
 
 The deletion of a job continues at the next start of the emulator. Other work ends with the emulator: the
-service that started it may resume it at the next start; otherwise its operation ends with ABORTED, and
-nothing has changed.
+service that started it may resume it; otherwise its operation ends with ABORTED, and nothing has changed.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ log = logging.getLogger(__name__)
 SERVICE = "google.longrunning.Operations"
 CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
 DELETE_SECONDS = 0.5
-"""Longest wait of a deletion for its files, in seconds: most replies are then `done` at once."""
+"""Longest wait of a deletion for its files, in seconds; most replies are `done` at once."""
 NO_SUBJECT = "0"
-"""In place of a job's id, for operations on other resources."""
+"""Takes the place of a job's id in operations on other resources."""
 MAX_WAIT = 60.0
 """Longest wait of WaitOperation, in seconds."""
 
@@ -51,7 +50,7 @@ _DeployPb = endpoint_service.DeployModelOperationMetadata.pb()
 
 
 def log_record(record: ResourceRecord) -> JobRecord:
-    """The record under which the log of a resource other than a custom job is stored."""
+    """Return the record under which the log of a resource other than a custom job is stored."""
     return JobRecord(record.project, record.location, record.id)
 
 
@@ -77,13 +76,13 @@ class RunningOperation:
 
     name: str
     end: Callable[[Any, Change], Awaitable[None]]
-    """Ends the operation with a reply, and makes a change of resources in the same transaction."""
+    """Ends the operation with a reply, and makes a change in the same transaction."""
 
 
 Work = Callable[[RunningOperation], Awaitable[None]]
 """Does the work of an operation and ends it. A WireError becomes the operation's error."""
 _within: ContextVar[RunningOperation | None] = ContextVar("operation", default=None)
-"""The operation whose work is running: methods called now start no operation of their own."""
+"""The operation whose work is running; methods called within it start no operation of their own."""
 
 
 async def call_within(
@@ -91,7 +90,7 @@ async def call_within(
 ) -> None:
     """Call a method of the API as the work of an operation that is already stored.
 
-    The method's reply ends this operation in place of one of its own. Raises WireError.
+    The method's reply ends this operation instead of a new one. Raises WireError.
     """
     token = _within.set(running)
     try:
@@ -117,10 +116,10 @@ class Operations:
         self._work: dict[str, asyncio.Task[None]] = {}
         self._interrupted: dict[str, OperationRow] = {}
         self._plans: dict[str, Any] = {}
-        """By number: what the work of an interrupted operation needs to resume, packed."""
+        """Packed message by operation number, for resuming an interrupted operation."""
         self._cancelled: set[str] = set()
         self._ending: set[str] = set()
-        """Numbers of operations whose end is being stored, too late to cancel."""
+        """Numbers of operations whose end is being stored, so it is too late to cancel them."""
 
     async def open(self) -> None:
         """Load the operations and resume unfinished deletions of jobs.
@@ -204,7 +203,7 @@ class Operations:
 
         stored = row
         if plan is not None:
-            # The plan is only in the file: clients never see a response of an operation in progress.
+            # Only the file has the plan: clients never see a response of an operation in progress.
             stored = replace(row, operation=operations_pb2.Operation())
             stored.operation.CopyFrom(row.operation)
             stored.operation.response.Pack(plan)
@@ -224,7 +223,7 @@ class Operations:
         return row.operation if row is not None else None
 
     def is_interrupted(self, name: str) -> bool:
-        """Whether the operation was interrupted and is not resumed."""
+        """Whether the operation was interrupted and is not yet resumed."""
         return _number(name) in self._interrupted
 
     async def ended(self, name: str) -> None:
@@ -299,7 +298,7 @@ class Operations:
         return self._rows[number].operation
 
     async def done(self, project: str, location: str, reply: Pb) -> operations_pb2.Operation:
-        """Return an ended operation with this reply, for a method that works at once."""
+        """Return an ended operation with this reply, for a method that completes at once."""
         return await self.make(f"projects/{project}/locations/{location}", None, reply, NOTHING)
 
     async def make(self, subject: str, metadata: Any, reply: Any, change: Change) -> operations_pb2.Operation:
@@ -383,7 +382,7 @@ class Operations:
         try:
             await self._save(finished)
         except WireError as error:
-            # The next start finds that the files are gone; only the operation's end is not stored.
+            # The next start finds that the files are gone; only the end of the operation is not stored.
             log.warning("%s", error.message)
         self._rows[number] = finished
         self._tasks.pop(number, None)

@@ -1,8 +1,8 @@
 """Training quotas: limits, amounts in use, and the queue of waiting jobs.
 
-A job holds its quota from PENDING to its end. Jobs wait in QUEUED in the order of their creation. A later job
-does not get a metric for which an earlier job waits, unless the earlier job needs more than the limit and so
-can never run (it stays QUEUED: docs/facts/vertex.md 7.1).
+A job holds its quota from PENDING to its end. Jobs wait in QUEUED in order of creation. A later job does not
+get a metric for which an earlier job waits, unless the earlier job needs more than the limit: that job can
+never run and stays QUEUED (docs/facts/vertex.md 7.1).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tui.emulator.vertex.job_table import CustomJob
 DEFAULT_CPUS = 2200
 DEFAULT_ACCELERATORS = 64
 """Default limits: the documented CPU limit of the large regions (docs/facts/vertex.md 7.5), and more
-accelerators than a new project has, because nothing is billed here."""
+accelerators than a new project gets, because nothing is billed here."""
 
 
 def strategy(pb: Pb) -> str:
-    """Scheduling strategy by name; deprecated strategies and an unset one mean STANDARD (docs/facts/vertex.md
-    1.6)."""
+    """Return the scheduling strategy by name; deprecated strategies and an unset one mean STANDARD
+    (docs/facts/vertex.md 1.6)."""
     number = pb.job_spec.scheduling.strategy
     return {4: "SPOT", 6: "FLEX_START"}.get(number, "STANDARD")
 
 
 def demand(pb: Pb) -> dict[str, int]:
-    """Amounts by quota metric (without the service's prefix) of all replicas of a job.
+    """Return the amounts by quota metric (without the service's prefix) of all replicas of a job.
 
     The Reduction Server's pool counts like any other. The machines of a persistent resource count with the
     resource, not with its jobs (docs/facts/vertex.md 9.1).
@@ -62,7 +62,7 @@ ProjectRegion = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The amounts that a job or persistent resource holds, or that a job waits for."""
+    """Amounts that a job or persistent resource holds or waits for."""
 
     place: ProjectRegion
     needs: Mapping[str, int]
@@ -101,7 +101,7 @@ class TrainingQuotas:
         self.drop(job.record.id)
 
     def set_aside(self, name: str, place: ProjectRegion, needs: Mapping[str, int]) -> None:
-        """Count the amounts of a persistent resource in place of its earlier ones."""
+        """Count the amounts of a persistent resource, replacing its earlier ones."""
         self.drop(name)
         self._hold(name, _Claim(place, needs, asyncio.Event()))
 
@@ -183,6 +183,6 @@ def check_quotas(config: EmulatorConfig) -> None:
 def describe_lack(
     lacking: Mapping[str, tuple[int, int]], region: str, reason: str = "The job waits for training quota"
 ) -> str:
-    """Name the quotas that are short: the log message of a job that stays QUEUED."""
+    """Name the short quotas: the log message of a job that stays QUEUED."""
     parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
     return f"{reason} in {region}: {', '.join(parts)}."

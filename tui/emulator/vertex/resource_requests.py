@@ -1,4 +1,4 @@
-"""Requests on any resource of Vertex AI: parents, names and pages of lists."""
+"""Requests on resources of Vertex AI: parents, names and pages of lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"projects/[^/]+/locations/[^/]+/([^/]+)/([^/]+)")
 
 
 def creation_parent(parent: str) -> tuple[str, str]:
-    """Project and location in which a resource is created.
+    """Return the project and location in which to create a resource.
 
     Raises:
         WireError: INVALID_ARGUMENT.
@@ -32,7 +32,7 @@ def creation_parent(parent: str) -> tuple[str, str]:
 
 
 def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
-    """Return the resource with this full name; `kind` is its type in a NOT_FOUND.
+    """Return the resource with this full name; `kind` is its type in a NOT_FOUND error.
 
     `projects/-/locations/-/…` finds the id in any project, an extension that the console uses.
 
@@ -50,7 +50,7 @@ def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
 
 
 def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> tuple[list[R], str]:
-    """One page of a list request, newest first, and the next page's token, empty after the last page.
+    """Return one page of a list request, newest first, and the token of the next page, "" after the last.
 
     A page token is bound to the parent and the filter it was issued for. The location `-` means every
     location of the project.
@@ -112,7 +112,7 @@ def request_filter(text: str, fields: FieldTable[T]) -> Condition[T]:
 
 
 def find_by_reference(table: ResourceTable[R], reference: str) -> Sequence[R]:
-    """Resources with this id, full resource name or display name, newest first."""
+    """Return the resources with this id, full resource name or display name, newest first."""
     exact = table.get(reference.rsplit("/", 1)[-1])
     if exact is not None and reference in (exact.record.id, exact.record.name):
         return [exact]

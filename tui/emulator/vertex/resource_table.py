@@ -74,11 +74,11 @@ R = TypeVar("R", bound=TableResource)
 
 
 class ResourceTable(ABC, Generic[R]):
-    """The one place that adds, alters and removes resources of a kind; each change is stored on disk
+    """The only place that adds, changes and removes resources of a kind; each change is stored on disk
     first."""
 
     TABLE: ClassVar[str]
-    """Table of the database; its column `id` has the ids of the resources."""
+    """Table of the database; its column `id` holds the ids of the resources."""
     BODY: ClassVar[str]
     """Column with the serialized resources."""
     NUMBER: ClassVar[str] = "id"
@@ -93,7 +93,7 @@ class ResourceTable(ABC, Generic[R]):
     INITIAL: ClassVar[int]
     """State of a new resource."""
     SCHEMA: ClassVar[str] = ""
-    """CREATE TABLE IF NOT EXISTS …, for a table that the layout in `database` lacks."""
+    """CREATE TABLE IF NOT EXISTS …, for a table that is missing in the layout of `database`."""
 
     def __init__(self, database: Database, custom_jobs: Any = None) -> None:
         """`custom_jobs` is the table of custom jobs, for kinds whose jobs start some."""
@@ -120,7 +120,8 @@ class ResourceTable(ABC, Generic[R]):
 
     @abstractmethod
     def _restored(self, record: Any, pb: Pb, *extra: Any) -> R:
-        """Make a resource of its message and its `EXTRA` columns; a new one has the defaults of these."""
+        """Make a resource from its message and its `EXTRA` columns; a new resource gets the defaults of
+        these."""
 
     def _columns(self, resource: R) -> dict[str, Any]:
         """Values of the columns that only this kind has."""
@@ -207,7 +208,7 @@ class ResourceTable(ABC, Generic[R]):
         return Change(write, show)
 
     def custom_job_of(self, resource: R) -> Any:
-        """The custom job that does the work of this resource, if exactly one does."""
+        """The custom job that does the work of this resource, `None` unless exactly one does."""
         return None
 
     def needs_log(self, job: JobRecord) -> bool:

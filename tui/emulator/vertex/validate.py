@@ -1,7 +1,7 @@
-"""Server-side checks of a new custom job: one small function per rule, all problems at once.
+"""Server-side checks of a new custom job: one small function per rule; all problems are reported at once.
 
-They refuse only what the documentation excludes (docs/facts/vertex.md 1, 2 and 8). A problem is (field path,
-sentence): what is wrong with the field, and what would be right.
+The rules refuse only what the documentation excludes (docs/facts/vertex.md 1, 2 and 8). A problem is a field
+path and a sentence: what is wrong, and what would be right.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ACCOUNT = re.compile(r"[^@\s/]+@[^@\s/]+")
 
 
 def job_problems(custom_job: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a custom job in `location`; empty for a valid job."""
+    """Return every reason to refuse a custom job in `location`; empty for a valid job."""
     return [
         *below("custom_job", resource_problems(custom_job, location)),
         *below("custom_job.job_spec", spec_problems(custom_job.job_spec)),
@@ -51,7 +51,7 @@ def spec_problems(spec: Pb) -> Iterator[Problem]:
 
 
 def below(prefix: str, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Put `prefix` before the paths of the problems."""
+    """Prefix the paths of the problems."""
     return ((f"{prefix}.{path}", text) for path, text in problems)
 
 
