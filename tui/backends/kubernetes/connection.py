@@ -1,8 +1,8 @@
-"""The connection to one API server: every call, stream and websocket to a cluster goes through it.
+"""The connection to one API server, for every call, stream and websocket to a cluster.
 
-It owns credentials, timeouts, retries and the words of errors. A call is tried again where the server says
-that it did not act (429, 503 with Retry-After), and one that changes nothing also after a lost reply.
-It imports the clients: load it late, in a thread.
+It handles credentials, timeouts, retries and error messages. A call is repeated if the server says that it
+did not act (429, 503 with Retry-After), and a read also after a lost reply. Importing it is slow: load it
+late, in a thread.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ READ = 10.0
 """Seconds for one object, or a page of a list."""
 CHANGE = 15.0
 CREATE = 30.0
-"""Admission webhooks of a cluster may take up to 30 s; a create is not sent twice."""
+"""Longest create (s): admission webhooks may take up to 30 s, and a create is not sent twice."""
 CONNECT = 5.0
 FIRST_DELAY, MOST_DELAY = 0.25, 8.0
 LONGEST_WAIT = 20.0
-"""A server that asks for a longer wait than this is not waited for."""
+"""Longest wait (s) at the server's request."""
 PATIENCE = {False: 30.0, True: 3.0}
-"""Seconds for which a failing read is tried again: of a cluster elsewhere, and of this machine's.
+"""Seconds for which a failing read is repeated: of a cluster elsewhere, and of this machine's.
 
-A wait that the server asks for is obeyed for up to `LONGEST_WAIT` seconds in all."""
+Waits at the server's request are obeyed for up to `LONGEST_WAIT` seconds in all.
+"""
 _REFUSED = frozenset({429, 503})
-"""Replies that say that nothing was done."""
+"""Status codes after which the server has not acted."""
 _READ_AGAIN = frozenset({500, 502, 504})
 _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -48,7 +49,7 @@ _KEEP_ALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 ]
-"""A watch may be silent for minutes: TCP itself finds that the other side is gone, within 30 s."""
+"""Socket options that find a lost server within 30 s: a watch may be silent for minutes."""
 
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -66,7 +67,7 @@ class ClusterConnection:
         self.closed = False
         self._session: _Session | None = None
         self._replaced: list[httpx.AsyncClient] = []
-        """Clients of earlier logins, whose streams go on."""
+        """Clients of earlier logins, whose streams continue."""
         self._logging_in = asyncio.Lock()
 
     @property
@@ -82,7 +83,7 @@ class ClusterConnection:
         return self.cluster.local
 
     async def open(self) -> None:
-        """Log in. Idempotent; a later call reads the credentials anew. Raises BackendError."""
+        """Log in. Idempotent; a later call reads the credentials again. Raises BackendError."""
         self.closed = False
         await self._log_in(self._session)
 
@@ -113,8 +114,8 @@ class ClusterConnection:
     ) -> Any:
         """The reply's JSON, in the form that `accept` names.
 
-        `repeat`: send again after a lost reply, by default only what changes nothing (GET). `patience` is for
-        how many seconds it is tried again.
+        `repeat`: send again after a lost reply, by default only reads (GET). `patience`: seconds for which it
+        is repeated.
         """
         request = _Request(method, path, params, body, content_type, within, accept)
         content = await self._content(request, what, method == "GET" if repeat is None else repeat, patience)
@@ -166,7 +167,7 @@ class ClusterConnection:
             await asyncio.sleep(wait)
 
     async def _send(self, request: _Request, what: str) -> httpx.Response:
-        """One attempt; the login is read anew, once, where the server does not accept it (any more)."""
+        """One attempt; if the server refuses the login, the login is read again once."""
         for renewed in (False, True):
             session = await self._ready(what)
             async with asyncio.timeout(request.within + 1):
@@ -196,10 +197,10 @@ class ClusterConnection:
         within: float = READ,
         silence: float | None = None,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """A reply as it comes, in pieces of any size: a watch, or a log that is followed.
+        """The pieces of a reply as they arrive: a watch, or a followed log.
 
-        `within` is for its beginning; after `silence` seconds without a byte it has failed (`None`: TCP alone
-        finds that the server is gone). It is opened once; a break is an Unavailable where it is read.
+        `within` limits its beginning; after `silence` seconds without a byte it fails (`None`: TCP alone
+        detects a lost server). It is opened once; a break raises Unavailable in the reader.
         """
         try:
             reply = await self._open_stream(path, params, within, silence, what)
@@ -240,7 +241,7 @@ class ClusterConnection:
     async def websocket(
         self, path: str, *, what: str, params: Any = None, subprotocols: list[str] | None = None
     ) -> AsyncGenerator[httpx_ws.AsyncWebSocketSession, None]:
-        """A websocket, e.g. of `exec`. `params` may be pairs: `command` is repeated."""
+        """A websocket, e.g. of `exec`. `params` may be pairs, e.g. to repeat `command`."""
         try:
             session = await self._ready(what)
             opening: Any = httpx_ws.aconnect_ws(
@@ -333,7 +334,7 @@ class _Request:
 
 
 async def lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The lines of a stream, without their ends; the last one may lack its own."""
+    """The lines of a stream without their line ends; the last one may be incomplete."""
     rest: list[bytes] = []
     async for piece in pieces:
         first, *more = piece.split(b"\n")
@@ -361,7 +362,7 @@ def _client(login: Login) -> httpx.AsyncClient:
 
 
 def _proxy(server: str) -> str | None:
-    """The proxy of the environment, which never stands before this machine itself."""
+    """The environment's proxy for this server; none for this machine itself."""
     parts = urlsplit(server)
     host = parts.hostname or ""
     if host in {"localhost", "::1"} or host.startswith("127.") or urllib.request.proxy_bypass(host):
@@ -389,7 +390,7 @@ def _not_sent(error: BaseException) -> bool:
 
 
 def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | None:
-    """Seconds until a refused request is sent again; `None`: not at all."""
+    """Seconds before a refused request is repeated; `None` if it is not."""
     asked = _asked(reply)
     refused = reply.status_code in _REFUSED and asked is not None
     if refused or (again and reply.status_code in _REFUSED | _READ_AGAIN):
@@ -398,6 +399,6 @@ def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | Non
 
 
 def _asked(reply: httpx.Response) -> float | None:
-    """The wait that the server asks for."""
+    """The wait that the server requests."""
     text = reply.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None

@@ -1,4 +1,4 @@
-"""Parts of objects in REST form, whatever a server has put there."""
+"""Reads parts of objects in REST form, whatever a server has put there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The value, or no fields where it is no object."""
+    """The value, or an empty mapping if it is not an object."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -17,5 +17,5 @@ def items(value: object) -> list[Mapping[str, Any]]:
 
 
 def text(value: object) -> str:
-    """The text, on one line; "" where there is none."""
+    """The text on one line, or "" if the value is not a text."""
     return " ".join(value.split()) if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Jobs of a cluster as the services of logs, shells and figures need them: their objects and their pods."""
+"""Objects and pods of a cluster's jobs, for the services of logs, shells, metrics and progress."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tui.domain.kubernetes.workloads import elements, whole
 
 Obj = Mapping[str, Any]
 RECENT = 8.0
-"""Seconds for which the pods of a job are taken to be the same."""
+"""Seconds for which the pods of a job are not read again."""
 _OPERATOR_LABEL = "training.kubeflow.org/job-name"
 _LABELS = {
     "train_job": "jobset.sigs.k8s.io/jobset-name",
     "job_set": "jobset.sigs.k8s.io/jobset-name",
     "batch_job": "batch.kubernetes.io/job-name",
 }
-"""The label of a job's pods by its kind; of the other kinds it is that of the Training Operator."""
+"""The label of a job's pods by its kind; other kinds have the Training Operator's."""
 
 
 class JobPods:
-    """Over the services of jobs of one cluster."""
+    """Reads pods of the jobs that these services list."""
 
     def __init__(self, connection: ClusterConnection, served: Served, jobs: Mapping[str, JobService]) -> None:
         self._connection = connection
@@ -45,7 +45,7 @@ class JobPods:
         return await self._service(name).get(name)
 
     async def objects(self, name: str) -> tuple[Obj, ...]:
-        """The job's object, first, then its Workload, where Kueue has one. Raises NotFound."""
+        """The job's object, first, then its Workload if Kueue has one. Raises NotFound."""
         obj = await self._service(name).spec(name)
         queued = self._served.part("Workload")
         if queued is None:
@@ -54,14 +54,14 @@ class JobPods:
         place = self.place(name)
         params = {"labelSelector": f"kueue.x-k8s.io/job-uid={uid}"}
         try:
-            found = await self._connection.request(
+            reply = await self._connection.request(
                 "GET", queued.path(place.namespace), what=f"list the {queued.what}", params=params
             )
         except BackendError:
-            # It may not be read by everybody; the job tells the most.
+            # Some users may not read it; the job tells the most.
             return (obj,)
         head = {"apiVersion": queued.api_version, "kind": queued.kind}
-        return (obj, *({**head, **each} for each in items(mapping(found).get("items"))))
+        return (obj, *({**head, **item} for item in items(mapping(reply).get("items"))))
 
     def selector(self, name: str) -> str:
         """The label selector of a job's pods."""
@@ -70,52 +70,53 @@ class JobPods:
         return f"{_LABELS.get(kind, _OPERATOR_LABEL)}={place.name}"
 
     def naming(self, job: Job, obj: Obj) -> ReplicaOf:
-        """Says which replica of the job a pod is."""
+        """A function that gives the job's replica of a pod."""
         return ReplicaNames(job, obj)
 
     async def pods(self, name: str, job: Job | None = None) -> list[LoggedPod]:
-        """The pods of a job as they are now, the oldest first. Raises BackendError."""
+        """The current pods of a job, the oldest first. Raises BackendError."""
         return [pod for pod, _ in await self.pod_objects(name, job)]
 
     async def pod_objects(self, name: str, job: Job | None = None) -> list[tuple[LoggedPod, Obj]]:
         """The pods of a job with their objects, the oldest first. Raises BackendError."""
         obj = await self._service(name).spec(name)
         replica_of = self.naming(job or await self.job(name), obj)
-        place, who = self.place(name), identity(name, obj, self.selector(name))
-        found = await self._connection.request(
+        place, own_identity = self.place(name), identity(name, obj, self.selector(name))
+        reply = await self._connection.request(
             "GET",
             PODS.path(place.namespace),
             what=f"list the pods of {place.name}",
-            params={"labelSelector": who.selector},
+            params={"labelSelector": own_identity.selector},
         )
-        own = [each for each in items(mapping(found).get("items")) if belongs(each, who)]
-        own.sort(key=lambda each: str(mapping(each.get("metadata")).get("creationTimestamp") or ""))
-        return [(read_pod(each, replica_of), each) for each in own]
+        own = [pod for pod in items(mapping(reply).get("items")) if belongs(pod, own_identity)]
+        own.sort(key=lambda pod: str(mapping(pod.get("metadata")).get("creationTimestamp") or ""))
+        return [(read_pod(pod, replica_of), pod) for pod in own]
 
     async def recent_pods(self, job: Job) -> list[tuple[LoggedPod, Obj]]:
-        """The pods with their objects as read up to a few seconds ago, for figures that are read
-        repeatedly."""
+        """The pods with their objects, at most some seconds old, for metrics that are read repeatedly."""
         at, created, known = self._recent.get(job.name, (0.0, None, []))
         if known and created == job.create_time and monotonic() - at < RECENT:
             return known
-        found = await self.pod_objects(job.name, job)
+        pods = await self.pod_objects(job.name, job)
         limit = monotonic() - RECENT
-        self._recent = {name: each for name, each in self._recent.items() if each[0] > limit}
-        self._recent[job.name] = monotonic(), job.create_time, found
-        return found
+        self._recent = {
+            name: known_pods for name, known_pods in self._recent.items() if known_pods[0] > limit
+        }
+        self._recent[job.name] = monotonic(), job.create_time, pods
+        return pods
 
     def place(self, name: str) -> JobName:
         """The parts of a job's name. Raises InvalidRequest."""
-        found = parse_name(name)
-        if found is None:
+        parts = parse_name(name)
+        if parts is None:
             raise InvalidRequest(
                 f"{name!r} is not the full name of a job of this cluster.",
                 fix="Write clusters/CLUSTER/namespaces/NAMESPACE/PLURAL/NAME.",
             )
-        return found
+        return parts
 
     def _service(self, name: str) -> JobService:
-        service = next((each for each in self._jobs.values() if each.owns(name)), None)
+        service = next((jobs for jobs in self._jobs.values() if jobs.owns(name)), None)
         if service is None:
             self.place(name)
             raise InvalidRequest(f"The cluster serves no jobs such as {name!r}.")
@@ -123,25 +124,25 @@ class JobPods:
 
 
 class ReplicaNames:
-    """Which replica of one job a pod is: by its labels, or by the order of pods without a number."""
+    """Gives the replica of one job's pod: by its labels, or by the order of pods without a number."""
 
     def __init__(self, job: Job, obj: Obj) -> None:
-        self._known = {each.pod: each.id for each in job.replicas if each.pod}
+        self._known = {replica.pod: replica.id for replica in job.replicas if replica.pod}
         self._sizes = {group.name: max(1, group.replicas) for group in job.groups}
         self._per_job = {
-            str(each.get("name")): whole(_parallelism(each)) or 1
-            for each in elements(obj, "spec", "replicatedJobs")
-            if isinstance(each, Mapping)
+            str(job_.get("name")): whole(_parallelism(job_)) or 1
+            for job_ in elements(obj, "spec", "replicatedJobs")
+            if isinstance(job_, Mapping)
         }
         self._taken: dict[str, str] = {}
-        """Unnumbered pods that may run, by their replica."""
+        """Unnumbered pods that may run, by replica."""
 
     def __call__(self, pod: Obj) -> str:
         """The replica's id, or "" if the pod is not a replica."""
         name = str(mapping(pod.get("metadata")).get("name") or "")
-        found = self._known.get(name)
-        if found is not None:
-            return found
+        replica = self._known.get(name)
+        if replica is not None:
+            return replica
         kept = reduced(pod)
         if kept is None:
             return ""
@@ -149,8 +150,8 @@ class ReplicaNames:
         if kept.index is not None:
             return f"{group}-{kept.job_index * self._per_job.get(group, 1) + kept.index}"
         names = [f"{group}-{at}" for at in range(self._sizes.get(group, 1))]
-        own = next((each for each, of in self._taken.items() if of == name and each in names), None)
-        own = own or next((each for each in names if each not in self._taken), names[-1])
+        own = next((name_ for name_, of in self._taken.items() if of == name and name_ in names), None)
+        own = own or next((name_ for name_ in names if name_ not in self._taken), names[-1])
         if kept.phase == "Failed":
             # The next pod takes its place.
             self._taken.pop(own, None)

@@ -1,4 +1,4 @@
-"""The services of a cluster that read its pods: logs, shells, figures, progress."""
+"""The services of a cluster that read its pods: logs, shells, metrics, progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GKE = re.compile(r"gke_(?P<project>[^_]+)_(?P<location>[^_]+)_(?P<cluster>[^_]+
 
 
 def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> dict[str, Any]:
-    """By their names in `Services`."""
+    """The services by their names in `Services`."""
     connection, local = cluster.connection, cluster.info.local
     pods = JobPods(connection, cluster.served, jobs)
     newest = NewestReader(connection)
@@ -41,7 +41,7 @@ def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> d
 
 
 async def close_pod_services(services: Services) -> None:
-    """Close what they have opened besides the connection to the cluster."""
+    """Close the channels that these services opened beside the connection to the cluster."""
     for service in (services.logs, services.metrics):
         if isinstance(service, KubernetesLogs | KubernetesMetrics):
             await service.aclose()
@@ -55,8 +55,8 @@ def _cloud(cluster: ConnectedCluster) -> tuple[Any, Any]:
     from tui.backends.kubernetes.logs.cloud import CloudLog, CloudPlace
     from tui.backends.kubernetes.metrics.cloud import CloudMetrics
 
-    named = _GKE.fullmatch(cluster.connection.login.cluster)
+    match = _GKE.fullmatch(cluster.connection.login.cluster)
     place = CloudPlace(project)
-    if named is not None and named["project"] == project:
-        place = CloudPlace(project, named["cluster"], named["location"])
+    if match is not None and match["project"] == project:
+        place = CloudPlace(project, match["cluster"], match["location"])
     return CloudLog(place), CloudMetrics(place)

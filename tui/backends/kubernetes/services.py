@@ -1,4 +1,4 @@
-"""The services of a connected cluster. Imports the clients: load it late, in a thread."""
+"""Builds the services of a connected cluster. Importing it is slow: load it late, in a thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tui.kinds.registry import kinds
 
 FAMILY = "kubernetes"
 ASKED = ("create", "patch", "delete")
-"""What may be done with jobs, asked when a cluster is opened."""
+"""Verbs on jobs whose permission is asked when a cluster is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class OpenCluster:
 
 
 async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]) -> OpenCluster:
-    """Log in, find what is served, and build the services. Raises BackendError.
+    """Log in, find the served types, and build the services. Raises BackendError.
 
-    Without `namespaces` all are read where that is allowed, else that of the kubeconfig.
+    Without `namespaces` all are read if that is allowed, else the kubeconfig's.
     """
     connection = ClusterConnection(cluster)
     try:
@@ -61,13 +61,13 @@ async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]
     info = replace(info, endpoint=connection.login.server, regions=tuple(namespaces) or (home,), watched=True)
     watch = ClusterWatch(connection, served, info.name, scopes)
     connected = ConnectedCluster(info, connection, served, permissions, watch)
-    questions = [(verb, found[0], info.regions[0]) for found in served.jobs.values() for verb in ASKED]
+    questions = [(verb, types[0], info.regions[0]) for types in served.jobs.values() for verb in ASKED]
     asking = asyncio.create_task(permissions.ask_ahead(questions), name="ask permissions")
     return OpenCluster(connected, build_services(connected), asking)
 
 
 async def still_served(connected: OpenCluster) -> bool:
-    """Log in anew; whether the cluster still is the same, with the same types, so that nothing is rebuilt."""
+    """Log in again; whether the cluster and its types are the same, so that nothing must be rebuilt."""
     cluster = connected.cluster
     before = cluster.connection.login
     await cluster.connection.open()
@@ -83,7 +83,7 @@ async def _scopes(connection: ClusterConnection, permissions: Permissions) -> tu
 
 
 def build_services(cluster: ConnectedCluster) -> Services:
-    """The services over a connected cluster; kinds that it does not serve are left out."""
+    """The services over a connected cluster, without kinds that it does not serve."""
     jobs: dict[str, JobService] = {
         kind.key: resolve(kind.services[FAMILY])(cluster, kind.key)
         for kind in kinds()

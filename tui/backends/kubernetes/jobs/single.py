@@ -83,20 +83,20 @@ class SingleReader:
         return await self.positions.told(name, job, workload)
 
     async def pods(self, name: JobName, obj: Obj) -> list[Pod]:
-        """Its pods, and those of its parts; not those of an earlier job of its name."""
+        """The pods of the job and of its parts, without those of an earlier job of the same name."""
         uid = str(at(obj, "metadata", "uid") or "")
         label = _POD_LABELS.get(self._workload.key, _OPERATOR_LABEL)
         items = await self._items(PODS, name.namespace, {"labelSelector": f"{label}={name.name}"})
-        found = [pod for each in items if (pod := reduced(each)) is not None]
+        pods = [pod for item in items if (pod := reduced(item)) is not None]
         kind = self._workload.kind
-        return [pod for pod in found if pod.owner is None or not pod.owner.is_other_than(kind, uid)]
+        return [pod for pod in pods if pod.owner is None or not pod.owner.is_other_than(kind, uid)]
 
     async def _job_set(self, name: JobName) -> Obj | None:
         types = self._cluster.served.jobs.get("job_set", ())
         if self._workload.key != "train_job" or not types:
             return None
-        found = await self._may_be(types[0].path(name.namespace, name.name), f"read the JobSet {name.name}")
-        return {"apiVersion": types[0].api_version, "kind": "JobSet", **found} if found else None
+        reply = await self._may_be(types[0].path(name.namespace, name.name), f"read the JobSet {name.name}")
+        return {"apiVersion": types[0].api_version, "kind": "JobSet", **reply} if reply else None
 
     async def _runtime(self, name: JobName, obj: Obj) -> Obj | None:
         named = fields(obj, "spec", "runtimeRef")
@@ -107,7 +107,7 @@ class SingleReader:
         return await self._may_be(path, f"read the runtime {named['name']}")
 
     async def queued(self, name: JobName, obj: Obj) -> Obj | None:
-        """Its Workload, where Kueue manages it."""
+        """The job's Workload, if Kueue manages the job."""
         of = self._cluster.served.part("Workload")
         if of is None or not queue_of(obj):
             return None
@@ -121,46 +121,46 @@ class SingleReader:
         return await self._may_be(of.path(name.namespace, name.name), f"read the PodGroup {name.name}")
 
     async def _events(self, namespace: str, obj: Obj) -> EventIndex | None:
-        """The Events of a namespace and of nodes; None where they can't be read.
+        """The Events of a namespace and of nodes; None if they can't be read.
 
-        They are not read again so soon while the job is the same: a verb reads a job once or twice.
+        They are read again only for a changed job or after a while: a verb reads a job once or twice.
         """
-        asked = str(at(obj, "metadata", "uid")), str(at(obj, "metadata", "resourceVersion"))
+        version = str(at(obj, "metadata", "uid")), str(at(obj, "metadata", "resourceVersion"))
         known, read_at, index = self._recent
-        if known != asked or monotonic() - read_at > EVENTS_SECONDS:
+        if known != version or monotonic() - read_at > EVENTS_SECONDS:
             index = await self._read_events(namespace)
-            self._recent = asked, monotonic(), index
+            self._recent = version, monotonic(), index
         return index
 
     async def _read_events(self, namespace: str) -> EventIndex | None:
-        wanted = [(namespace, SELECTOR)]
+        sources = [(namespace, SELECTOR)]
         if namespace != NODES_NAMESPACE:
-            wanted.append((NODES_NAMESPACE, OF_NODES))
-        own, *others = await asyncio.gather(*(self._listed_events(*each) for each in wanted))
+            sources.append((NODES_NAMESPACE, OF_NODES))
+        own, *others = await asyncio.gather(*(self._listed_events(*source) for source in sources))
         if own is None:
             return None
-        return index_of([*own, *(event for found in others for event in found or ())])
+        return index_of([*own, *(event for events in others for event in events or ())])
 
     async def _listed_events(self, namespace: str, selector: str) -> list[Obj] | None:
         source = ApiSource(self._cluster.connection, EVENTS.path(namespace), "events", fields=selector)
-        found: list[Obj] = []
-        go_on = ""
+        events: list[Obj] = []
+        token = ""
         for _ in range(MOST_PAGES):
             try:
-                page = await source.page(PAGE, go_on)
+                page = await source.page(PAGE, token)
             except BackendError:
-                # A job is shown without them.
-                return found or None
-            found += page.get("items") or ()
-            go_on = str(fields(page, "metadata").get("continue") or "")
-            if not go_on:
+                # The job is shown without Events.
+                return events or None
+            events += page.get("items") or ()
+            token = str(fields(page, "metadata").get("continue") or "")
+            if not token:
                 break
-        return found
+        return events
 
     async def _items(self, of: ApiType, namespace: str, params: Mapping[str, Any]) -> list[Obj]:
-        """Objects of a list; none of what may not be read: a job is shown without them."""
-        found = await self._may_be(of.path(namespace), f"list the {of.what} of a job", params)
-        return list((found or {}).get("items") or ())
+        """Objects of a list; none if it can't be read: the job is shown without them."""
+        reply = await self._may_be(of.path(namespace), f"list the {of.what} of a job", params)
+        return list((reply or {}).get("items") or ())
 
     async def _may_be(self, path: str, what: str, params: Mapping[str, Any] | None = None) -> Obj | None:
         try:
@@ -169,5 +169,5 @@ class SingleReader:
             return None
 
     async def _read(self, path: str, what: str, params: Mapping[str, Any] | None = None) -> Obj:
-        found: Obj = await self._cluster.connection.request("GET", path, what=what, params=params)
-        return found
+        reply: Obj = await self._cluster.connection.request("GET", path, what=what, params=params)
+        return reply

@@ -1,7 +1,7 @@
-"""Where a cluster is and how it is logged in to: a kubeconfig, the pod that this runs in, GKE, this machine.
+"""Finds a cluster and logs in to it: from a kubeconfig, this process's pod, GKE, or this machine.
 
-kr8s reads the kubeconfig, whose exec plugin has been run (`exec_plugin`). What it finds is kept as a `Login`,
-whose certificates are loaded already, so that no file with a key stays behind.
+kr8s reads the kubeconfig after its exec plugin was run (`exec_plugin`). The result is a `Login` with loaded
+certificates, so that no file with a key stays on disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LOGIN_FIX = "Log in again as the kubeconfig's user does (see its `exec` command), or renew its token."
 SECONDS = 30.0
-"""Longest login: an exec plugin may ask a token service."""
+"""Longest login (s): an exec plugin may ask a token service."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 IN_CLUSTER = "in-cluster"
 _USUAL = "~/.kube/config"
@@ -34,7 +34,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What every call needs. `cluster` is the part of job names; `namespace` that of the kubeconfig."""
+    """The data of every call. `cluster` is part of job names; `namespace` is the kubeconfig's."""
 
     server: str
     cluster: str
@@ -43,34 +43,34 @@ class Login:
     verify: ssl.SSLContext | bool = True
     proxy: str | None = None
     server_name: str | None = None
-    """Name in the server's certificate, where it is not the server's own."""
+    """Name in the server's certificate if it is not the host's."""
     certificates: str = ""
     """A digest of the certificates in `verify`."""
 
     @property
     def line(self) -> tuple[str, str | None, str]:
-        """What a client is made for: with another token it can go on."""
+        """The properties that a client depends on; it continues with another token."""
         return self.server, self.proxy, self.certificates
 
 
 class Cluster(ABC):
-    """Logs in to one cluster, and again when the server refuses what it was given."""
+    """Logs in to one cluster, again if the server refuses the credentials."""
 
     local: bool = False
 
     @abstractmethod
     async def log_in(self) -> Login:
-        """Read the credentials anew. Raises BackendError."""
+        """Read the credentials again. Raises BackendError."""
 
     def explain(self, error: BackendError) -> BackendError:
-        """The cause of a failed call, where more is known than the call says."""
+        """The cause of a failed call, if more is known than the call says."""
         return error
 
 
 class KubeconfigCluster(Cluster):
-    """A context of a kubeconfig; without a kubeconfig the cluster that this process runs in.
+    """A context of a kubeconfig, or this process's own cluster if there is no kubeconfig.
 
-    `file` may be several, joined with `:`, as in `$KUBECONFIG`; `context` is "" for the current one.
+    `file` may be several joined with `:`, as in `$KUBECONFIG`; `context` is "" for the current one.
     """
 
     def __init__(self, file: str = "", context: str = "") -> None:
@@ -79,13 +79,13 @@ class KubeconfigCluster(Cluster):
 
     async def log_in(self) -> Login:
         files = self._file or os.environ.get("KUBECONFIG", "") or _USUAL
-        return await log_in_with(files, self._context, asked=bool(self._file or self._context))
+        return await log_in_with(files, self._context, chosen=bool(self._file or self._context))
 
 
-async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, asked: bool = True) -> Login:
-    """The login of a kubeconfig's files or content; `asked`: a pod's own account is no answer."""
+async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, chosen: bool = True) -> Login:
+    """Log in with the files or content of a kubeconfig. `chosen`: don't use the pod's own account instead."""
     named = kubeconfig if isinstance(kubeconfig, str) else "made for this cluster"
-    if isinstance(kubeconfig, str) and not _exists(kubeconfig) and (asked or not _in_cluster()):
+    if isinstance(kubeconfig, str) and not _exists(kubeconfig) and (chosen or not _in_cluster()):
         raise NotFound(
             f"There is no kubeconfig {named}, and this is not a pod of a cluster.",
             fix="Name one as `kubeconfig` in the context's settings, or set KUBECONFIG.",
@@ -95,7 +95,7 @@ async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, as
             return await _read(kubeconfig, context)
     except TimeoutError:
         raise Unauthenticated(
-            f"The login command of the kubeconfig {named} gave no answer within {SECONDS:.0f} s.",
+            f"The login command of the kubeconfig {named} did not answer within {SECONDS:.0f} s.",
             fix=LOGIN_FIX,
         ) from None
     except Exception as error:
@@ -103,10 +103,10 @@ async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, as
 
 
 async def _read(kubeconfig: str | dict[str, Any], context: str) -> Login:
-    # Loaded in a thread, and only where there is a cluster: it takes 0.2 s.
+    # Loaded in a thread, and only for a cluster: it takes 0.2 s.
     api = await in_thread(lambda: importlib.import_module("kr8s.asyncio").Api)
     kubeconfig = await with_credentials(kubeconfig, context)
-    # Its own session is never opened; it is asked for the credentials alone.
+    # Its own session is never opened: only its credentials are used.
     account = str(SERVICE_ACCOUNT)
     auth = api(
         kubeconfig=kubeconfig, context=context or None, serviceaccount=account, bypass_factory=True
@@ -151,12 +151,12 @@ def _digest(auth: Any) -> str:
 
 
 def name_part(cluster: str) -> str:
-    """A cluster's name as a part of the names of its jobs."""
+    """A cluster's name as a part of job names."""
     return _NOT_IN_NAMES.sub("-", cluster).strip("-") or "cluster"
 
 
 def _remove_temporary(auth: Any, chosen: dict[str, Any]) -> None:
-    """Remove the files that kr8s has written for data of the kubeconfig, a private key among them."""
+    """Remove files that kr8s wrote for data in the kubeconfig, including a private key."""
     user = auth.kubeconfig.get_user(chosen["user"]) if chosen.get("user") else {}
     cluster = auth.kubeconfig.get_cluster(chosen["cluster"]) if chosen.get("cluster") else {}
     files = [
@@ -170,13 +170,13 @@ def _remove_temporary(auth: Any, chosen: dict[str, Any]) -> None:
 
 
 def _explained(error: Exception, named: str, context: str) -> BackendError:
-    """What kr8s raises while it reads a kubeconfig, in words."""
+    """The error for an exception of kr8s while it reads a kubeconfig."""
     words = " ".join(str(error).split())
     if isinstance(error, BackendError):
         return error
     if words.startswith("No such context") or "not found" in words:
         return NotFound(
-            f"The kubeconfig {named}: {words}.", fix="`kubectl config get-contexts` lists what it has."
+            f"The kubeconfig {named}: {words}.", fix="`kubectl config get-contexts` lists its contexts."
         )
     if isinstance(error, FileNotFoundError) and error.filename:
         return Unauthenticated(
@@ -187,10 +187,10 @@ def _explained(error: Exception, named: str, context: str) -> BackendError:
     if isinstance(error, RuntimeError):
         return Unauthenticated(f"The login command of the kubeconfig {named} failed: {words}", fix=LOGIN_FIX)
     if words == "Unable to find valid credentials":
-        return Unauthenticated(f"The kubeconfig {named} has no credentials that can be used.", fix=LOGIN_FIX)
+        return Unauthenticated(f"The kubeconfig {named} has no usable credentials.", fix=LOGIN_FIX)
     which = f" (context {context})" if context else ""
     what = f"it lacks {words}" if isinstance(error, KeyError) else words
     return InvalidRequest(
         f"The kubeconfig {named}{which} can't be read: {what or type(error).__name__}",
-        fix="`kubectl config view` shows what it has.",
+        fix="`kubectl config view` shows its content.",
     )

@@ -1,6 +1,6 @@
-"""Exec plugins of a kubeconfig, run as client-go runs them.
+"""Runs exec plugins of a kubeconfig as client-go does.
 
-kr8s would tell a plugin nothing, and leave it the terminal's input, which is the console's. One with
+kr8s would not tell a plugin the cluster, and would let it read the console's terminal. A plugin with
 `provideClusterInfo`, such as gke-gcloud-auth-plugin, finds its cluster in KUBERNETES_EXEC_INFO.
 """
 
@@ -33,12 +33,12 @@ _CA, _CA_DATA = "certificate-authority", "certificate-authority-data"
 _ANSWERED = {
     "token": "token", "clientCertificateData": "client-certificate-data", "clientKeyData": "client-key-data",
 }  # fmt: skip
-"""Fields of a plugin's answer, and those of a user that has them without a plugin."""
+"""Fields of a plugin's answer, and the user fields that replace them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A named part of a kubeconfig, and the folder that its paths begin in."""
+    """A named part of a kubeconfig, and the folder that its paths are relative to."""
 
     value: Obj
     folder: Path
@@ -54,7 +54,7 @@ class _Chosen:
     user: _Part
 
     def kubeconfig(self, answer: Obj) -> dict[str, Any]:
-        """Return a kubeconfig of this context alone, with the credentials that the plugin returned."""
+        """A kubeconfig of this context alone, with the credentials that the plugin returned."""
         user = {key: value for key, value in _with_paths(self.user).items() if key != "exec"}
         user |= {field: answer[key] for key, field in _ANSWERED.items() if answer.get(key)}
         return {
@@ -66,15 +66,14 @@ class _Chosen:
 
 
 async def with_credentials(kubeconfig: str | dict[str, Any], context: str) -> str | dict[str, Any]:
-    """Return the kubeconfig with the credentials of its exec plugin in place of the plugin; unchanged if it
-    has none.
+    """The kubeconfig (files joined by `:`, or content) with credentials in place of its exec plugin.
 
-    Files (joined by `:`) or content. kr8s reports any other error in it.
+    Unchanged if it has no plugin. kr8s reports any other error in it.
 
     Raises:
-        OSError: for a certificate or a plugin that does not exist.
-        yaml.YAMLError, ValueError: for a file that is not YAML, or not text.
-        RuntimeError: for a plugin that fails, or returns no credentials.
+        OSError: a certificate or a plugin does not exist.
+        yaml.YAMLError, ValueError: a file is not YAML, or not text.
+        RuntimeError: a plugin fails, or returns no credentials.
     """
     chosen = await in_thread(lambda: _chosen(kubeconfig, context))
     if chosen is None:
@@ -84,7 +83,7 @@ async def with_credentials(kubeconfig: str | dict[str, Any], context: str) -> st
 
 
 def exec_info(plugin: Obj, cluster: Obj) -> str:
-    """The value of the variable. A plugin has no terminal here: it can't ask anything. Blocking."""
+    """The value of the variable; the plugin can't ask anything without a terminal. Blocking."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.get("provideClusterInfo"):
         spec = {"cluster": _cluster_info(cluster), **spec}
@@ -97,7 +96,9 @@ def _cluster_info(cluster: Obj) -> dict[str, Any]:
         info[_CA_DATA] = cluster[_CA_DATA]
     elif cluster.get(_CA):
         info[_CA_DATA] = base64.b64encode(Path(cluster[_CA]).read_bytes()).decode()
-    extensions = (each for each in cluster.get("extensions") or () if each.get("name") == EXTENSION)
+    extensions = (
+        extension for extension in cluster.get("extensions") or () if extension.get("name") == EXTENSION
+    )
     return {**info, "config": next((each.get("extension") for each in extensions), None)}
 
 
@@ -105,17 +106,19 @@ async def _run(plugin: Obj, folder: Path, cluster: Obj) -> Obj:
     """The status of the ExecCredential that the plugin prints."""
     command = str(plugin.get("command") or "")
     if plugin.get("interactiveMode") == "Always":
-        raise RuntimeError(f"{command} demands a terminal (interactiveMode: Always), and gets none here")
-    told = {str(each["name"]): str(each["value"]) for each in plugin.get("env") or ()}
-    told[VARIABLE] = await in_thread(lambda: exec_info(plugin, cluster))
-    # A bare name is looked for in PATH. In a session of its own it can't open the console's terminal either.
+        raise RuntimeError(
+            f"{command} needs a terminal (interactiveMode: Always), which vxtui does not give it"
+        )
+    variables = {str(variable["name"]): str(variable["value"]) for variable in plugin.get("env") or ()}
+    variables[VARIABLE] = await in_thread(lambda: exec_info(plugin, cluster))
+    # A bare name is searched in PATH. In its own session the plugin can't open the console's terminal either.
     program = str(folder / command) if "/" in command else command
     process = await asyncio.create_subprocess_exec(
-        program, *map(str, plugin.get("args") or ()), env={**os.environ, **told},
+        program, *map(str, plugin.get("args") or ()), env={**os.environ, **variables},
         stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True,
     )  # fmt: skip
     try:
-        said, errors = await process.communicate()
+        output, errors = await process.communicate()
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -123,7 +126,7 @@ async def _run(plugin: Obj, folder: Path, cluster: Obj) -> Obj:
     if process.returncode:
         raise RuntimeError(f"exit code {process.returncode}: {errors.decode(errors='replace').strip()}")
     try:
-        status = json.loads(said)["status"]
+        status = json.loads(output)["status"]
         usable = status.get("token") or (status.get("clientCertificateData") and status.get("clientKeyData"))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RuntimeError(f"{command} printed no ExecCredential with a status") from None
@@ -157,22 +160,22 @@ def _read(kubeconfig: str | dict[str, Any]) -> list[_Part]:
 
 
 def _named(read: Sequence[_Part], kind: str, name: str) -> _Part | None:
-    """The first part of this name in the files, as kubectl merges them."""
-    for each in read:
-        entries = (entry for entry in each.value.get(f"{kind}s") or () if isinstance(entry, Mapping))
-        found = next((entry.get(kind) for entry in entries if entry.get("name") == name), None)
-        if isinstance(found, Mapping):
-            return _Part(found, each.folder)
+    """The first part of this name in the files, as in kubectl's merge."""
+    for part in read:
+        entries = (entry for entry in part.value.get(f"{kind}s") or () if isinstance(entry, Mapping))
+        value = next((entry.get(kind) for entry in entries if entry.get("name") == name), None)
+        if isinstance(value, Mapping):
+            return _Part(value, part.folder)
     return None
 
 
 def _with_paths(part: _Part) -> dict[str, Any]:
-    """The part with its files' paths in full. Raises FileNotFoundError where one is not there."""
-    found = dict(part.value)
+    """The part with full paths of its files. Raises FileNotFoundError for a missing file."""
+    value = dict(part.value)
     for key in _FILES:
-        if found.get(key):
-            path = part.folder / str(found[key])
+        if value.get(key):
+            path = part.folder / str(value[key])
             if not path.exists():
                 raise FileNotFoundError(2, "No such file", str(path))
-            found[key] = str(path)
-    return found
+            value[key] = str(path)
+    return value

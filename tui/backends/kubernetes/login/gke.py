@@ -1,7 +1,7 @@
 """A cluster of Google Kubernetes Engine, logged in to with Google's application-default credentials.
 
-Neither kubectl nor its plugin is needed: the address and the certificate authority come from the container
-API, and a module of ours stands for the plugin (`gke_token`).
+kubectl and its plugin are not needed: address and certificate authority come from the container API, and
+`gke_token` takes the plugin's place.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from tui.domain.core.resource_name import GKE_CLUSTER
 API = "https://container.googleapis.com"
 SECONDS = 15.0
 Fetch = Callable[[str], tuple[int, Mapping[str, Any]]]
-"""GETs a URL with Google's credentials; status and JSON."""
+"""Sends a GET with Google's credentials; returns status and JSON."""
 
 
 class GkeCluster(Cluster):
-    """The cluster of this resource name: projects/P/locations/L/clusters/C."""
+    """The cluster with this resource name: projects/P/locations/L/clusters/C."""
 
     def __init__(self, resource: str, fetch: Fetch | None = None) -> None:
         self._resource = resource
         self._fetch = fetch or _fetch
 
     async def log_in(self) -> Login:
-        found = GKE_CLUSTER.fullmatch(self._resource)
-        if found is None:
+        match = GKE_CLUSTER.fullmatch(self._resource)
+        if match is None:
             raise InvalidRequest(
                 f"{self._resource!r} is not the name of a GKE cluster.",
                 fix="Write gke: projects/PROJECT/locations/LOCATION/clusters/CLUSTER.",
             )
-        path = f"projects/{found['project']}/locations/{found['location']}/clusters/{found['cluster']}"
+        path = f"projects/{match['project']}/locations/{match['location']}/clusters/{match['cluster']}"
         status, reply = await google_login(lambda: self._fetch(f"{API}/v1/{path}"))
         if status >= 400:
             raise _refused(status, reply, path)
-        name = f"gke_{found['project']}_{found['location']}_{found['cluster']}"
+        name = f"gke_{match['project']}_{match['location']}_{match['cluster']}"
         return await log_in_with(kubeconfig(name, reply))
 
 
@@ -48,12 +48,12 @@ def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
     """A kubeconfig for a cluster as the container API describes it.
 
     Raises:
-        Unavailable: for a cluster without an address, as one that is being made.
+        Unavailable: the cluster has no address, e.g. while it is being created.
     """
     dns = (cluster.get("controlPlaneEndpointsConfig") or {}).get("dnsEndpointConfig") or {}
     authority = (cluster.get("masterAuth") or {}).get("clusterCaCertificate")
     if dns.get("endpoint") and dns.get("allowExternalTraffic"):
-        # Reachable from anywhere with a certificate of a public authority.
+        # Reachable from anywhere, with a certificate of a public authority.
         place: dict[str, Any] = {"server": f"https://{dns['endpoint']}"}
     elif cluster.get("endpoint") and authority:
         place = {"server": f"https://{cluster['endpoint']}", "certificate-authority-data": authority}
@@ -82,17 +82,17 @@ def _fetch(url: str) -> tuple[int, Mapping[str, Any]]:
     with AuthorizedSession(credentials) as session:
         reply = session.get(url, timeout=SECONDS)
         try:
-            found = reply.json()
+            answer = reply.json()
         except ValueError:
-            found = {"error": {"message": reply.text[:200]}}
-    return reply.status_code, found
+            answer = {"error": {"message": reply.text[:200]}}
+    return reply.status_code, answer
 
 
 def _refused(status: int, reply: Mapping[str, Any], path: str) -> BackendError:
-    said = str((reply.get("error") or {}).get("message") or f"the container API answered {status}")
-    message = f"Can't find the cluster {path}: {said}"
+    reason = str((reply.get("error") or {}).get("message") or f"the container API answered {status}")
+    message = f"Can't find the cluster {path}: {reason}"
     if status == 404:
-        return NotFound(message, fix="`gcloud container clusters list` lists what there is.")
+        return NotFound(message, fix="`gcloud container clusters list` lists the clusters.")
     if status == 403:
         fix = "Ask for the permission container.clusters.get (roles/container.viewer)."
         return PermissionDenied(message, fix=fix)

@@ -1,6 +1,6 @@
 """A login command of a kubeconfig: prints a token of Google's application-default credentials.
 
-`python -m tui.backends.kubernetes.login.gke_token`, as gke-gcloud-auth-plugin does it.
+`python -m tui.backends.kubernetes.login.gke_token` replaces gke-gcloud-auth-plugin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SCOPES = [
 
 
 def credential(credentials: Any) -> dict[str, Any]:
-    """An ExecCredential for credentials that are valid."""
+    """An ExecCredential of valid credentials."""
     status = {"token": credentials.token}
     if credentials.expiry is not None:
         status["expirationTimestamp"] = credentials.expiry.replace(tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -25,7 +25,7 @@ def credential(credentials: Any) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print it; what is wrong goes to stderr."""
+    """Print the ExecCredential; errors go to stderr."""
     import google.auth
     from google.auth import exceptions
     from google.auth.transport.requests import Request

@@ -1,4 +1,4 @@
-"""The Kubernetes of this machine, started on demand; it outlives the console."""
+"""This machine's emulated Kubernetes, started on demand; it outlives the console."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
 from tui.backends.local.server import LocalServer
 from tui.emulator.client import KubernetesState
 
-_FIX = "`vxtui emulator kubernetes status` tells more, `vxtui doctor` looks further."
+_FIX = "`vxtui emulator kubernetes status` shows its state, `vxtui doctor` checks more."
 
 
 class LocalCluster(Cluster):

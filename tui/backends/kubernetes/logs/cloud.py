@@ -1,4 +1,4 @@
-"""What Cloud Logging has of pods that are gone: GKE sends it what containers write (`k8s_container`).
+"""Reads logs of deleted pods from Cloud Logging, to which GKE sends them (`k8s_container`).
 
 Imports Google's clients: load it late.
 """
@@ -23,7 +23,7 @@ MARGIN = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class CloudPlace:
-    """Where a cluster's logs are: the project, and the cluster's name and location where they are known."""
+    """The project of a cluster's logs, with the cluster's name and location if known."""
 
     project: str
     cluster: str = ""
@@ -31,7 +31,7 @@ class CloudPlace:
 
 
 class CloudLog:
-    """Reads one project's entries of containers."""
+    """Reads the container logs of one project."""
 
     def __init__(self, place: CloudPlace, endpoint: Endpoint | None = None) -> None:
         self.place = place
@@ -63,13 +63,16 @@ class CloudLog:
         token = ""
         while True:
             reply = await reader.page(" AND ".join(parts), ("",), token=token)
-            found = []
+            entries = []
             for pb in reply.entries:
-                where = pb.resource.labels
-                pod, container = where.get("pod_name", ""), where.get("container_name", "")
-                found.append(CloudEntry(pod, container, convert.entry(pb)))
-            if found:
-                yield found
+                resource_labels = pb.resource.labels
+                pod, container = (
+                    resource_labels.get("pod_name", ""),
+                    resource_labels.get("container_name", ""),
+                )
+                entries.append(CloudEntry(pod, container, convert.entry(pb)))
+            if entries:
+                yield entries
             token = reply.next_page_token
             if not token:
                 return
@@ -84,4 +87,4 @@ class CloudLog:
 
 
 async def _no_job(name: str) -> Job:
-    raise AssertionError(f"nobody asks for {name}")
+    raise AssertionError(f"the job {name} is not needed")

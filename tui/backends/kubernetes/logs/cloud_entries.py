@@ -1,7 +1,7 @@
-"""Entries of Cloud Logging as those of the pods that they are from.
+"""Entries of Cloud Logging with the ids that the same lines have when they are read from their pod.
 
-The lines were written by the same runtime, and its time is theirs: an entry that was read from the pod as
-well has the same id, unless its line told a time of its own.
+An entry has the time of the container runtime, and so the same id, unless its line has a timestamp of its
+own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui.domain.core.log_entry import LogEntry
 
 @dataclass(frozen=True, slots=True)
 class CloudEntry:
-    """An entry, and which container of which pod wrote it."""
+    """An entry with the pod and container that wrote it."""
 
     pod: str
     container: str
@@ -24,13 +24,13 @@ class CloudEntry:
 
 
 class CloudNames:
-    """Gives entries of Cloud Logging the ids that they have when they are read from their pod."""
+    """Gives entries of Cloud Logging the ids of the lines of their pod."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, int]] = Counter()
 
     def named(self, name: ContainerName, entry: LogEntry) -> LogEntry:
-        """The entry under its replica's name. To be called in the order of the log."""
+        """The entry under its replica's name. Call it in the order of the log."""
         at = stamp_at(entry.timestamp) + entry.nanos
         key = f"{name.uid}/{name.pod}/{name.container}", at
         ordinal = self._counts[key]

@@ -1,7 +1,7 @@
-"""Reads the log of one container to its end: all of its runs, each line once, across any break.
+"""Reads the log of one container to its end: all of its runs, each line once, across interruptions.
 
-A stream that ends tells nothing: an API server whose kubelet is gone ends it like one whose container is
-over. A run counts as read when a read that began after its end has brought nothing new.
+The end of a stream proves nothing: an API server without a connection to the kubelet ends a stream like that
+of an ended container. A run counts as read when a read that began after its end has brought nothing new.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from tui.domain.core.log_entry import LogEntry
 
 RECENT = 2000
 REFUSALS = 4
-"""Attempts to read the log of an ended container that its node does not give."""
+"""Attempts to read the log of an ended container that its node does not return."""
 MOST_WAIT = 5.0
-"""Longest time between two tries to read a log that can't be read (s)."""
+"""Longest time (s) between two tries to read a log."""
 EXPLAIN = 5.0
-"""Seconds for the pod's status to say that its container was started again."""
+"""Seconds for the pod's status to show that its container was restarted."""
 LOOK = 1.0
-"""Seconds to wait for news of a pod before its log is looked at again."""
+"""Longest wait (s) for a change of a pod before its log is checked again."""
 
 
 class End(Enum):
     """How a read ended."""
 
     WHOLE = auto()
-    """The server ended it in the usual way."""
+    """The server ended the stream normally."""
     CUT = auto()
     GONE = auto()
-    """There is no such pod."""
+    """The pod does not exist."""
     REFUSED = auto()
-    """There is no such log."""
+    """The log does not exist."""
     OTHER_RUN = auto()
-    """It was the log of another run."""
+    """The log belongs to another run."""
 
 
 @dataclass(slots=True)
@@ -67,14 +67,15 @@ class _Read:
     previous: bool
     follow: bool
     fresh: int = 0
-    """Lines that it brought first."""
+    """Lines that were new."""
     end: End = End.CUT
     refused: str = ""
     splitter: LineSplitter = field(default_factory=LineSplitter)
 
 
 class ContainerReader:
-    """One container. `run` ends when its pod has nothing more, and raises what trying again can't fix."""
+    """Reads one container. `run` ends when its pod has nothing more, and raises errors that retrying can't
+    fix."""
 
     def __init__(  # noqa: PLR0917 - what it reads, from where and where to
         self,
@@ -88,7 +89,7 @@ class ContainerReader:
         once: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Lines of `since` (ns) and later are read, perhaps some more. `once`: only what is there now."""
+        """Read lines from `since` (ns) on, perhaps some earlier ones. `once`: only the existing lines."""
         self.name = name
         self._connection, self._news, self._out, self._slots = (
             connection, news, out, slots,
@@ -104,26 +105,26 @@ class ContainerReader:
         """The run of the newest line."""
         self._failures = 0
         self._ended_whole = False
-        """The newest read came to the end of an ended run."""
+        """The last read came to the end of an ended run."""
         self.refused = ""
-        """Why the node does not give the log."""
+        """Why the node does not return the log."""
         self._refusals = 0
         self.recent: deque[LogEntry] = deque(maxlen=RECENT)
-        """What was read last, to be found again in Cloud Logging."""
+        """The last entries, for comparison with Cloud Logging."""
         self.complete = False
-        """All that there was has been read."""
+        """All lines have been read."""
         self.rest_since: int | None = None
-        """The log has to be read from elsewhere from this time on (ns): the pod is gone."""
+        """Time (ns) from which the log must be read from elsewhere: the pod is deleted."""
         self.reading_since: float | None = None
-        """When the open stream was opened, while one is open."""
+        """Time at which the open stream was opened."""
 
     @property
     def last(self) -> int | None:
-        """The node's time of the newest line."""
+        """Node's time of the newest line."""
         return self._repeats.last
 
     async def run(self) -> None:
-        """See the class."""
+        """Read the log to its end."""
         try:
             while not self._finished():
                 await self._step()
@@ -132,13 +133,13 @@ class ContainerReader:
             self._out.failing(self.name, None)
 
     def _finished(self) -> bool:
-        """Whether nothing more can come: it is complete, or the rest has to come from elsewhere."""
+        """Whether nothing more can come: the log is complete, or the rest must be read from elsewhere."""
         state, news = self._news.state, self._news
         read = want(self._run, state) is Want.WAIT
         if read and (news.over or self._once):
             self.complete = True
         elif news.gone:
-            # The stream came to its end and the pod is gone: the container had ended.
+            # The stream ended and the pod is deleted: the container had ended.
             self.complete = read or (self._ended_whole and self._run == state.run)
             self.rest_since = None if self.complete else self._position()
         elif self.refused:
@@ -146,21 +147,21 @@ class ContainerReader:
         return self.complete or self.rest_since is not None
 
     def _position(self) -> int:
-        """From when on lines are missing."""
+        """Time from which lines are missing."""
         known = (self.last, self.begin, self._news.created, self._news.state.started)
         return next((stamp for stamp in known if stamp is not None), stamp_at(self._clock()))
 
     async def _step(self) -> None:
         state = self._news.state
-        wanted = want(self._run, state)
-        if wanted is Want.WAIT:
+        action = want(self._run, state)
+        if action is Want.WAIT:
             self.source.rest()
             await self._news.changed(LOOK)
             return
-        if wanted is Want.LOST:
+        if action is Want.LOST:
             self._lose(state)
             return
-        previous = wanted is Want.PREVIOUS
+        previous = action is Want.PREVIOUS
         read = _Read(self._run, previous, follow=not (previous or self._once) and state.running)
         over = previous or state.ended
         try:
@@ -175,12 +176,12 @@ class ContainerReader:
         self._run = next_readable(state)
 
     async def _perform(self, read: _Read) -> None:
-        """Open the log and pass on what it brings; how it ended is in `read.end`."""
+        """Open the log and pass its lines on; sets `read.end`."""
         self._repeats.begin(same_file=self._last_run == read.run)
         name = self.name
-        asked = (self._repeats.since, None if self.begin is None else self.begin // SECOND)
-        # Of lines before the first that was asked for nobody knows whether they are new.
-        since = max((second for second in asked if second is not None), default=None)
+        seconds_known = (self._repeats.since, None if self.begin is None else self.begin // SECOND)
+        # It is unknown whether lines before the first selected one are new.
+        since = max((second for second in seconds_known if second is not None), default=None)
         params = {
             "container": name.container,
             "timestamps": True,
@@ -223,7 +224,7 @@ class ContainerReader:
         return End.WHOLE
 
     async def _take(self, read: _Read, line: StampedLine) -> bool:
-        """Pass on a line unless it was read before; False where it is of another run than was asked for."""
+        """Pass a new line on; returns False if the log turns out to be of another run."""
         repeats = self._repeats
         if not repeats.caught_up and not repeats.is_known(line.stamp):
             if await self._other_run(read):
@@ -238,12 +239,12 @@ class ContainerReader:
         self._last_run = read.run
         entries = entries_of(self.name, line.stamp, ordinal, line.text)
         self.recent.extend(entries)
-        chosen = [entry for entry in entries if self._out.wanted(entry, line.stamp)]
-        self.source.add(line.stamp, chosen, self._out.now())
+        selected = [entry for entry in entries if self._out.wanted(entry, line.stamp)]
+        self.source.add(line.stamp, selected, self._out.now())
         return True
 
     async def _other_run(self, read: _Read) -> bool:
-        """Whether the container was started again, as a log that lacks what was read of it suggests."""
+        """Whether the container was restarted: its log lacks lines that were read before."""
         if read.previous:
             return False
         end = self._out.now() + EXPLAIN
@@ -255,7 +256,7 @@ class ContainerReader:
         return self._news.state.run != read.run
 
     async def _take_end(self, read: _Read, over: bool) -> None:
-        """What follows from the end of a read; `over`: its run had ended when it began."""
+        """Act on the end of a read; `over`: its run had ended when the read began."""
         whole = read.end is End.WHOLE and self._repeats.caught_up
         followed, self._ended_whole = self._ended_whole, whole and over
         if read.end is End.OTHER_RUN:
@@ -264,7 +265,7 @@ class ContainerReader:
             await self._take_last(read, followed)
             return
         if read.end is End.WHOLE and self._once and not read.previous:
-            # What comes meanwhile would have no end.
+            # Lines that arrive meanwhile would have no end.
             self._run = read.run + 1
             return
         self.source.lose(self._out.now())
@@ -276,12 +277,12 @@ class ContainerReader:
             await self._news.changed(backoff(max(1, self._failures), most=MOST_WAIT))
 
     async def _take_last(self, read: _Read, followed: bool) -> None:
-        """A run was read after its end: that was all, unless it brought something new.
+        """Finish a run that was read after its end, unless the read brought something new.
 
-        `followed`: a stream before it came to that end as well.
+        `followed`: an earlier stream came to the same end.
         """
         if read.fresh:
-            # What is behind it, if the server had cut it there.
+            # There may be more: the server may have cut the stream.
             return
         for line in read.splitter.rest():
             await self._take(read, line)
@@ -293,7 +294,7 @@ class ContainerReader:
         self._run = read.run + 1
 
     async def _take_refusal(self, read: _Read, over: bool) -> None:
-        """The node does not give a log that it should have."""
+        """Handle a log that the node should have but does not return."""
         self._refusals += 1
         if read.previous:
             state = self._news.state
@@ -307,7 +308,7 @@ class ContainerReader:
             await self._news.changed(backoff(self._refusals, most=MOST_WAIT))
 
     async def _look(self, read: _Read) -> None:
-        """Read the pod anew: its container has ended, or the server has ended the stream."""
+        """Read the pod again: its container has ended, or the server has ended the stream."""
         before = self._news.state
         with suppress(BackendError):
             await self._news.refresh()

@@ -1,4 +1,5 @@
-"""The rest of the log of deleted pods: from Cloud Logging if the context names a project, else a gap."""
+"""Reads the rest of the log of deleted pods: from Cloud Logging if the context names a project, else a
+gap."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tui.backends.kubernetes.logs.cloud import CloudLog
 
 LATE = 12.0
-"""Seconds after which Cloud Logging is asked once more: entries come some seconds late (docs/facts/vertex.md
+"""Seconds after which Cloud Logging is read again: entries arrive some seconds late (docs/facts/vertex.md
 5.1)."""
 MOST_NAMED = 6
 _AFTER_END = timedelta(minutes=5)
@@ -48,7 +49,7 @@ class DeletedPodLogs:
             await self._cloud.aclose()
 
     async def of_reader(self, reader: ContainerReader, log: MergedLog) -> None:
-        """Deliver what a container wrote after the last entry that its node gave."""
+        """Deliver the lines of a container after the last one that its node returned."""
         since = reader.rest_since
         assert since is not None
         name = reader.name

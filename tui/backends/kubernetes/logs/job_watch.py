@@ -1,4 +1,4 @@
-"""The pods of a job and what its cluster says of it, watched while the job's log is followed."""
+"""Watches the pods and events of a job while its log is followed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GROUP = r"(?:master|worker|ps|chief|evaluator|launcher|node|dataset-initializer
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """A job's own object."""
+    """The identity of a job's own object."""
 
     name: str
     """Full name."""
@@ -40,33 +40,33 @@ class JobIdentity:
     object_name: str
     uid: str
     created: int | None
-    """In ns since 1970, to the second."""
+    """Creation time in ns since 1970, to the second."""
     selector: str
-    """Of the labels of its pods."""
+    """Label selector of the job's pods."""
 
 
 ReplicaOf = Callable[[Obj], str]
-"""The id of the replica that a pod (in REST form) is."""
+"""Gives the id of the replica that a pod (in REST form) belongs to."""
 
 
 class JobAccess(Protocol):
-    """What the logs need of the service of jobs."""
+    """The parts of the job services that logs use."""
 
     async def job(self, name: str) -> Job:
         """The job, with its replica groups. Raises NotFound."""
 
     async def objects(self, name: str) -> tuple[Obj, ...]:
-        """The job's object, first, and others whose conditions tell of it, such as its Workload."""
+        """The job's object, first, and others whose conditions concern the job, such as its Workload."""
 
     def selector(self, name: str) -> str:
         """The label selector of its pods."""
 
     def naming(self, job: Job, obj: Obj) -> ReplicaOf:
-        """Says which replica of the job a pod is."""
+        """A function that gives a pod's replica."""
 
 
 def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
-    """Which job an object is."""
+    """The identity of a job's object."""
     meta = mapping(obj.get("metadata"))
     created = stamp_of(str(meta.get("creationTimestamp") or ""))
     namespace, own = str(meta.get("namespace") or ""), str(meta.get("name") or "")
@@ -74,20 +74,21 @@ def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
 
 
 def belongs(pod: Obj, job: JobIdentity) -> bool:
-    """Whether a pod that the job's labels select is this job's, and not one of the same name before it."""
+    """Whether a pod that the job's labels select belongs to this job, not to an earlier one of the same
+    name."""
     meta = mapping(pod.get("metadata"))
     owners = items(meta.get("ownerReferences"))
     if any(owner.get("uid") == job.uid for owner in owners):
         return True
     if any(owner.get("name") == job.object_name and owner.get("kind") not in _BETWEEN for owner in owners):
         return False
-    # Of a TrainJob the pods belong to a Job of a JobSet: their age tells.
+    # The pods of a TrainJob belong to a Job of a JobSet: compare their age.
     created = stamp_of(str(meta.get("creationTimestamp") or ""))
     return created is None or job.created is None or created >= job.created
 
 
 class PodView:
-    """One pod, kept up to date."""
+    """The current state of one pod."""
 
     def __init__(self, pod: LoggedPod, obj: Obj, watch: JobWatch) -> None:
         self.pod = pod
@@ -97,42 +98,42 @@ class PodView:
         self._changed = asyncio.Event()
 
     def update(self, pod: LoggedPod, obj: Obj) -> None:
-        """Take what a watch says."""
+        """Take the state from a watch."""
         self.pod, self.object = pod, obj
         self.wake()
 
     def lose(self) -> None:
-        """The pod does not exist any more."""
+        """Note that the pod was deleted."""
         self.gone = True
         self.wake()
 
     def wake(self) -> None:
-        """Let those that wait look again."""
+        """Wake all waiting readers."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def changed(self, seconds: float) -> None:
-        """Wait for news, at most so long."""
+        """Wait for a change, at most `seconds`."""
         if not self.gone:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._changed.wait()
 
     async def refresh(self) -> None:
-        """Read the pod anew."""
+        """Read the pod again."""
         await self._watch.refresh(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerNews:
-    """One container of a pod that is watched."""
+    """The current state of one container of a watched pod."""
 
     view: PodView
     container: str
 
     @property
     def state(self) -> ContainerState:
-        """What it has run."""
+        """The container's runs."""
         return self.view.pod.containers.get(self.container, ContainerState())
 
     @property
@@ -147,27 +148,27 @@ class ContainerNews:
 
     @property
     def deleting(self) -> bool:
-        """The pod is about to be deleted."""
+        """The pod is being deleted."""
         return self.view.pod.deleting
 
     @property
     def over(self) -> bool:
-        """It will not run again."""
+        """No container of the pod will run again."""
         return self.view.pod.over
 
     async def changed(self, seconds: float) -> None:
-        """Wait for news of the pod."""
+        """Wait for a change of the pod, at most `seconds`."""
         await self.view.changed(seconds)
 
     async def refresh(self) -> None:
-        """Read the pod anew."""
+        """Read the pod again."""
         await self.view.refresh()
 
 
 @dataclass(slots=True)
 class JobWatch:
-    """Watches the pods and events of a job. `on_pod` is called for each new pod, `on_service` for the
-    service's entries."""
+    """Watches the pods and events of a job. Calls `on_pod` for each new pod, `on_service` for entries of the
+    cluster."""
 
     connection: ClusterConnection
     job: JobIdentity
@@ -176,7 +177,7 @@ class JobWatch:
     on_pod: Callable[[PodView], None]
     on_service: Callable[[Iterable[LogEntry]], None]
     views: dict[str, PodView] = field(default_factory=dict)
-    """Every pod that was seen, by uid."""
+    """Every pod seen, by uid."""
     _pods: Reflector[Obj] | None = None
     _events: Reflector[Obj] | None = None
     _nodes: NodeEvents = field(default_factory=NodeEvents)
@@ -195,7 +196,7 @@ class JobWatch:
                 self._events = Reflector("events", source, self._event, lambda _key: None)
                 group.create_task(self._events.run())
                 if self.job.namespace != node_events.NAMESPACE:
-                    # Not everybody may read these: without them the log has the events of the job alone.
+                    # Some users may not read these: the log then has only the events of the job.
                     source = ApiSource(
                         self.connection, node_events.PATH, "events of nodes", fields=node_events.FIELDS
                     )
@@ -206,17 +207,17 @@ class JobWatch:
 
     @property
     def synced(self) -> bool:
-        """All pods are known."""
+        """Whether all pods are known."""
         return self._pods is not None and self._pods.synced.is_set()
 
     async def wait(self) -> None:
-        """Until all pods are known; `run` must have begun."""
+        """Wait until all pods are known; `run` must have begun."""
         assert self._pods is not None
         await self._pods.synced.wait()
 
     @property
     def events_known(self) -> bool:
-        """All events are known, or can't be."""
+        """Whether all events are known, or can't be."""
         events = self._events
         return events is None or events.synced.is_set() or events.error is not None
 
@@ -231,18 +232,18 @@ class JobWatch:
         return self._events.error if self._events is not None else None
 
     async def refresh(self, view: PodView) -> None:
-        """Read one pod anew."""
+        """Read one pod again."""
         path = f"/api/v1/namespaces/{view.pod.namespace}/pods/{view.pod.name}"
         try:
-            found = mapping(await self.connection.request("GET", path, what=f"read pod {view.pod.name}"))
+            obj = mapping(await self.connection.request("GET", path, what=f"read pod {view.pod.name}"))
         except NotFound:
             view.lose()
             return
-        pod = read_pod(found, self.replica_of)
+        pod = read_pod(obj, self.replica_of)
         if pod.uid != view.pod.uid:
             view.lose()
-        elif _version(found) >= _version(view.object):
-            self._take(pod, found)
+        elif _version(obj) >= _version(view.object):
+            self._take(pod, obj)
 
     def _own(self, obj: Obj) -> Obj | None:
         return obj if belongs(obj, self.job) else None
@@ -259,7 +260,7 @@ class JobWatch:
             self._take(read_pod(obj, self.replica_of), obj)
 
     def _pod_deleted(self, obj: Obj) -> None:
-        """Tell how a pod ended: it may be deleted before a watch says so."""
+        """Take the last state of a deleted pod: no other event may have reported how it ended."""
         if belongs(obj, self.job):
             self._take(read_pod(obj, self.replica_of), obj)
 
@@ -273,17 +274,17 @@ class JobWatch:
         self.on_service(self.status_entries(pod, obj))
 
     def status_entries(self, pod: LoggedPod, obj: Obj) -> Iterator[LogEntry]:
-        """What the status of a pod tells, and what it lets be told of its node."""
+        """Entries from a pod's status, and events of its node that became relevant."""
         yield from self._nodes.use(pod.node, pod.created)
         yield from pod_entries(obj, pod.replica)
-        # An item of a list does not say its kind.
+        # List items lack their kind.
         yield from condition_entries({"kind": "Pod", **obj}, self.job.object_name)
 
     def _event(self, obj: Obj) -> None:
         self.on_service(self.event_entries(obj))
 
     def event_entries(self, event: Obj) -> list[LogEntry]:
-        """What an event lets be told of the job, of its pods or of their nodes."""
+        """Entries of an event about the job, its pods or their nodes."""
         if node_events.is_about_node(event):
             return list(self._nodes.add(event))
         entry = self.entry_of(event)
@@ -292,34 +293,34 @@ class JobWatch:
         return [entry, *self._nodes.assigned(event, stamp_at(entry.timestamp))]
 
     def entry_of(self, event: Obj) -> LogEntry | None:
-        """The entry of an event, if it is about the job or what was made for it."""
+        """The entry of an event if it concerns the job or an object made for it."""
         about = mapping(event.get("involvedObject"))
         uid, name = about.get("uid"), str(about.get("name") or "")
         known = uid and (uid == self.job.uid or uid in self.views)
         if not known and not _is_named_after(name, str(about.get("kind") or ""), self.job.object_name):
             return None
         view = self.views.get(str(uid))
-        found = event_entry(event, self.job.object_name, view.pod.replica if view is not None else "")
-        if found is None or known or self.job.created is None:
-            return found
-        # The name alone may be that of a job before this one.
-        return found if int(found.timestamp.timestamp()) * SECOND >= self.job.created else None
+        entry = event_entry(event, self.job.object_name, view.pod.replica if view is not None else "")
+        if entry is None or known or self.job.created is None:
+            return entry
+        # An earlier job may have had the same name.
+        return entry if int(entry.timestamp.timestamp()) * SECOND >= self.job.created else None
 
     async def list_events(self) -> list[Obj]:
-        """The events of the job's namespace, and of nodes. Raises BackendError."""
+        """The events of the job's namespace and of nodes. Raises BackendError."""
         path, what = EVENTS.path(self.job.namespace), "list the events"
-        found = items(mapping(await self.connection.request("GET", path, what=what)).get("items"))
+        events = items(mapping(await self.connection.request("GET", path, what=what)).get("items"))
         if self.job.namespace != node_events.NAMESPACE:
             params = {"fieldSelector": node_events.FIELDS}
             with suppress(PermissionDenied):
                 more = await self.connection.request("GET", node_events.PATH, what=what, params=params)
-                found += items(mapping(more).get("items"))
-        return found
+                events += items(mapping(more).get("items"))
+        return events
 
     def replaced(
         self, events: Collection[Obj], groups: Iterable[str], pods: Iterable[LoggedPod]
     ) -> list[Generation]:
-        """Pods of the job that ran and are none of `pods`, as events show them."""
+        """Pods of the job that ran and are not in `pods`, from events."""
         own, names = self.job.object_name, list(groups)
 
         def is_own(event: Obj) -> bool:
@@ -328,15 +329,15 @@ class JobWatch:
         return replaced_pods(events, self.job.uid, is_own, lambda pod: replica_in(pod, own, names), pods)
 
     async def job_entries(self) -> list[LogEntry]:
-        """What the conditions of the job and its workload tell.
+        """Entries from the conditions of the job and its workload.
 
         Raises:
-            NotFound: also when another job has its name.
+            NotFound: the job was deleted, even if another job has its name now.
         """
-        found = await self.access.objects(self.job.name)
-        if not found or mapping(found[0].get("metadata")).get("uid") != self.job.uid:
+        objects = await self.access.objects(self.job.name)
+        if not objects or mapping(objects[0].get("metadata")).get("uid") != self.job.uid:
             raise NotFound(f"{self.job.object_name} was deleted, and another job has its name.")
-        return [entry for obj in found for entry in condition_entries(obj, self.job.object_name)]
+        return [entry for obj in objects for entry in condition_entries(obj, self.job.object_name)]
 
 
 def _is_named_after(name: str, kind: str, job: str) -> bool:

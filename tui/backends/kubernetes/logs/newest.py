@@ -1,4 +1,4 @@
-"""The newest lines of a job's pods, without reading all of their logs: the API gives a log from its end."""
+"""Reads the newest lines of a job's pods without reading whole logs: the API reads a log from its end."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.domain.core.log_entry import LogEntry
 
 AT_ONCE = 16
-"""Logs that are read at once."""
+"""Logs read at the same time."""
 FEWEST = 200
-"""Lines that are read of a container at least."""
+"""Fewest lines read of a container."""
 MORE = 4
-"""Factor by which the number of lines grows if the first were too few."""
+"""Growth factor of the number of lines if they were too few."""
 MOST = 2_000_000
-"""Lines of one container above which it is not read further back."""
+"""Lines of one container beyond which it is not read further back."""
 READ_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class _Log:
-    """What was read of one container, from its end."""
+    """The lines read of one container, from its end."""
 
     name: ContainerName
     previous: bool
-    """The run before the current one has a log as well."""
+    """The previous run has a log too."""
     lines: list[StampedLine] = field(default_factory=list)
     asked: int = 0
     whole: bool = False
@@ -40,7 +40,7 @@ class _Log:
 
     @property
     def horizon(self) -> int:
-        """Older lines than this were not read (ns)."""
+        """Time (ns) of the oldest line read; 0 if there are no older lines."""
         if self.whole or not self.lines:
             return 0
         return self.lines[0].stamp
@@ -48,11 +48,11 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """Entries, the newest first, and how far they go."""
+    """Entries, newest first, and whether older ones exist."""
 
     entries: tuple[LogEntry, ...]
     complete: bool
-    """There are no older ones."""
+    """There are no older entries."""
     problems: tuple[tuple[ContainerName, BackendError], ...] = ()
 
 
@@ -64,7 +64,7 @@ class NewestReader:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, pods: Sequence[LoggedPod], selection: Selection, limit: int) -> Newest:
-        """At least `limit` entries that are asked for, if there are so many. Raises BackendError."""
+        """At least `limit` selected entries, if there are as many. Raises BackendError."""
         logs = [
             _Log(pod.container(name), state.previous)
             for pod in pods
@@ -89,7 +89,7 @@ class NewestReader:
             lines = await self.last(log.name, size)
             log.whole = len(lines) < size
             if log.whole and log.previous:
-                # Together they are as many.
+                # Read the rest of the lines from the previous run.
                 before = await self._previous(log.name, size - len(lines))
                 log.whole = before is None or len(before) < size - len(lines)
                 lines = [*(before or ()), *lines]
@@ -141,14 +141,14 @@ class NewestReader:
 def _entries(log: _Log, horizon: int, selection: Selection) -> list[LogEntry]:
     """The entries of lines that are not older than the horizon of all logs."""
     counts: Counter[int] = Counter()
-    found: list[LogEntry] = []
+    selected: list[LogEntry] = []
     for line in log.lines:
         ordinal = counts[line.stamp]
         counts[line.stamp] += 1
-        # Of the oldest time of a log that goes further back some lines may be missing, and with them the
-        # numbers that tell equal times apart.
+        # Some lines of the oldest time may be missing, and with them the ordinals that distinguish lines of
+        # one time.
         if line.stamp < horizon or (line.stamp == log.horizon and not log.whole):
             continue
         entries = entries_of(log.name, line.stamp, ordinal, line.text)
-        found += [entry for entry in entries if selection.has(entry, line.stamp)]
-    return found
+        selected += [entry for entry in entries if selection.has(entry, line.stamp)]
+    return selected

@@ -1,7 +1,7 @@
-"""What the cluster says of the nodes that a job's pods were on: why a pod went its own events may not say.
+"""Events of the nodes of a job's pods: they may explain why a pod ended when its own events don't.
 
-Events of nodes are in the namespace `default`, whatever the job's is. Which nodes those are is known from the
-pods that exist and from the scheduler's events about those that don't.
+Events of nodes are in the namespace `default`. The job's nodes are known from existing pods, and from the
+scheduler's events about deleted ones.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ REASONS = frozenset(
         "ScaleDown", "Rebooted",
     }
 )  # fmt: skip
-"""Those that may end a pod."""
+"""Reasons of events that may end a pod."""
 
 
 class NodeEvents:
-    """Keeps events of nodes until one is known to be a node of the job."""
+    """Keeps events of nodes until a node is known to have run the job."""
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}
-        """When the first pod of the job came to a node (ns)."""
+        """Time (ns) at which the first pod of the job came to a node."""
         self._events: dict[str, dict[str, Obj]] = {}
-        """By node and key."""
+        """Events by node and key."""
 
     def assigned(self, event: Obj, stamp: int) -> Iterator[LogEntry]:
-        """Take an event about a pod of the job; what that lets be told."""
-        found = ASSIGNED.match(text(event.get("message")))
-        if event.get("reason") == "Scheduled" and found is not None:
-            yield from self.use(found["node"], stamp)
+        """Take an event about a pod of the job; returns entries of its node."""
+        assigned = ASSIGNED.match(text(event.get("message")))
+        if event.get("reason") == "Scheduled" and assigned is not None:
+            yield from self.use(assigned["node"], stamp)
 
     def use(self, node: str, since: int | None) -> Iterator[LogEntry]:
-        """A pod of the job is on a node since then; what that lets be told."""
+        """Note a pod of the job on a node since that time; returns entries of the node."""
         if not node or since is None or self._since.get(node, since + 1) <= since:
             return
         self._since[node] = since
@@ -57,7 +57,7 @@ class NodeEvents:
             yield from self._entries(node, event)
 
     def add(self, event: Obj) -> Iterator[LogEntry]:
-        """Take an event about a node; what that lets be told."""
+        """Take an event about a node; returns its entry if the node is the job's."""
         node, meta = (
             str(mapping(event.get("involvedObject")).get("name") or ""),
             mapping(event.get("metadata")),
@@ -67,9 +67,9 @@ class NodeEvents:
             yield from self._entries(node, event)
 
     def _entries(self, node: str, event: Obj) -> Iterator[LogEntry]:
-        since, found = self._since.get(node), event_entry(event, "")
-        if found is not None and since is not None and stamp_at(found.timestamp) >= since:
-            yield replace(found, severity=max(found.severity, Severity.WARNING))
+        since, entry = self._since.get(node), event_entry(event, "")
+        if entry is not None and since is not None and stamp_at(entry.timestamp) >= since:
+            yield replace(entry, severity=max(entry.severity, Severity.WARNING))
 
 
 def is_about_node(event: Obj) -> bool:

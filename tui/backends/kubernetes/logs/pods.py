@@ -1,4 +1,4 @@
-"""The pods of a job as its log needs them: whose they are, their containers, and what these have run."""
+"""The pods of a job for its log: their replica, containers and runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tui.backends.kubernetes.logs.runs import ContainerState, container_state
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 MAIN = ("pytorch", "tensorflow", "mpi", "node", "launcher", "trainer")
-"""Names of the containers that the operators run the training in."""
+"""Names of the operators' main containers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedPod:
-    """One pod."""
+    """One pod of a job."""
 
     uid: str
     name: str
@@ -27,34 +27,34 @@ class LoggedPod:
     replica: str
     node: str
     created: int | None
-    """When it was created, in ns since 1970."""
+    """Creation time in ns since 1970."""
     deleting: bool
     containers: Mapping[str, ContainerState]
     main: str
-    """The container that trains."""
+    """Name of the main container."""
     over: bool
-    """No container of it will run again."""
+    """No container of the pod will run again."""
 
     def container(self, name: str) -> ContainerName:
-        """For its log."""
+        """The name of one of its containers."""
         return ContainerName(self.namespace, self.name, self.uid, name, self.replica, name == self.main)
 
 
 def read_pod(pod: Mapping[str, Any], replica_of: Callable[[Mapping[str, Any]], str]) -> LoggedPod:
-    """A pod in REST form; `replica_of` says which replica of its job it is."""
+    """A pod in REST form; `replica_of` gives its replica."""
     meta, spec, status = (mapping(pod.get(part)) for part in ("metadata", "spec", "status"))
     names = [
-        str(each.get("name"))
+        str(item.get("name"))
         for field in ("initContainers", "containers")
-        for each in items(spec.get(field))
-        if each.get("name")
+        for item in items(spec.get(field))
+        if item.get("name")
     ]
     known = {
-        str(each.get("name")): each
+        str(status_.get("name")): status_
         for field in ("initContainerStatuses", "containerStatuses")
-        for each in items(status.get(field))
+        for status_ in items(status.get(field))
     }
-    own = [str(each.get("name")) for each in items(spec.get("containers"))]
+    own = [str(container.get("name")) for container in items(spec.get("containers"))]
     return LoggedPod(
         uid=str(meta.get("uid") or ""),
         name=str(meta.get("name") or ""),
@@ -70,21 +70,21 @@ def read_pod(pod: Mapping[str, Any], replica_of: Callable[[Mapping[str, Any]], s
 
 
 def replica_in(pod: str, job: str, groups: Iterable[str]) -> str:
-    """The id of a replica in the name of its pod, "" where that has none.
+    """The id of a replica from the name of its pod, or "" if the name has none.
 
     `JOB-worker-3` of the v1 operator, `JOB-launcher-x7k2p` of an MPIJob's batch Job, `JOB-node-0-3-x7k2p` of
-    a TrainJob's JobSet, whose last number is that of the pod.
+    a TrainJob's JobSet, whose last number is the pod's.
     """
     for group in groups:
-        found = re.fullmatch(
+        match = re.fullmatch(
             rf"{re.escape(job)}-{re.escape(group)}(?:-(\d+))?(?:-(\d+))?(?:-[a-z0-9]{{5}})?", pod
         )
-        if found is not None:
-            return f"{group}-{found[2] or found[1] or 0}"
+        if match is not None:
+            return f"{group}-{match[2] or match[1] or 0}"
     return ""
 
 
-def _main(names: list[str], said: str) -> str:
-    if said in names:
-        return said
+def _main(names: list[str], annotated: str) -> str:
+    if annotated in names:
+        return annotated
     return next((name for name in MAIN if name in names), names[0] if names else "")

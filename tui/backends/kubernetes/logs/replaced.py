@@ -1,7 +1,7 @@
-"""Pods of a job that ran before those that exist now, as the events of the cluster show them. Pure.
+"""Finds pods of a job that ran before the existing ones, from the cluster's events. Pure.
 
-A Training Operator replaces the pod of a replica that fails by a new one of the same name, and a suspended
-job loses all of its pods: what they wrote is gone with them, and the pods that exist do not say so.
+A Training Operator replaces a failed replica's pod by a new one of the same name, and suspending a job
+deletes all its pods: their logs are deleted too, and the existing pods don't show it.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ Obj = Mapping[str, Any]
 _CAUSES = frozenset(
     {"Evicted", "Preempted", "TaintManagerEviction", "NodeShutdown", "NodeNotReady", "OOMKilling"}
 )
-"""Reasons of events about a pod that say why it went."""
+"""Reasons of events that explain the end of a pod."""
 STOPS_WITHIN = 15 * SECOND
 """Longest delay before the kubelet stops a deleted pod."""
 _JOB_CAUSE = re.compile(r"\w*(?:Restarting|Suspended|Evicted|Preempted|Stopped)")
-"""Reasons of events about a job that say why its pods were deleted."""
+"""Reasons of a job's events that explain why its pods were deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class GonePod:
-    """A pod that ran and does not exist any more."""
+    """A pod that ran and no longer exists."""
 
     name: str
     replica: str
-    """Its id, or the pod's name where that does not say it."""
+    """The replica's id, or the pod's name if it does not contain the id."""
     started: int
-    """When it was first seen to run, in ns since 1970."""
+    """Time at which the pod was first seen running, in ns since 1970."""
     why: str
-    """What its events say of its end; "" where they say nothing."""
+    """The cause of its end from its events, or ""."""
     killed: int | None = None
-    """When its containers were told to stop (ns)."""
+    """Time at which its containers were told to stop (ns)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Pods of different replicas that ran at about the same time, before those that took their place."""
+    """Pods of different replicas that ran at about the same time, before the pods that replaced them."""
 
     pods: tuple[GonePod, ...]
     until: int | None
-    """When the first of the next ones was there (ns)."""
+    """Time (ns) of the first replacement."""
     why: str = ""
     meant: bool = False
-    """They were ended on purpose: by a suspend, or because the job got fewer workers."""
+    """They were stopped on purpose, by a suspend or a scale-down."""
 
     @property
     def began(self) -> int:
-        """When the first of them ran (ns)."""
+        """Time (ns) at which the first of them ran."""
         return self.pods[0].started
 
     @property
     def over(self) -> int | None:
-        """When all of them had surely ended (ns), where that is known."""
+        """Time (ns) by which all of them had certainly ended, if known."""
         ends = [pod.killed for pod in self.pods]
         return self.until or (None if None in ends else max(end for end in ends if end is not None))
 
@@ -72,14 +72,17 @@ def replaced_pods(
     replica_of: Callable[[str], str],
     present: Iterable[LoggedPod],
 ) -> list[Generation]:
-    """Pods of the job with the uid `job` that ran, and are not `present`, the oldest first.
+    """Pods that ran of the job with the uid `job` and are not `present`, in generations, the oldest first.
 
-    `is_own` says whether an event is about a pod with a name as the job's have; `replica_of` which replica a
-    pod's name stands for, or "".
+    `is_own` tells whether an event is about a pod named like the job's; `replica_of` gives the replica in a
+    pod's name, or "".
     """
     now = list(present)
-    found = _generations(_gone(events, job, is_own, replica_of, {pod.uid for pod in now}))
-    return [_explained(_bounded(each, found[at + 1 :], now), events, job) for at, each in enumerate(found)]
+    generations = _generations(_gone(events, job, is_own, replica_of, {pod.uid for pod in now}))
+    return [
+        _explained(_bounded(generation, generations[at + 1 :], now), events, job)
+        for at, generation in enumerate(generations)
+    ]
 
 
 def _gone(
@@ -89,15 +92,19 @@ def _gone(
     replica_of: Callable[[str], str],
     present: Collection[str],
 ) -> list[GonePod]:
-    said = (CREATED.fullmatch(text(each.get("message"))) for each in events if _about(each).get("uid") == job)
-    made = {match["pod"] for match in said if match is not None}
+    messages = (
+        CREATED.fullmatch(text(event_.get("message")))
+        for event_ in events
+        if _about(event_).get("uid") == job
+    )
+    created = {match["pod"] for match in messages if match is not None}
     started: dict[str, tuple[int, str]] = {}
     ends: dict[str, str] = {}
     killed: dict[str, int | None] = {}
     for event in events:
         about = _about(event)
         uid, name = str(about.get("uid") or ""), str(about.get("name") or "")
-        if about.get("kind") != "Pod" or not uid or uid in present or not (name in made or is_own(event)):
+        if about.get("kind") != "Pod" or not uid or uid in present or not (name in created or is_own(event)):
             continue
         reason, at = str(event.get("reason") or ""), _first_seen(event)
         if reason == "Started" and at is not None:
@@ -106,28 +113,28 @@ def _gone(
             killed[uid] = _stamp(event.get("lastTimestamp")) or at
         elif reason in _CAUSES:
             ends[uid] = f"{reason}: {text(event.get('message'))}"
-    found = [
+    pods = [
         GonePod(name, replica_of(name) or name, at, ends.get(uid, ""), killed.get(uid))
         for uid, (at, name) in started.items()
     ]
-    return sorted(found, key=lambda pod: (pod.started, pod.name))
+    return sorted(pods, key=lambda pod: (pod.started, pod.name))
 
 
 def _generations(pods: Iterable[GonePod]) -> list[Generation]:
-    """The first pods of each replica together, then the second ones, and so on."""
-    found: list[list[GonePod]] = []
+    """Group the first pods of each replica, then the second ones, and so on."""
+    generations: list[list[GonePod]] = []
     counts: dict[str, int] = {}
     for pod in pods:
         number = counts[pod.replica] = counts.get(pod.replica, -1) + 1
-        if number == len(found):
-            found.append([])
-        found[number].append(pod)
-    return [Generation(tuple(each), None) for each in found]
+        if number == len(generations):
+            generations.append([])
+        generations[number].append(pod)
+    return [Generation(tuple(members), None) for members in generations]
 
 
 def _bounded(mine: Generation, later: Sequence[Generation], present: Iterable[LoggedPod]) -> Generation:
     replicas = {pod.replica for pod in mine.pods}
-    starts = [pod.started for each in later[:1] for pod in each.pods if pod.replica in replicas]
+    starts = [pod.started for generation in later[:1] for pod in generation.pods if pod.replica in replicas]
     if not starts:
         starts = [pod.created for pod in present if pod.replica in replicas and pod.created is not None]
     return replace(mine, until=min((at for at in starts if at >= mine.began), default=None))
@@ -137,7 +144,7 @@ def _explained(mine: Generation, events: Collection[Obj], job: str) -> Generatio
     own = next((pod.why for pod in mine.pods if pod.why), "")
     if own:
         return replace(mine, why=own)
-    # Events are in whole seconds, and an operator says why before it makes the next pods.
+    # Events have whole seconds, and an operator reports the reason before it creates the next pods.
     end = None if mine.until is None else mine.until + SECOND
     causes: dict[bool, str] = {}
     for event in events:
@@ -149,16 +156,16 @@ def _explained(mine: Generation, events: Collection[Obj], job: str) -> Generatio
     if False in causes:
         return replace(mine, why=causes[False], meant="Suspended" in causes[False].partition(":")[0])
     if all(_removed(pod, events, job) for pod in mine.pods):
-        # What the operator says of a restart then is about other pods, or about how these ended.
+        # The operator's restart message then concerns other pods, or how these ended.
         return replace(mine, why="scaled down", meant=True)
     return replace(mine, why=causes.get(True, ""))
 
 
 def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
-    """Whether its operator deleted the pod while it ran."""
+    """Whether the operator deleted the pod while it ran."""
     for event in events if pod.killed is not None else ():
-        found = DELETED.fullmatch(text(event.get("message")))
-        if found is None or found["pod"] != pod.name or _about(event).get("uid") != job:
+        deleted = DELETED.fullmatch(text(event.get("message")))
+        if deleted is None or deleted["pod"] != pod.name or _about(event).get("uid") != job:
             continue
         if any(abs((pod.killed or 0) - at) <= STOPS_WITHIN for at in _times(event, [pod])):
             return True
@@ -166,13 +173,14 @@ def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
 
 
 def _times(event: Obj, pods: Iterable[GonePod]) -> list[int]:
-    """When an event was seen: of one that was counted often, also with a pod's end between the two."""
+    """Times at which an event was seen; for a repeated event also the pods' ends between its first and last
+    time."""
     first, last = _first_seen(event), _stamp(event.get("lastTimestamp"))
     count = event.get("count")
-    found = [at for at in (first, last) if at is not None]
-    if first is not None and last is not None and isinstance(count, int) and count > len(found):
-        found += [pod.killed for pod in pods if pod.killed is not None and first <= pod.killed <= last]
-    return found
+    times = [at for at in (first, last) if at is not None]
+    if first is not None and last is not None and isinstance(count, int) and count > len(times):
+        times += [pod.killed for pod in pods if pod.killed is not None and first <= pod.killed <= last]
+    return times
 
 
 def _about(event: Obj) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Which log of a container is to be read next. Pure.
+"""Decides which log of a container to read next. Pure.
 
-A container that ends may be started again: each start is a run, numbered by `restartCount`. The API has the
-log of the current run and, by `previous`, that of the run before it.
+A container that ends may be restarted: each start is a run, numbered by `restartCount`. The API has the log
+of the current run and, by `previous`, that of the run before it.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
 
 SETTLED = 60 * SECOND
-"""How long after the end of a run all that was read of it surely was all: clocks of nodes differ a little."""
+"""Time after a run's end after which its read log is complete: clocks of nodes differ a little."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """What the status of a pod says of one container. Times are in ns since 1970."""
+    """The state of one container from its pod's status. Times are in ns since 1970."""
 
     run: int = 0
-    """Number of the run whose log the API has without `previous`."""
+    """Number of the run whose log the API returns without `previous`."""
     running: bool = False
     ended: bool = False
-    """That run is over."""
+    """That run has ended."""
     previous: bool = False
-    """The API may have the log of the run before, too."""
+    """The API may also have the log of the previous run."""
     started: int | None = None
     finished: int | None = None
-    """When that run ended."""
+    """Time of that run's end."""
     previous_started: int | None = None
     waiting: str = ""
-    """Why no run is on its way, e.g. `ImagePullBackOff`."""
+    """Why no run is starting, e.g. `ImagePullBackOff`."""
 
     @property
     def any_run(self) -> bool:
-        """There was a run."""
+        """Whether the container has run."""
         return self.running or self.ended
 
 
 def container_state(status: Mapping[str, Any] | None) -> ContainerState:
-    """The state in a `containerStatuses` item; of a container without one nothing has run."""
+    """The state in a `containerStatuses` item; without one, nothing has run."""
     if status is None:
         return ContainerState()
     run = _count(status.get("restartCount"))
@@ -62,24 +62,24 @@ def container_state(status: Mapping[str, Any] | None) -> ContainerState:
             previous_started=_time(last, "startedAt"),
         )
     why = str(mapping(state.get("waiting")).get("reason") or "")
-    # Between two runs the API has only the log of the one that ended last.
+    # Between two runs the API has only the log of the last ended run.
     started, finished = _time(last, "startedAt"), _time(last, "finishedAt")
     return ContainerState(run, ended=bool(last), started=started, finished=finished, waiting=why)
 
 
 class Want(Enum):
-    """What to do with a container."""
+    """The next action for a container's log."""
 
     WAIT = auto()
     """Nothing has run, or all runs have been read."""
     CURRENT = auto()
     PREVIOUS = auto()
     LOST = auto()
-    """The log of the run that comes next can't be had any more."""
+    """The log of the next run is lost."""
 
 
 def want(run: int, state: ContainerState) -> Want:
-    """What to do where `run` is the number of the first run that was not read to its end."""
+    """The next action; `run` is the first run that was not read to its end."""
     if not state.any_run or run > state.run:
         return Want.WAIT
     if run == state.run:
@@ -93,7 +93,7 @@ def first_run(state: ContainerState, since: int | None) -> int:
         return 0
     if state.ended and state.finished is not None and state.finished <= since - SETTLED:
         return state.run + 1
-    # A start is reported in whole seconds.
+    # Starts are reported in whole seconds.
     if state.started is not None and state.started <= since - SECOND:
         return state.run
     if state.previous and state.previous_started is not None and state.previous_started <= since - SECOND:

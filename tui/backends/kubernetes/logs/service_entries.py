@@ -1,6 +1,6 @@
-"""What a cluster itself says of a job, as log entries of the service: events, conditions, ends of containers.
+"""Log entries of the cluster itself about a job: events, conditions, ends of containers.
 
-Their ids depend on what they say alone, so that each is one line however often it is read.
+An entry's id depends only on its content, so that repeated reads give the same entry.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _NOTABLE = frozenset(
     {"Restarting", "Suspended", "Evicted", "Preempted", "DisruptionTarget", "Requeued", "DeactivationTarget"}
 )
 _TOLD_WHEN_FALSE = frozenset({"QuotaReserved", "PodScheduled"})
-"""Conditions that say why something waits while they are not true."""
+"""Conditions that explain a wait while they are false."""
 _FIRST = frozenset({"Created", "Suspended", "QuotaReserved", "Admitted"})
-"""Conditions that come before the events of their second; others come after these."""
+"""Conditions placed before the events of their second; others come after these."""
 LAST = SECOND - 1000
 ENDED = LAST - SECOND // 1000
-"""Ends of containers come before what their job's conditions make of them."""
+"""Place of a container's end: before the job's conditions that follow from it."""
 _NANOSECONDS = re.compile(r"[0-9a-f]{16}")
 _QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "PodScheduled"})
-"""Conditions of a pod that its events say as well."""
+"""Pod conditions that events report as well."""
 
 
 def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEntry | None:
-    """An Event in REST form; `None` without a time.
+    """The entry of an Event in REST form; `None` without a time.
 
-    `job` is the name of the job's own object; `replica` the id of the one whose pod the event is about.
+    `job` is the name of the job's own object, `replica` the id of the replica whose pod the event is about.
     """
     series = mapping(event.get("series"))
     stamp = _first_time(
@@ -44,37 +44,37 @@ def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEnt
         return None
     about = mapping(event.get("involvedObject"))
     kind, name, reason = (
-        str(each or "") for each in (about.get("kind"), about.get("name"), event.get("reason"))
+        str(value or "") for value in (about.get("kind"), about.get("name"), event.get("reason"))
     )
     count = series.get("count") or event.get("count") or 1
     source = event.get("reportingComponent") or mapping(event.get("source")).get("component") or ""
-    said = text(event.get("message"))
-    told = f"{reason}: {said}" if reason and said else reason or said
-    told += f" ({count} times)" if isinstance(count, int) and count > 1 else ""
-    # A job and the objects that are made for it often have one name.
+    words = text(event.get("message"))
+    message = f"{reason}: {words}" if reason and words else reason or words
+    message += f" ({count} times)" if isinstance(count, int) and count > 1 else ""
+    # A job and its parts often have the same name.
     subject = "" if name == job and kind.endswith("Job") else f"{replica or f'{kind} {name}'}: "
     severity = Severity.WARNING if event.get("type") == "Warning" else Severity.INFO
     payload = {"reason": reason, "object": f"{kind}/{name}", "component": str(source), "count": count}
     meta = mapping(event.get("metadata"))
     key = f"event-{meta.get('uid') or name}-{count}"
-    # An event is named after its object and the time it was first seen at, in nanoseconds.
+    # The name of an event is its object's name and the time of its first occurrence in ns.
     suffix = str(meta.get("name") or "").rpartition(".")[2]
     place = int(suffix, 16) if _NANOSECONDS.fullmatch(suffix) else stamp
-    return _entry(stamp, place, key, severity, f"{subject}{told}", payload)
+    return _entry(stamp, place, key, severity, f"{subject}{message}", payload)
 
 
 def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
-    """The conditions in the status of a job, a workload, a pod group or a pod."""
+    """The entries of the conditions of a job, a workload, a pod group or a pod."""
     meta = mapping(obj.get("metadata"))
     kind, name, uid = str(obj.get("kind") or ""), str(meta.get("name") or ""), str(meta.get("uid") or "")
     subject = "" if name == job and kind.endswith("Job") else f"{kind} {name}: "
     for at, condition in enumerate(items(mapping(obj.get("status")).get("conditions"))):
         type_, status = str(condition.get("type") or ""), str(condition.get("status") or "")
         stamp = _first_time(condition.get("lastTransitionTime"), condition.get("lastUpdateTime"))
-        told = status == "True" or (status == "False" and type_ in _TOLD_WHEN_FALSE)
-        if stamp is None or not told or (kind == "Pod" and type_ in _QUIET):
+        reported = status == "True" or (status == "False" and type_ in _TOLD_WHEN_FALSE)
+        if stamp is None or not reported or (kind == "Pod" and type_ in _QUIET):
             continue
-        reason, said = str(condition.get("reason") or ""), text(condition.get("message"))
+        reason, words = str(condition.get("reason") or ""), text(condition.get("message"))
         why = f" ({reason})" if reason and reason != type_ else ""
         word = type_ if status == "True" else f"not {type_}"
         severity = _BAD.get(type_) if status == "True" else None
@@ -84,13 +84,13 @@ def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
             stamp + (at if type_ in _FIRST else LAST + at),
             f"condition-{uid}-{type_}-{status}-{reason}",
             severity or (Severity.WARNING if notable else Severity.INFO),
-            f"{subject}{word}{why}{': ' + said if said else ''}",
+            f"{subject}{word}{why}{': ' + words if words else ''}",
             {"reason": reason, "object": f"{kind}/{name}", "condition": type_, "status": status},
         )
 
 
 def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
-    """How the containers of a pod ended, and what became of the pod."""
+    """The entries of ended containers of a pod, and of the pod's failure."""
     meta, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
     name, uid = str(meta.get("name") or ""), str(meta.get("uid") or "")
     only = len(items(mapping(pod.get("spec")).get("containers"))) == 1
@@ -102,22 +102,23 @@ def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
             if stamp is None:
                 continue
             code, reason = ended.get("exitCode"), str(ended.get("reason") or "")
-            said = text(ended.get("message"))
+            details = text(ended.get("message"))
             which = "" if only else f" container {container.get('name')}"
-            told = "" if reason in {"Completed", "Error", ""} else f", {reason}"
+            reason_note = "" if reason in {"Completed", "Error", ""} else f", {reason}"
             yield _entry(
                 stamp,
                 stamp + ENDED,
                 f"end-{uid}-{container.get('name')}-{ended.get('containerID') or stamp}",
                 Severity.INFO if code == 0 else Severity.ERROR,
-                f"{subject}{which} ended with exit code {code}{told}{': ' + said if said else ''}",
+                f"{subject}{which} ended with exit code {code}{reason_note}"
+                f"{': ' + details if details else ''}",
                 {"reason": reason, "object": f"Pod/{name}", "exitCode": code},
             )
-    reason, said = str(status.get("reason") or ""), text(status.get("message"))
+    reason, details = str(status.get("reason") or ""), text(status.get("message"))
     if reason and status.get("phase") == "Failed":
         stamp = _last_change(status) or _first_time(meta.get("creationTimestamp"))
         if stamp is not None:
-            words = f"{subject} failed: {reason}{': ' + said if said else ''}"
+            words = f"{subject} failed: {reason}{': ' + details if details else ''}"
             payload = {"reason": reason, "object": f"Pod/{name}"}
             yield _entry(stamp, stamp + ENDED, f"pod-{uid}-{reason}", Severity.ERROR, words, payload)
 
@@ -125,23 +126,25 @@ def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
 def _entry(  # noqa: PLR0917 - what it is and where it stands
     stamp: int, place: int, key: str, severity: Severity, message: str, payload: dict[str, Any]
 ) -> LogEntry:
-    """An entry. Times are in whole seconds; `place` is where in its second it is put.
+    """An entry whose time, in whole seconds, is refined to `place` within its second.
 
-    Of what is known to the second alone that is the end: it ended or came to be after what the pods wrote
-    until then, and after what the job's first pods wrote where it runs again.
+    An object's end or creation known only to the second goes to the end of that second: after its pods'
+    lines, and after the first lines of pods that ran before a restart.
     """
     at = place if stamp % SECOND == 0 and stamp <= place < stamp + SECOND else stamp
     digest = hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
     own = f"{place:016x}-{digest}"
-    told = {"message": message, **payload}
-    return LogEntry(moment_of(at), own, SERVICE, severity, message, told, nanos=at % SECOND % 1000)
+    payload_ = {"message": message, **payload}
+    return LogEntry(moment_of(at), own, SERVICE, severity, message, payload_, nanos=at % SECOND % 1000)
 
 
 def _last_change(status: Mapping[str, Any]) -> int | None:
-    times = [_first_time(each.get("lastTransitionTime")) for each in items(status.get("conditions"))]
+    times = [
+        _first_time(condition.get("lastTransitionTime")) for condition in items(status.get("conditions"))
+    ]
     return max((time for time in times if time is not None), default=None)
 
 
 def _first_time(*texts: object) -> int | None:
-    found = (stamp_of(text) for text in texts if isinstance(text, str) and text)
-    return next((stamp for stamp in found if stamp), None)
+    stamps = (stamp_of(text) for text in texts if isinstance(text, str) and text)
+    return next((stamp for stamp in stamps if stamp), None)

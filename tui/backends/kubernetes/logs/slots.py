@@ -1,4 +1,4 @@
-"""How many logs are followed at once: each takes a connection here, in the API server and in a kubelet."""
+"""Limits the logs followed at once: each takes a connection here, in the API server and in a kubelet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 MOST = 128
 TURN = 10.0
-"""Seconds after which a log makes room for others that wait."""
+"""Seconds after which a log makes room for waiting ones."""
 
 
 class Slots:
-    """At most `most` at once; where more are wanted, they take turns."""
+    """At most `most` holders at the same time; others wait and take turns."""
 
     def __init__(self, most: int = MOST, turn: float = TURN) -> None:
         self.most = most
@@ -23,12 +23,12 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """Number of logs that wait for their turn."""
         return self._waiting
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Hold a slot; what is inside is ended, without an error, when others have waited for long."""
+        """Hold a slot; the body is ended, without an error, when others have waited long."""
         self._waiting += 1
         if self._free.locked():
             self._end_turns()

@@ -1,7 +1,6 @@
-"""What Cloud Monitoring has of the pods of a GKE cluster. Imports Google's clients: load it late.
+"""Metrics of a GKE cluster's pods from Cloud Monitoring. Importing it is slow: load it late.
 
-Not verified against Google: names of metrics and labels are those of its documentation
-(docs/facts/kubeflow.md).
+Not verified against Google: names of metrics and labels come from its documentation (docs/facts/kubeflow.md).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ PERIOD = 60
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A metric of Cloud Monitoring; its values are divided by `scale`."""
+    """A metric of Cloud Monitoring, whose values are divided by `scale`."""
 
     type: str
     resource: str = "k8s_container"
@@ -53,7 +52,7 @@ _SOURCES: Mapping[str, _Source] = {
 _USED = _Source("container/accelerator/memory_used")
 _TOTAL = _Source("container/accelerator/memory_total")
 Key = tuple[str, str]
-"""Replica and accelerator."""
+"""(replica, accelerator)."""
 
 
 class CloudMetrics:
@@ -80,8 +79,8 @@ class CloudMetrics:
         window = _window(job, since)
         if window is None:
             return []
-        found = await asyncio.gather(*(self._metric(job, place, metric, window) for metric in metrics))
-        return [series for each in found for series in each]
+        answers = await asyncio.gather(*(self._metric(job, place, metric, window) for metric in metrics))
+        return [series for lines in answers for series in lines]
 
     async def _metric(
         self, job: Job, place: JobName, metric: str, window: tuple[datetime, datetime]
@@ -90,15 +89,15 @@ class CloudMetrics:
             used, total = await asyncio.gather(
                 self._points(job, place, _USED, window), self._points(job, place, _TOTAL, window)
             )
-            values = {key: _shares(each, total.get(key, ())) for key, each in used.items()}
+            values = {key: _shares(samples, total.get(key, ())) for key, samples in used.items()}
         elif metric in _SOURCES:
             values = await self._points(job, place, _SOURCES[metric], window)
         else:
             values = {}
         return [
-            Series(metric, replica, accelerator, UNITS.get(metric, "1"), tuple(each))
-            for (replica, accelerator), each in values.items()
-            if each
+            Series(metric, replica, accelerator, UNITS.get(metric, "1"), tuple(points_))
+            for (replica, accelerator), points_ in values.items()
+            if points_
         ]
 
     async def _points(
@@ -127,17 +126,17 @@ class CloudMetrics:
             what=f"read {source.type} of {place.name}",
             aggregation=_rate() if source.rate else None,
         )
-        found: dict[Key, list[tuple[datetime, float]]] = {}
+        values: dict[Key, list[tuple[datetime, float]]] = {}
         for pb in messages:
             replica = replica_in(pb.resource.labels.get("pod_name", ""), place.name, groups)
             if replica:
                 key = replica, pb.metric.labels.get("accelerator_id", "")
-                found[key] = [(at, value / source.scale) for at, value in points(pb)]
-        return found
+                values[key] = [(at, value / source.scale) for at, value in points(pb)]
+        return values
 
 
 def _rate() -> dict[str, Any]:
-    """Bytes a second."""
+    """The aggregation into bytes per second."""
     return {
         "alignment_period": duration_pb2.Duration(seconds=PERIOD),
         "per_series_aligner": common.Aggregation.Aligner.ALIGN_RATE,
@@ -157,5 +156,5 @@ def _window(job: Job, since: datetime | None) -> tuple[datetime, datetime] | Non
         return None
     now = datetime.now(UTC)
     end = now if job.end_time is None else min(now, job.end_time + AFTER)
-    # An interval has to have a length.
+    # The service refuses an empty interval.
     return min(since or began - BEFORE, end - timedelta(seconds=1)), end

@@ -1,8 +1,8 @@
-"""Use of accelerators by pods, as exporters on their nodes have it: for a context without Cloud Monitoring.
+"""Accelerator usage of pods from exporters on their nodes, for a context without Cloud Monitoring.
 
-NVIDIA's DCGM exporter is asked first, through the API server's proxy to its pod, then cAdvisor in the
-kubelet. A node whose exporters have nothing is not asked again for a while: cAdvisor's reply has
-megabytes of others.
+NVIDIA's DCGM exporter is read first, through the API server's proxy to its pod, then cAdvisor in the kubelet.
+A node whose exporters have no figures is not read again for a while: cAdvisor's reply has megabytes of other
+metrics.
 """
 
 from __future__ import annotations
@@ -26,46 +26,48 @@ EXPORTERS = (
     "app.kubernetes.io/name in (dcgm-exporter,gke-managed-dcgm-exporter)",
     "app in (nvidia-dcgm-exporter,dcgm-exporter)",
 )
-"""Labels of the pods of DCGM exporters: of its chart and GKE's own, and of the GPU operator."""
+"""Label selectors of DCGM exporters: NVIDIA's chart and GKE's own, and the GPU operator's."""
 PORT = 9400
 AGAIN, LONG_AGAIN = 3.0, 600.0
-"""Seconds until a node is asked anew, and one that had no figures in a large reply."""
+"""Seconds before a node is read again, and before one whose large reply had no figures."""
 LARGE = 500_000
-"""Bytes of a reply that is not asked for often in vain."""
+"""Size (bytes) of a reply that is too large to be read often without figures."""
 AT_ONCE = 8
 
 
 class NodeAccelerators:
-    """Reads the nodes of one cluster; what several jobs ask for at a time is read once."""
+    """Reads the nodes of one cluster; concurrent reads of a node are shared."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._known: dict[str, tuple[float, str, list[AcceleratorSample]]] = {}
-        """By node: when it may be asked anew, which exporter answered, and what."""
+        """By node: the time of its next read, the exporter that answered, the samples."""
         self._problems: dict[str, str] = {}
         self._exporters: tuple[float, dict[str, str]] = (0.0, {})
-        """Until when they are known, and the path of each by its node."""
+        """Expiry, and the path of the exporter of each node."""
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._finding = asyncio.Lock()
 
     async def read(self, pods: Iterable[LoggedPod]) -> tuple[list[Sample], str]:
-        """A sample of each accelerator of these pods, and why there is none."""
+        """A sample of each accelerator of these pods, and the reason if there is none."""
         by_name = {(pod.namespace, pod.name): pod for pod in pods if pod.node}
         if not by_name:
             return [], "no pod of the job is on a node now"
         nodes = sorted({pod.node for pod in by_name.values()})
         answers = await asyncio.gather(*map(self._node, nodes))
-        found = []
+        matched = []
         for source, samples in answers:
-            for each in samples:
-                pod = by_name.get((each.namespace, each.pod))
-                if pod is not None and each.at is not None:
-                    labels = (source_label(source), *((SIMULATED,) if each.simulated else ()))
-                    found.append(
-                        Sample(each.metric, pod.replica, each.at, each.value, each.accelerator, labels)
+            for sample in samples:
+                pod = by_name.get((sample.namespace, sample.pod))
+                if pod is not None and sample.at is not None:
+                    labels = (source_label(source), *((SIMULATED,) if sample.simulated else ()))
+                    matched.append(
+                        Sample(
+                            sample.metric, pod.replica, sample.at, sample.value, sample.accelerator, labels
+                        )
                     )
-        if found:
-            return found, ""
+        if matched:
+            return matched, ""
         nothing = "neither a DCGM exporter nor cAdvisor on its nodes has figures of its accelerators"
         return [], next(filter(None, (self._problems.get(node, "") for node in nodes)), nothing)
 
@@ -78,7 +80,7 @@ class NodeAccelerators:
             return known[1], known[2]
 
     async def _asked(self, name: str) -> tuple[str, list[AcceleratorSample], float]:
-        """Which exporter has what, and for how many seconds that is taken to be so."""
+        """The node's exporter, its samples, and the seconds for which they are used."""
         self._problems.pop(name, None)
         wait = AGAIN
         exporters = await self._all_exporters()
@@ -97,21 +99,21 @@ class NodeAccelerators:
                 self._problems[name] = error.message
                 continue
             now = datetime.now(UTC)
-            found = await asyncio.to_thread(accelerator_samples, reply.decode(errors="replace"))
-            if found:
-                return source, [each if each.at else replace(each, at=now) for each in found], AGAIN
+            read = await asyncio.to_thread(accelerator_samples, reply.decode(errors="replace"))
+            if read:
+                return source, [sample if sample.at else replace(sample, at=now) for sample in read], AGAIN
             wait = LONG_AGAIN if len(reply) > LARGE else wait
         return CADVISOR, [], wait
 
     async def _all_exporters(self) -> Mapping[str, str]:
-        """The path of the DCGM exporter of each node that has one."""
+        """The path of each node's DCGM exporter."""
         async with self._finding:
-            until, found = self._exporters
+            until, exporters = self._exporters
             if until <= time.monotonic():
                 lists = await asyncio.gather(*map(self._labelled, EXPORTERS))
-                found = {node: path for each in lists for node, path in each.items()}
-                self._exporters = time.monotonic() + LONG_AGAIN, found
-            return found
+                exporters = {node: path for paths in lists for node, path in paths.items()}
+                self._exporters = time.monotonic() + LONG_AGAIN, exporters
+            return exporters
 
     async def _labelled(self, selector: str) -> dict[str, str]:
         params: dict[str, Any] = {"labelSelector": selector}
@@ -121,10 +123,10 @@ class NodeAccelerators:
             )
         except BackendError:
             return {}
-        found = {}
+        paths = {}
         for pod in items(mapping(reply).get("items")):
             meta, node = mapping(pod.get("metadata")), mapping(pod.get("spec")).get("nodeName")
             if node:
                 place = f"/api/v1/namespaces/{meta.get('namespace')}/pods/{meta.get('name')}"
-                found[str(node)] = f"{place}:{PORT}/proxy/metrics"
-        return found
+                paths[str(node)] = f"{place}:{PORT}/proxy/metrics"
+        return paths

@@ -1,4 +1,4 @@
-"""CPU and memory of pods now, from the metrics API (metrics.k8s.io), as shares of what they may use."""
+"""Current CPU and memory of pods from the metrics API (metrics.k8s.io), as shares of their limits."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class PodUsage:
     def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._nodes: dict[str, Mapping[str, Any]] = {}
-        """What pods may use of each node."""
+        """Allocatable resources by node."""
 
     async def read(self, selector: str, pods: Pods) -> tuple[list[Sample], str]:
-        """A sample of each pod that is measured, and why there is none of others."""
+        """A sample of each measured pod, and the reason if there is none."""
         if not pods:
             return [], "the job has no pods now"
         namespace = pods[0][0].namespace
@@ -45,37 +45,37 @@ class PodUsage:
         except BackendError as error:
             return [], error.message
         used = {
-            str(mapping(each.get("metadata")).get("name")): each
-            for each in items(mapping(reply).get("items"))
+            str(mapping(item.get("metadata")).get("name")): item
+            for item in items(mapping(reply).get("items"))
         }
-        found: list[Sample] = []
+        samples: list[Sample] = []
         for pod, obj in pods:
             item = used.get(pod.name)
             if item is not None:
-                found += await self._samples(pod, obj, item)
-        return found, "" if found else "the metrics API has no sample of these pods yet"
+                samples += await self._samples(pod, obj, item)
+        return samples, "" if samples else "the metrics API has no sample of these pods yet"
 
     async def _samples(self, pod: LoggedPod, obj: Mapping[str, Any], item: Mapping[str, Any]) -> list[Sample]:
         at = _time(item.get("timestamp"))
         usage = next(
             (
-                mapping(each.get("usage"))
-                for each in items(item.get("containers"))
-                if each.get("name") == pod.main
+                mapping(container.get("usage"))
+                for container in items(item.get("containers"))
+                if container.get("name") == pod.main
             ),
             None,
         )
         if at is None or usage is None:
             return []
-        found = []
+        measured = []
         for metric, resource in _RESOURCES:
             used, most = _amount(usage.get(resource)), await self._most(pod, obj, resource)
             if used is not None and most:
-                found.append(Sample(metric, pod.replica, at, float(used / most), source=_SOURCE))
-        return found
+                measured.append(Sample(metric, pod.replica, at, float(used / most), source=_SOURCE))
+        return measured
 
     async def _most(self, pod: LoggedPod, obj: Mapping[str, Any], resource: str) -> Decimal | None:
-        """What its container may use: its limit, or all that its node gives to pods."""
+        """The limit of the pod's container, or its node's allocatable amount."""
         for container in items(mapping(obj.get("spec")).get("containers")):
             if container.get("name") == pod.main:
                 limits = mapping(mapping(container.get("resources")).get("limits"))
@@ -87,12 +87,12 @@ class PodUsage:
         known = self._nodes.get(name)
         if known is None:
             try:
-                found = await self._connection.request(
+                node = await self._connection.request(
                     "GET", f"/api/v1/nodes/{name}", what=f"read node {name}", patience=2.0
                 )
             except (NotFound, PermissionDenied):
-                found = None
-            known = mapping(mapping(mapping(found).get("status")).get("allocatable"))
+                node = None
+            known = mapping(mapping(mapping(node).get("status")).get("allocatable"))
             self._nodes[name] = known
         return known
 

@@ -1,4 +1,4 @@
-"""Samples of jobs that were taken while they were watched, as time series. Pure."""
+"""Time series of samples that were taken while jobs were watched. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tui.domain.core.metric import GPU, GPU_MEMORY, UNITS, Series
 from tui.domain.training.telemetry import TelemetryLine
 
 MOST_POINTS = 2000
-"""Of one series; beyond that the oldest are dropped."""
+"""Most points of a series; older ones are dropped."""
 MOST_JOBS = 200
 SIMULATED = ("simulated", "true")
 Point = tuple[datetime, float]
@@ -28,7 +28,7 @@ class Sample:
     value: float
     accelerator: str = ""
     source: tuple[tuple[str, str], ...] = ()
-    """Labels that say where it is from."""
+    """Labels that name the source."""
 
 
 @dataclass(slots=True)
@@ -38,13 +38,13 @@ class _Job:
 
 
 class SampleStore:
-    """Samples by job; a job that was deleted and created again begins anew."""
+    """Samples by job; a job that was deleted and created again starts empty."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
 
     def add(self, job: Job, samples: Iterable[Sample]) -> None:
-        """Keep samples, in any order; those of a known time are known."""
+        """Add samples, in any order; a sample of a known time is ignored."""
         kept = self._of(job)
         for sample in samples:
             points = kept.points.setdefault(
@@ -56,25 +56,25 @@ class SampleStore:
                 del points[: max(0, len(points) - MOST_POINTS)]
 
     def add_lines(self, job: Job, lines: Iterable[TelemetryLine]) -> None:
-        """Keep what a trainer's lines say of GPUs."""
-        found = []
+        """Add the GPU figures of a trainer's lines."""
+        samples = []
         for line in lines:
             source = (SIMULATED,) if line.simulated else ()
             for gpu in line.gpus:
                 for metric, value in ((GPU, gpu.utilization), (GPU_MEMORY, gpu.memory)):
                     if value is not None:
-                        found.append(Sample(metric, line.replica, line.timestamp, value, gpu.index, source))
-        self.add(job, found)
+                        samples.append(Sample(metric, line.replica, line.timestamp, value, gpu.index, source))
+        self.add(job, samples)
 
     def series(self, job: Job, metrics: Sequence[str], since: datetime | None) -> list[Series]:
-        """What is known of the job, from `since` on."""
-        found = []
+        """The job's series of these metrics, from `since` on."""
+        series = []
         for (metric, replica, accelerator, labels), points in self._of(job).points.items():
             shown = [point for point in points if since is None or point[0] >= since]
             if metric in metrics and shown:
                 unit = UNITS.get(metric, "1")
-                found.append(Series(metric, replica, accelerator, unit, tuple(shown), labels))
-        return found
+                series.append(Series(metric, replica, accelerator, unit, tuple(shown), labels))
+        return series
 
     def _of(self, job: Job) -> _Job:
         kept = self._jobs.pop(job.name, None)

@@ -1,9 +1,9 @@
-"""Time series of the pods of a job.
+"""Time series of a job's pods.
 
-GPUs are read from the trainer's own lines first: they are the newest and the finest. CPU and memory come from
-the cluster's metrics API, which has one sample of now and no history: samples are taken while the job is
-watched. Where the context names a project, Cloud Monitoring has the rest; where it names none, exporters on
-the nodes say how busy the accelerators of a trainer are whose lines don't.
+GPU figures come first from the trainer's own lines, which are the newest and most frequent. CPU and memory
+come from the cluster's metrics API, which keeps no history: samples are taken while the job is watched. If
+the context names a project, Cloud Monitoring has the rest; otherwise exporters on the nodes report the usage
+of accelerators that the trainer does not report.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from tui.backends.kubernetes.metrics.cloud import CloudMetrics
 
 FIRST_LOOK = timedelta(minutes=10)
-"""How far back the trainer's lines are searched for GPUs at first."""
+"""Time before now for which the trainer's lines are searched for GPU figures at first."""
 
 
 class KubernetesMetrics(MetricService):
-    """Figures of one cluster's jobs; `cloud` is `None` where the context names no project."""
+    """Metrics of one cluster's jobs; `cloud` is `None` if the context names no project."""
 
     def __init__(
         self,
@@ -72,38 +72,38 @@ class KubernetesMetrics(MetricService):
         metrics: Sequence[str] = (),
         job: Job | None = None,
     ) -> MetricsReading:
-        asked = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
+        names = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
         job = job or await self._pods.job(name)
         now = datetime.now(UTC)
         problems: dict[str, str] = {}
-        works = not job.state.terminal and job.start_time is not None
+        running = not job.state.terminal and job.start_time is not None
         reads = []
-        if works and {CPU, MEMORY} & {*asked}:
+        if running and {CPU, MEMORY} & {*names}:
             reads.append(self._read_usage(job, problems))
-        if works and job.accelerators and {GPU, GPU_MEMORY} & {*asked}:
+        if running and job.accelerators and {GPU, GPU_MEMORY} & {*names}:
             reads.append(self._read_trainer(job, since, now))
         await asyncio.gather(*reads)
-        found = self._samples.series(job, asked, since)
-        if works and job.accelerators and await self._read_nodes(job, found, asked, problems):
-            found = self._samples.series(job, asked, since)
-        found = _without_second(found)
+        series = self._samples.series(job, names, since)
+        if running and job.accelerators and await self._read_nodes(job, series, names, problems):
+            series = self._samples.series(job, names, since)
+        series = _without_second(series)
         if self._cloud is not None:
-            have = {(series.metric, series.replica) for series in found}
-            wanted = [metric for metric in asked if not _covers(have, metric, job)]
-            more, problem = await self._from_cloud(self._cloud, job, wanted, since)
-            found += [series for series in more if (series.metric, series.replica) not in have]
+            have = {(series.metric, series.replica) for series in series}
+            missing_metrics = [metric for metric in names if not _covers(have, metric, job)]
+            more, problem = await self._from_cloud(self._cloud, job, missing_metrics, since)
+            series += [series for series in more if (series.metric, series.replica) not in have]
             if problem:
-                problems.update((metric, problem) for metric in wanted if metric not in problems)
-        measured = {series.metric for series in found}
+                problems.update((metric, problem) for metric in missing_metrics if metric not in problems)
+        measured = {series.metric for series in series}
         missing = [
             NotMeasured(metric, self._reason(job, metric, problems))
-            for metric in asked
+            for metric in names
             if metric not in measured
         ]
-        return MetricsReading(tuple(found), tuple(missing), now)
+        return MetricsReading(tuple(series), tuple(missing), now)
 
     async def _read_usage(self, job: Job, problems: dict[str, str]) -> None:
-        """Take a sample of CPU and memory now."""
+        """Take a sample of CPU and memory."""
         try:
             pods = await self._pods.recent_pods(job)
             samples, problem = await self._usage.read(self._pods.selector(job.name), pods)
@@ -114,24 +114,24 @@ class KubernetesMetrics(MetricService):
         self._samples.add(job, samples)
 
     async def _read_trainer(self, job: Job, since: datetime | None, now: datetime) -> None:
-        """Take what the trainer's lines say of its GPUs."""
+        """Add the GPU figures of the trainer's lines."""
         begin = since or max(job.start_time or now, now - FIRST_LOOK)
         try:
             lines = await self._telemetry.read([job], begin)
         except BackendError:
-            # The log says so itself; there may be other measurements.
+            # The log view reports the error; other sources may have measurements.
             return
         self._samples.add_lines(job, lines)
 
     async def _read_nodes(
-        self, job: Job, found: Iterable[Series], asked: Iterable[str], problems: dict[str, str]
+        self, job: Job, series: Iterable[Series], names: Iterable[str], problems: dict[str, str]
     ) -> bool:
-        """Sample what exporters on the nodes have of accelerators that the trainer says nothing of."""
-        told = {(series.metric, series.replica) for series in found if not series.source}
-        wanted = [
-            metric for metric in (GPU, GPU_MEMORY) if metric in asked and not _covers(told, metric, job)
+        """Sample the accelerators that the trainer does not report, from exporters on the nodes."""
+        reported = {(series.metric, series.replica) for series in series if not series.source}
+        missing = [
+            metric for metric in (GPU, GPU_MEMORY) if metric in names and not _covers(reported, metric, job)
         ]
-        if not wanted or self._nodes is None or self._cloud is not None:
+        if not missing or self._nodes is None or self._cloud is not None:
             return False
         try:
             pods = await self._pods.recent_pods(job)
@@ -139,16 +139,16 @@ class KubernetesMetrics(MetricService):
         except BackendError as error:
             problem, samples = error.message, []
         if problem:
-            problems.update((metric, problem) for metric in wanted)
+            problems.update((metric, problem) for metric in missing)
         self._samples.add(job, samples)
         return bool(samples)
 
     async def _from_cloud(
-        self, cloud: CloudMetrics, job: Job, wanted: Iterable[str], since: datetime | None
+        self, cloud: CloudMetrics, job: Job, metrics: Iterable[str], since: datetime | None
     ) -> tuple[list[Series], str]:
-        """What Cloud Monitoring has, or why it has nothing."""
+        """The series of Cloud Monitoring, or the reason if there are none."""
         try:
-            return await cloud.read(job, self._pods.place(job.name), wanted, since), ""
+            return await cloud.read(job, self._pods.place(job.name), metrics, since), ""
         except BackendError as error:
             return [], error.message
 
@@ -166,15 +166,15 @@ class KubernetesMetrics(MetricService):
         if metric in {NET_IN, NET_OUT}:
             return "the metrics API of a cluster has none; a context with a `project` reads Cloud Monitoring"
         if metric in {GPU, GPU_MEMORY}:
-            return "neither the trainer's log nor its nodes say it; with a `project` Cloud Monitoring is read"
+            return "neither the trainer nor its nodes report it; with a `project` Cloud Monitoring is read"
         return "no samples yet"
 
 
-def _without_second(found: Iterable[Series]) -> list[Series]:
-    """The series without those of nodes where the trainer tells the same of a replica."""
-    series = list(found)
-    told = {(each.metric, each.replica) for each in series if not each.source}
-    return [each for each in series if not each.source or (each.metric, each.replica) not in told]
+def _without_second(all_series: Iterable[Series]) -> list[Series]:
+    """The series without a node's if the trainer reports the same of the replica."""
+    series = list(all_series)
+    reported = {(line.metric, line.replica) for line in series if not line.source}
+    return [line for line in series if not line.source or (line.metric, line.replica) not in reported]
 
 
 def _covers(have: set[tuple[str, str]], metric: str, job: Job) -> bool:

@@ -25,36 +25,37 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 Obj = Mapping[str, Any]
 PAGE = 250
-"""Objects of one page: parsing them takes some 10 ms, which nobody feels at a key."""
+"""Objects per page: parsing 250 takes some 10 ms, too short to delay a key press noticeably."""
 WATCH_SECONDS = 240, 300
-"""A watch is asked to end after so long; not the same for all, so that they don't come back together."""
+"""Range of the seconds after which a watch is asked to end: random, so that watches don't reconnect
+together."""
 SHORT = 1.0
-"""A watch that ends sooner than this many seconds, for whatever reason, is not reopened at once."""
+"""A watch that ends within this many seconds, for any reason, is not reopened at once."""
 MOST_WAIT, MOST_WAIT_DENIED = 8.0, 60.0
 RESTARTS = 3
-"""Attempts to list by pages while pages expire; then the list is read as one page."""
+"""Paged lists tried while pages expire; after them the list is read as one page."""
 
 
 class WatchSource(Protocol):
-    """Where objects are listed and watched. It calls `opened` when the server has accepted a watch."""
+    """Lists and watches objects. Calls `opened` when the server has accepted a watch."""
 
     opened: Callable[[], None]
 
-    async def page(self, limit: int, go_on: str) -> Obj:
-        """One page of a list as the server sends it; `go_on` is the token of the page before.
+    async def page(self, limit: int, token: str) -> Obj:
+        """One page of a list as the server sends it; `token` is that of the page before.
 
         Raises:
-            Expired: when the token is too old; the list begins again.
+            Expired: the token is too old; the list starts again.
         """
 
     def events(self, version: str, seconds: int) -> AsyncGenerator[Obj, None]:
-        """Events since a resourceVersion, as {type, object}, bookmarks too, for at most so long."""
+        """Events since a resourceVersion, as {type, object}, including bookmarks, for at most `seconds`."""
 
 
 class Reflector(Generic[T]):
-    """Run `run` in the background; `changed` is called with the key (`namespace/name`) of what differs.
+    """Keeps a copy while `run` runs; calls `changed` with the key (`namespace/name`) of each changed object.
 
-    `reduce` makes of an object what is kept of it; None where it is not kept. Belongs to the event loop.
+    `reduce` returns the kept part of an object, or None to drop it. Belongs to the event loop.
     """
 
     def __init__(
@@ -67,17 +68,17 @@ class Reflector(Generic[T]):
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         last: Callable[[Obj], None] = lambda _obj: None,
     ) -> None:
-        """`last` is called with an object as it was when it was deleted, before `changed`."""
+        """`last` is called with the last state of a deleted object, before `changed`."""
         self.what = what
         self.objects: dict[str, T] = {}
         self.synced = asyncio.Event()
         """Set once all objects have been listed."""
         self.error: BackendError | None = None
-        """Why the copy can't be kept up to date now."""
+        """Why the copy is not up to date."""
         self.read_at: datetime | None = None
-        """When it was last known to equal the server's; see `as_of`."""
+        """Time at which the copy was last known to equal the server's; see `as_of`."""
         self.lists = 0
-        """How often all objects were listed."""
+        """Number of complete lists."""
         self._source = source
         source.opened = self._opened
         self._reduce = reduce
@@ -87,25 +88,25 @@ class Reflector(Generic[T]):
         self._settled = asyncio.Event()
         self._versions: dict[str, int] = {}
         self._deleted: set[str] = set()
-        """Keys in `_versions` of objects that are gone: an older event must not bring one back."""
+        """Keys in `_versions` of deleted objects: an older event must not restore one."""
         self._point, self._point_number = "", 0
-        """The resourceVersion up to which everything is delivered."""
+        """The resourceVersion up to which everything has been delivered."""
         self._newest = ""
         self._failures = 0
         self._watching = False
 
     @property
     def live(self) -> bool:
-        """Whether everything is known and kept up to date."""
+        """Whether the copy is complete and up to date."""
         return self._watching and self.synced.is_set()
 
     @property
     def as_of(self) -> datetime | None:
-        """The moment that the copy shows: now while a watch is open."""
+        """The time as of which the copy is valid: now while a watch is open."""
         return datetime.now(UTC) if self._watching else self.read_at
 
     async def settled(self, seconds: float) -> None:
-        """Wait until all objects have been listed, or can't be, at most so long."""
+        """Wait until all objects have been listed, or can't be, for at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._settled.wait()
@@ -124,7 +125,7 @@ class Reflector(Generic[T]):
             except BackendError as error:
                 broke = error
             except Exception as error:
-                # A defect, or an object as no server sends it, must not end the watch: that looks like peace.
+                # A defect or a malformed object must not end the watch: the console would look up to date.
                 LOG.exception("the watch of %s failed", self.what)
                 self._point = ""
                 broke = BackendError(f"Can't watch the {self.what}: {type(error).__name__}: {error}")
@@ -133,9 +134,9 @@ class Reflector(Generic[T]):
             await self._pause(self._wait(lasted, broke))
 
     def _wait(self, lasted: bool, broke: BackendError | None) -> float:
-        """Seconds until the next try, after a watch that lasted or one that did not come to be."""
+        """Seconds before the next try, after a watch that lasted or one that failed."""
         if lasted:
-            # A stream that broke is no failure of the service, unless it can't be opened again.
+            # A broken stream counts as a failure only if it can't be reopened.
             self._failures = 0
             return backoff(0) if broke else 0.0
         self._failures += 1
@@ -148,7 +149,7 @@ class Reflector(Generic[T]):
     # Listing
 
     async def _list(self) -> None:
-        """Take over all objects, page by page, then forget those that no page named."""
+        """Copy all objects, page by page, then drop those on no page."""
         for attempt in range(RESTARTS + 1):
             try:
                 await self._pages(PAGE if attempt < RESTARTS else 0)
@@ -159,19 +160,19 @@ class Reflector(Generic[T]):
                 return
 
     async def _pages(self, limit: int) -> None:
-        go_on, versions = "", dict[str, int]()
+        token, versions = "", dict[str, int]()
         while True:
-            page = await self._source.page(limit, go_on)
+            page = await self._source.page(limit, token)
             for obj in page.get("items") or ():
                 key, version = _identity(obj)
                 versions[key] = version
-                # An unchanged object is not converted again: most objects of a later list are known.
+                # Unchanged objects are not converted again: most objects of a later list are known.
                 if version and self._versions.get(key) == version and key not in self._deleted:
                     continue
                 self._keep(key, obj)
             metadata = page.get("metadata") or {}
-            go_on = str(metadata.get("continue") or "")
-            if not go_on:
+            token = str(metadata.get("continue") or "")
+            if not token:
                 break
         for key in self.objects.keys() - versions.keys():
             del self.objects[key]
@@ -190,7 +191,7 @@ class Reflector(Generic[T]):
         async with aclosing(self._source.events(self._point, random.randint(*WATCH_SECONDS))) as events:
             async for event in events:
                 self._take(event)
-        # The server ended it: everything is delivered.
+        # The server ended the watch: everything is delivered.
         if self._watching:
             self._reach(self._newest)
 
@@ -209,7 +210,7 @@ class Reflector(Generic[T]):
             return
         key, version = _identity(obj)
         known = self._versions.get(key, 0)
-        # Zero is a version that is no number: its order is not known.
+        # Version 0 means not a number: the order is unknown.
         if version and (version <= self._point_number or version < known):
             return
         if version and version == known and (kind != "DELETED" or key in self._deleted):
@@ -220,7 +221,7 @@ class Reflector(Generic[T]):
         if kind == "DELETED":
             self._deleted.add(key)
             if key in self.objects:
-                # It ends with a last state, which may be news: how a pod ended.
+                # The last state may be news, e.g. how a pod ended.
                 self._keep(key, obj)
             if self.objects.pop(key, None) is not None:
                 self._last(obj)
@@ -239,7 +240,7 @@ class Reflector(Generic[T]):
         self.changed(key)
 
     def _reach(self, version: str) -> None:
-        """Everything up to this version is delivered: what is older can't come any more."""
+        """Note that everything up to this version is delivered: older events can't come any more."""
         if not version:
             return
         self._point, self._point_number, self._newest = version, _number(version), version
@@ -262,6 +263,6 @@ def _identity(obj: Obj) -> tuple[str, int]:
 
 
 def _number(version: Any) -> int:
-    """A resourceVersion as a number, which they are since Kubernetes says so (1.35) and were before."""
+    """A resourceVersion as a number: Kubernetes documents that since 1.35, and it was true before."""
     text = str(version or "")
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Lists and watches of one type of object over the connection."""
+"""Lists and watches objects of one type over the connection."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ LIST_SECONDS = 30.0
 
 
 class ApiSource:
-    """One type of object at a path, of one namespace or of all."""
+    """One type of object at a path, in one namespace or in all."""
 
     def __init__(
         self, connection: ClusterConnection, path: str, what: str, selector: str = "", fields: str = ""
     ) -> None:
-        """`selector` is of labels, `fields` of fields."""
+        """`selector` selects by labels, `fields` by fields."""
         self._connection = connection
         self._path = path
         self._what = what
         self._selectors = {"labelSelector": selector, "fieldSelector": fields or None}
         self.opened: Callable[[], None] = lambda: None
 
-    async def page(self, limit: int, go_on: str) -> Mapping[str, Any]:
-        params = {"limit": limit or None, "continue": go_on, **self._selectors}
-        # The reflector waits and lists again; a call that does so too would hide the failure for long.
-        found: Mapping[str, Any] = await self._connection.request(
+    async def page(self, limit: int, token: str) -> Mapping[str, Any]:
+        params = {"limit": limit or None, "continue": token, **self._selectors}
+        # The reflector itself lists again; a repeated call would only hide the failure for longer.
+        reply: Mapping[str, Any] = await self._connection.request(
             "GET", self._path, what=f"list the {self._what}", params=params, within=LIST_SECONDS, patience=2.0
         )
-        return found or {}
+        return reply or {}
 
     async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:
         params = {
@@ -42,13 +42,13 @@ class ApiSource:
         what = f"watch the {self._what}"
         async with self._connection.stream(self._path, what=what, params=params) as pieces:
             self.opened()
-            async with aclosing(lines(pieces)) as found:
-                async for line in found:
+            async with aclosing(lines(pieces)) as event_lines:
+                async for line in event_lines:
                     if not line.strip():
                         continue
                     try:
                         event = json.loads(line)
                     except ValueError as error:
-                        # The last line of a stream that was cut.
+                        # The last line of a broken stream.
                         raise Unavailable(f"Can't {what}: the stream broke within an event.") from error
                     yield event

@@ -1,1 +1,1 @@
-"""Lines of containers: their times, what was read before, their entries, and how streams merge."""
+"""Lines of containers: their times, known lines, entries, and merging."""

@@ -1,4 +1,4 @@
-"""Lines of a container as log entries, as Cloud Logging makes them of the same lines."""
+"""Log entries from lines of a container, like those of Cloud Logging."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.domain.log.plain_line import severity_of
 
 _SEVERITIES = {int(severity): severity for severity in Severity}
 PLAIN = Severity.INFO
-"""Of a line that tells none: the API does not say whether it was written to stdout or stderr."""
+"""Severity of a line without one: the API does not distinguish stdout from stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +23,22 @@ class ContainerName:
     namespace: str
     pod: str
     uid: str
-    """Of the pod: another pod may get the same name."""
+    """The pod's uid: another pod may get the same name."""
     container: str
     replica: str
     main: bool = True
-    """The one that trains. Others say which one they are."""
+    """The main container. Entries of other containers name their container."""
 
     @property
     def words(self) -> str:
-        """For messages."""
+        """The container in a message."""
         return f"pod {self.pod}" if self.main else f"container {self.container} of pod {self.pod}"
 
 
 def entries_of(name: ContainerName, stamp: int, ordinal: int, text: bytes) -> list[LogEntry]:
-    """The entries of one line: more than one where it is longer than an entry may be.
+    """The entries of one line: several if it is longer than an entry may be.
 
-    Their ids are those of a later read too: the node's time, and which line of that time it is.
+    Their ids are the same in a later read: the node's time, and the ordinal among lines of that time.
     """
     parts = pieces(text)
     whole = len(parts) == 1
@@ -54,15 +54,15 @@ def _entry(  # noqa: PLR0917 - what a line is, and which part of it
     own = stamp
     if whole and text.startswith("{"):
         try:
-            found = parse_json_line(text)
+            line = parse_json_line(text)
         except NotAnObject:
             pass
         else:
-            payload = found.payload
-            severity = None if found.severity is None else _SEVERITIES[found.severity]
-            own = stamp if found.timestamp is None else found.timestamp
-            said = payload.get("message")
-            text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
+            payload = line.payload
+            severity = None if line.severity is None else _SEVERITIES[line.severity]
+            own = stamp if line.timestamp is None else line.timestamp
+            message = payload.get("message")
+            text = message if isinstance(message, str) else json.dumps(payload, ensure_ascii=False)
     if severity is None:
         severity = (None if payload is not None else severity_of(text)) or PLAIN
     if not name.main:
@@ -79,6 +79,6 @@ def _entry(  # noqa: PLR0917 - what a line is, and which part of it
 
 
 def insert_id(name: ContainerName, stamp: int, ordinal: int, part: int = 0) -> str:
-    """Sorts lines of one time in the order of their file, and is the same whenever the line is read."""
+    """An id that sorts lines of one time in file order, the same in every read."""
     more = f".{part:03x}" if part else ""
     return f"{stamp:016x}-{ordinal:05x}{more}-{name.uid[:8]}-{name.container}"

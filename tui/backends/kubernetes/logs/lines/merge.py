@@ -1,7 +1,7 @@
 """Merges the streams of containers into one log in the order of time. Pure; `now` is in seconds of any clock.
 
-A stream that has just been opened, or was lost, is waited for: what others have that is newer than its
-newest line comes after what it brings. A stream that is quiet, or lost for long, holds nothing back.
+Newer lines of other streams wait for a stream that was just opened or lost. A stream that is quiet, or lost
+for long, holds nothing back.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tui.backends.kubernetes.logs.lines.stamped import SECOND
 from tui.domain.core.log_entry import LogEntry
 
 HOLD = 0.3
-"""Seconds that an entry waits for older ones of other streams, and that a stream is waited for."""
+"""Longest time (s) that an entry waits for older ones of other streams, and others for a stream."""
 STALLED = 5.0
-"""Longest wait for a stream that is lost, or for a node whose clock is behind."""
+"""Longest wait (s) for a lost stream, or for a node whose clock is slow."""
 MOST_QUEUED = 8_000
-"""Entries of one stream that wait; beyond that it is not read."""
+"""Waiting entries of one stream at which it is not read further."""
 _NEVER = float("-inf")
 
 
@@ -28,43 +28,43 @@ class LineStream:
 
     def __init__(self) -> None:
         self.queue: deque[tuple[int, float, LogEntry]] = deque()
-        """(the node's time, when it came, the entry)."""
+        """(node's time, arrival, entry)."""
         self.stamp = -1
-        """The node's time of its newest line."""
+        """Node's time of the newest line."""
         self.active_at = _NEVER
-        """When it last brought something, was opened, or lost."""
+        """Time at which it last brought a line, was opened, or was lost."""
         self.lost = False
         self.closed = False
 
     @property
     def full(self) -> bool:
-        """It should not be read on now."""
+        """Whether the stream should not be read now."""
         return len(self.queue) >= MOST_QUEUED
 
     def add(self, stamp: int, entries: Iterable[LogEntry], now: float) -> None:
-        """Entries of a line, in the order of the file."""
+        """Add the entries of a line, in file order."""
         self.stamp, self.active_at, self.lost = stamp, now, False
         self.queue.extend((stamp, now, entry) for entry in entries)
 
     def opened(self, now: float) -> None:
-        """It is connected, and may bring older lines yet."""
+        """Note that the stream is connected; it may still bring older lines."""
         self.lost, self.active_at = False, now
 
     def lose(self, now: float) -> None:
-        """It is being connected, for the first time or again."""
+        """Note that the stream is connecting, for the first time or again."""
         if not self.lost:
             self.lost, self.active_at = True, now
 
     def rest(self) -> None:
-        """It has nothing to bring for now."""
+        """Note that the stream has nothing to bring now."""
         self.lost, self.active_at = False, _NEVER
 
     def close(self) -> None:
-        """It has ended."""
+        """Note that the stream has ended."""
         self.closed = True
 
     def holds(self, now: float, hold: float) -> bool:
-        """Whether lines older than those of others may still come from it."""
+        """Whether the stream may still bring lines older than those of others."""
         return not self.closed and now - self.active_at < (STALLED if self.lost else hold)
 
 
@@ -75,45 +75,45 @@ class Merge:
         self._hold = hold
         self._sources: list[LineStream] = []
         self._checked: tuple[float, int] = (_NEVER, 0)
-        """When the progress of the log was looked at, and how far it had come."""
+        """Time of the last check of the log's progress, and the oldest entry then."""
         self._catching_up = False
 
     def open(self) -> LineStream:
-        """Another stream."""
+        """Open another stream."""
         source = LineStream()
         self._sources.append(source)
         return source
 
     @property
     def waiting(self) -> bool:
-        """Whether there are entries to return."""
+        """Whether entries are waiting."""
         return any(source.queue for source in self._sources)
 
     @property
     def oldest(self) -> int | None:
-        """The node's time of the oldest entry that waits."""
+        """Node's time of the oldest waiting entry."""
         return min((source.queue[0][0] for source in self._sources if source.queue), default=None)
 
     def ready(self, now: float) -> list[LogEntry]:
-        """Entries whose wait is over, in order."""
-        found: list[LogEntry] = []
+        """Take the entries whose wait is over, in order."""
+        due: list[LogEntry] = []
         if self.waiting:
-            self._take_due(found, now)
+            self._take_due(due, now)
             self._look_at_progress(now)
             if not self._catching_up:
-                self._take_overdue(found, now)
+                self._take_overdue(due, now)
         self._sources = [source for source in self._sources if source.queue or not source.closed]
-        return sorted(found, key=_key)
+        return sorted(due, key=_key)
 
     def rest(self) -> list[LogEntry]:
-        """All entries that still wait."""
-        found = [entry for source in self._sources for _, _, entry in source.queue]
+        """Take all waiting entries."""
+        waiting_entries = [entry for source in self._sources for _, _, entry in source.queue]
         for source in self._sources:
             source.queue.clear()
-        return sorted(found, key=_key)
+        return sorted(waiting_entries, key=_key)
 
-    def _take_due(self, found: list[LogEntry], now: float) -> None:
-        """Move what no older line can precede any more."""
+    def _take_due(self, due: list[LogEntry], now: float) -> None:
+        """Move entries that no older line can precede."""
         late = now - self._hold
         heads = [(source.queue[0][0], at) for at, source in enumerate(self._sources) if source.queue]
         empty = (source for source in self._sources if not source.queue)
@@ -124,7 +124,7 @@ class Merge:
             queue = self._sources[at].queue
             if queue[0][1] > late or (limit is not None and stamp >= limit):
                 return
-            found.append(queue.popleft()[2])
+            due.append(queue.popleft()[2])
             if queue:
                 heapreplace(heads, (queue[0][0], at))
                 continue
@@ -132,14 +132,15 @@ class Merge:
             if self._sources[at].holds(now, self._hold):
                 limit = stamp if limit is None else min(limit, stamp)
 
-    def _take_overdue(self, found: list[LogEntry], now: float) -> None:
-        """Move what has waited for long: a clock that is hours behind would hold the log back for ever."""
+    def _take_overdue(self, due: list[LogEntry], now: float) -> None:
+        """Move entries that have waited long: a clock that is hours slow would hold the log back for ever."""
         for source in self._sources:
             while source.queue and source.queue[0][1] <= now - STALLED:
-                found.append(source.queue.popleft()[2])
+                due.append(source.queue.popleft()[2])
 
     def _look_at_progress(self, now: float) -> None:
-        """A history passes faster than it was written: its streams wait for each other for any time."""
+        """Detect that a history is read: it passes faster than it was written, so its streams wait for each
+        other."""
         at, known = self._checked
         oldest = self.oldest
         if oldest is not None and now - at >= STALLED:

@@ -1,4 +1,4 @@
-"""Which entries a query asks for. Pure."""
+"""Selects the entries of a query. Pure."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class Selection:
 
     @property
     def service(self) -> bool:
-        """Whether entries of the service are asked for."""
+        """Whether the query selects entries of the service."""
         query = self._query
         return SERVICE in query.replicas if query.replicas else query.include_service
 
     @property
     def begin(self) -> int | None:
-        """The nodes' time (ns) before which nothing is asked for."""
+        """The nodes' time (ns) before which nothing is selected."""
         times = [time for time in (self._query.since, self._query.received) if time is not None]
         return stamp_at(max(times)) if times else None
 
     @property
     def until(self) -> datetime | None:
-        """The own time after which no entry is asked for."""
+        """The own time after which no entry is selected."""
         return self._query.until
 
     def has_replica(self, replica: str) -> bool:
-        """Whether entries of the replica are asked for."""
+        """Whether the query selects entries of the replica."""
         return not self._query.replicas or replica in self._query.replicas
 
     def has(self, entry: LogEntry, stamp: int | None = None) -> bool:
-        """Whether the entry is asked for; `stamp` is when its node received it, where that is known."""
+        """Whether the query selects the entry; `stamp` is the node's time of receipt, if known."""
         query = self._query
         if entry.severity < query.severity and query.severity > Severity.DEFAULT:
             return False

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 SECOND = 10**9
 MOST_REST = 32 * 1024 * 1024
-"""Bytes of a line that has no end yet above which it is passed on in parts."""
+"""Bytes of an unfinished line beyond which it is passed on in parts."""
 _STAMP = re.compile(
     rb"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:\d\d)(?: |$)"
 )
@@ -17,7 +17,7 @@ _STAMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StampedLine:
-    """One line: when its container wrote it by the node's clock (ns since 1970), and what."""
+    """One line with its time by the node's clock (ns since 1970)."""
 
     stamp: int
     text: bytes
@@ -26,8 +26,8 @@ class StampedLine:
 class LineSplitter:
     """Joins the pieces of a stream and splits them into lines.
 
-    A line without a time is the kubelet's own word, e.g. that it can't find the file: the newest one is
-    `trouble`. What follows the last line end is no line until `rest` is taken.
+    A line without a time is a message of the kubelet, e.g. that it can't find the file: `trouble` is the
+    newest one. Text after the last line end becomes a line only in `rest`.
     """
 
     def __init__(self) -> None:
@@ -56,19 +56,19 @@ class LineSplitter:
         return self._parse(lines)
 
     def _parse(self, lines: list[bytes]) -> list[StampedLine]:
-        found = []
+        lines_ = []
         for line in lines:
             match = _STAMP.match(line)
             if match is None:
                 if line.strip():
                     self.trouble = line[:400].decode("utf-8", "replace").strip()
                 continue
-            found.append(StampedLine(_stamp(*match.groups()), line[match.end() :]))
-        return found
+            lines_.append(StampedLine(_stamp(*match.groups()), line[match.end() :]))
+        return lines_
 
 
 def stamp_of(text: str) -> int | None:
-    """Nanoseconds since 1970 of an RFC 3339 time, `None` for another text."""
+    """Nanoseconds since 1970 of an RFC 3339 time; `None` for another text."""
     match = _STAMP.fullmatch(text.encode())
     return _stamp(*match.groups()) if match is not None else None
 
@@ -79,11 +79,11 @@ def _stamp(second: bytes, fraction: bytes | None, zone: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def _seconds(second: bytes, zone: bytes) -> int:
-    # Lines come by the thousand a second: most share theirs with the line before.
+    # Thousands of lines arrive per second: most share theirs with the line before.
     try:
         moment = datetime.fromisoformat(f"{second.decode()}{'+00:00' if zone == b'Z' else zone.decode()}")
     except ValueError:
-        # A leap second, or a node whose clock says nonsense: the line counts, its time does not.
+        # A leap second, or a node with a broken clock: the line counts, its time does not.
         return 0
     return int(moment.timestamp())
 
@@ -99,5 +99,5 @@ def stamp_at(moment: datetime) -> int:
 
 
 def since_time(second: int | None) -> str | None:
-    """A second since 1970 as `sinceTime` takes it, which knows no fractions."""
+    """A second since 1970 in the form of `sinceTime`, which has no fractions."""
     return None if second is None else f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}"
