@@ -91,7 +91,7 @@ async def test_a_job_and_its_pods_come_as_changes() -> None:
             return [name for page in await pages(service, changes=True) for name in page.gone]
 
         assert await until(gone, "the deleted job") == [NAME]
-        with pytest.raises(NotFound, match="any more"):
+        with pytest.raises(NotFound, match="There is no PyTorchJob bert"):
             await service.get(NAME)
 
 

@@ -1,7 +1,7 @@
-"""Plain protobuf of Cloud Logging into log entries.
+"""Converts plain protobuf of Cloud Logging into log entries.
 
-A structured payload becomes a `dict` once, here. The log store keeps its JSON text, which is parsed only for
-the lines that are shown.
+A structured payload becomes a `dict` once, here. The log store keeps its JSON text and parses it only for
+lines on the screen.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tui.domain.core.log_entry import LogEntry, Severity
 _SEVERITIES = {severity.value: severity for severity in Severity}
 _EXACT = 2**53
 MOST_LATE = 60
-"""Seconds above which an entry did not come late: its replica's clock is wrong."""
+"""Seconds beyond which an entry did not come late: its replica's clock is wrong."""
 
 
 def entry(pb: Any) -> LogEntry:
     """A LogEntry message as a domain entry.
 
-    `message` is the text payload, the `message` of a structured one, or that one whole as JSON. This runs
-    for every line of a log, so that it is written for speed: each access to a message costs a call.
+    `message` is the text payload, the `message` of a structured payload, or that payload as JSON. This runs
+    for every line of a log and is written for speed: each access to a message costs a call.
     """
     stamp = pb.timestamp
     seconds, nanos = stamp.seconds, stamp.nanos
@@ -42,8 +42,8 @@ def entry(pb: Any) -> LogEntry:
         kind = pb.WhichOneof("payload")
         if kind == "json_payload":
             payload = plain_struct(pb.json_payload)
-            said = payload.get("message")
-            text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
+            message = payload.get("message")
+            text = message if isinstance(message, str) else json.dumps(payload, ensure_ascii=False)
         elif kind == "proto_payload":
             text = f"({pb.proto_payload.type_url.rsplit('/', 1)[-1]})"
     labels = pb.resource.labels
@@ -54,18 +54,18 @@ def entry(pb: Any) -> LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a message's entries say of their receipt by the service."""
+    """The receive times of a message's entries."""
 
     newest: datetime | None = None
-    """`None` where the service does not say it."""
+    """Newest receive time; `None` if the service does not give it."""
     whole_until: datetime | None = None
-    """A stream that sorts has nothing left to say of what was received before, whatever waits in it."""
+    """Receive time up to which a sorting stream has delivered everything, whatever waits in it."""
     late: int = 0
-    """Whole seconds between an entry's own time and its receipt, the most up to `MOST_LATE`."""
+    """Most whole seconds between an entry's own time and its receipt, up to `MOST_LATE`."""
 
 
 def receipt(pbs: Iterable[Any]) -> Receipt:
-    """See `Receipt`."""
+    """The receive times of these entries."""
     newest, newest_own, late = (0, 0), (0, 0), 0
     for pb in pbs:
         at, own = pb.receive_timestamp, pb.timestamp
@@ -76,7 +76,8 @@ def receipt(pbs: Iterable[Any]) -> Receipt:
             late = seconds - own_seconds
     if newest == (0, 0):
         return Receipt()
-    # Late entries come first where many wait, for they are older: their receipt says nothing of the rest.
+    # If many entries wait, late ones come first because they are older: their receipt says nothing about the
+    # rest.
     return Receipt(time_of(*newest), time_of(*min(newest, newest_own)), late)
 
 
@@ -86,24 +87,24 @@ def _unusual_time(pb: Any) -> datetime:
 
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> datetime:
-    # Lines come by the thousand a second: most share theirs with the line before.
+    # Thousands of lines arrive per second: most share theirs with the line before.
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """A Struct as Python values. Whole numbers become `int` again: on the wire all are doubles."""
-    fields, found = struct.fields, dict[str, Any]()
-    # Not by items(), and numbers and texts without a call: this is most of the time that a JSON line takes.
+    """A Struct as Python values. Whole numbers become `int`: on the wire every number is a double."""
+    fields, values = struct.fields, dict[str, Any]()
+    # No items(), and no call for numbers and texts: this takes most of the time for a JSON line.
     for name in fields:
         value = fields[name]
         kind = value.WhichOneof("kind")
         if kind == "number_value":
-            found[name] = _plain_number(value.number_value)
+            values[name] = _plain_number(value.number_value)
         elif kind == "string_value":
-            found[name] = value.string_value
+            values[name] = value.string_value
         else:
-            found[name] = _plain_value(value)
-    return found
+            values[name] = _plain_value(value)
+    return values
 
 
 def _plain_number(number: float) -> int | float:

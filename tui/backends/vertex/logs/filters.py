@@ -1,4 +1,4 @@
-"""Filters in the services' own languages, with untrusted text quoted. Pure."""
+"""Filters in the services' languages, with untrusted text quoted. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MAX_LOG_FILTER = 20_000
 """Characters of a log filter (docs/facts/vertex.md 5.3)."""
 MICROSECOND = timedelta(microseconds=1)
 RETENTION = timedelta(days=30)
-"""The service keeps no entry that is older by its own time (docs/facts/vertex.md 5.1)."""
+"""Age beyond which the service deletes an entry, by the entry's own time (docs/facts/vertex.md 5.1)."""
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quote(text: str) -> str:
-    """`text` as one string literal: nothing in it can end the literal or act as an operator."""
+    """`text` as a string literal: nothing in it can end the literal or act as an operator."""
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 
@@ -34,18 +34,18 @@ def _escaped(character: str) -> str:
 
 
 def stamp(moment: datetime) -> str:
-    """RFC 3339 in UTC with microseconds."""
+    """A time in RFC 3339, in UTC with microseconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def any_of(field: str, values: Iterable[str]) -> str:
-    """`field` is one of `values`."""
+    """The condition that `field` is one of `values`."""
     quoted = [quote(value) for value in values]
     return f"{field}={quoted[0]}" if len(quoted) == 1 else f"{field}=({' OR '.join(quoted)})"
 
 
 def job_entries(job_ids: Iterable[str]) -> str:
-    """All entries of these jobs (docs/facts/vertex.md 5.1)."""
+    """The condition on all entries of these jobs (docs/facts/vertex.md 5.1)."""
     return f'resource.type="ml_job" AND {any_of("resource.labels.job_id", job_ids)}'
 
 
@@ -61,12 +61,12 @@ def log_filter(
     received: datetime | None = None,
     before: datetime | None = None,
 ) -> str:
-    """The filter of `query`; `since` leaves out entries whose own time is before it.
+    """The filter of `query`; `since` leaves out entries with an earlier own time.
 
-    `received` leaves out what the service received before that, `before` what it received later.
+    `received` leaves out entries that the service received earlier, `before` those that it received later.
 
     Raises:
-        InvalidRequest: when it is longer than the service takes.
+        InvalidRequest: the filter is longer than the service takes.
     """
     parts = [job_entries(map(job_id, (query.job_name, *query.jobs)))]
     if query.replicas:
@@ -79,7 +79,8 @@ def log_filter(
     if lower is not None:
         parts.append(f"receiveTimestamp>={quote(stamp(lower))}")
     if query.since is not None and (lower is None or lower < query.since):
-        # Another time zone or a clock that went back: the entry's own time says nothing of its receipt.
+        # Another time zone, or a clock that was set back: the entry's own time says nothing about its
+        # receipt.
         begin = quote(stamp(query.since))
         parts.append(f"(timestamp>={begin} OR receiveTimestamp>={begin})")
     if before is not None:
@@ -92,10 +93,10 @@ def log_filter(
     if query.text:
         text = quote(query.text)
         parts.append(f"(textPayload:{text} OR jsonPayload.message:{text})")
-    found = " AND ".join(parts)
-    if len(found) > MAX_LOG_FILTER:
+    text_of_filter = " AND ".join(parts)
+    if len(text_of_filter) > MAX_LOG_FILTER:
         raise InvalidRequest(
-            f"The log filter has {len(found)} characters; the service takes {MAX_LOG_FILTER}.",
+            f"The log filter has {len(text_of_filter)} characters; the service takes {MAX_LOG_FILTER}.",
             fix="Search for a shorter text, or name fewer replicas.",
         )
-    return found
+    return text_of_filter

@@ -11,32 +11,31 @@ from tui.domain.core.log_entry import LogEntry
 
 Key = tuple[datetime, int, str, str]
 GENERATION = timedelta(seconds=2)
-"""Seconds of one generation of keys, which expire together."""
+"""Age range of the keys of one generation, which expire together."""
 MOST = 4_000_000
-"""Most keys kept, whatever `forget` allows: five minutes of 13,000 lines a second."""
+"""Most keys kept, whatever `forget` allows: those of five minutes at 13,000 lines/s."""
 
 
 class _Generation:
-    """Hashed keys of entries received one after the other.
+    """Hashed keys of entries that were received one after the other.
 
-    A hash has 64 bits: of a million keys two are the same with a probability of one in 40 million, and
-    remembering keys themselves takes five times the memory.
+    A hash has 64 bits: two of a million keys are equal with a probability of one in 40 million, and the keys
+    themselves take five times the memory.
     """
 
     __slots__ = ("first", "keys", "last")
 
     def __init__(self, at: datetime) -> None:
         self.first = self.last = at
-        """Times of receipt."""
+        """Receive times."""
         self.keys: set[int] = set()
 
 
 class LogMerger:
     """Takes entries in order of arrival and returns them in order of their keys.
 
-    An entry waits `hold` seconds for an older one. One that comes later still is delivered when its own
-    wait is over, out of order rather than not at all. An entry whose key was seen before is dropped, until
-    `forget` says that it can't come again.
+    An entry waits `hold` seconds for older ones. An older one that comes later is delivered out of order,
+    after its own wait. An entry with a known key is dropped, until `forget` says that it can't come again.
     """
 
     def __init__(self, hold: float) -> None:
@@ -50,30 +49,30 @@ class LogMerger:
 
     @property
     def remembered(self) -> int:
-        """How many keys are known."""
-        return sum(len(one.keys) for one in self._generations)
+        """Number of known keys."""
+        return sum(len(generation.keys) for generation in self._generations)
 
     def fresh(self, entries: Iterable[LogEntry], received: datetime | None = None) -> list[LogEntry]:
-        """Mark entries as seen and return the new ones; for entries that are already in order.
+        """Mark entries as seen and return the new ones; for entries that are in order.
 
-        `received` is the newest time at which the service received one of them, where it is known.
+        `received` is the newest receive time of one of them, if known.
         """
-        found, keys = [], set[int]()
+        new, keys = [], set[int]()
         newest = self.newest
-        given = [(hash(entry.key), entry) for entry in entries]
-        asked = {key for key, _ in given}
-        known = set().union(*(one.keys & asked for one in self._generations))
-        for key, entry in given:
+        hashed = [(hash(entry.key), entry) for entry in entries]
+        hashes = {key for key, _ in hashed}
+        known = set().union(*(generation.keys & hashes for generation in self._generations))
+        for key, entry in hashed:
             if key in keys or key in known:
                 continue
             keys.add(key)
             if newest is None or entry.timestamp > newest:
                 newest = entry.timestamp
-            found.append(entry)
+            new.append(entry)
         if newest is not None and keys:
             self.newest = newest
             self._remember(keys, received or newest)
-        return found
+        return new
 
     def _remember(self, keys: set[int], received: datetime) -> None:
         last = self._generations[-1] if self._generations else None
@@ -87,22 +86,22 @@ class LogMerger:
             self._generations.popleft()
 
     def forget(self, before: datetime) -> None:
-        """The service delivers nothing again that it received before this time."""
+        """Forget keys received before this time: the service does not deliver those entries again."""
         while len(self._generations) > 1 and self._generations[0].last < before:
             self._generations.popleft()
 
     def add(self, entries: Iterable[LogEntry], now: float, received: datetime | None = None) -> int:
-        """Add entries; returns how many were new."""
-        found = self.fresh(entries, received)
-        if found:
-            made = [(entry.key, entry) for entry in found]
-            self._waiting += made
+        """Add entries; returns the number of new ones."""
+        new = self.fresh(entries, received)
+        if new:
+            keyed = [(entry.key, entry) for entry in new]
+            self._waiting += keyed
             self._sorted = False
-            self._arrivals.append((now, max(made, key=_key)[0]))
-        return len(found)
+            self._arrivals.append((now, max(keyed, key=_key)[0]))
+        return len(new)
 
     def ready(self, now: float) -> list[LogEntry]:
-        """Entries whose wait is over, and all that precede them."""
+        """Take the entries whose wait is over, and all that precede them."""
         last: Key | None = None
         while self._arrivals and self._arrivals[0][0] + self._hold <= now:
             key = self._arrivals.popleft()[1]
@@ -110,23 +109,23 @@ class LogMerger:
         if last is None:
             return []
         self._sort()
-        found = self._waiting[: bisect_right(self._waiting, last, key=_key)]
-        del self._waiting[: len(found)]
+        due = self._waiting[: bisect_right(self._waiting, last, key=_key)]
+        del self._waiting[: len(due)]
         if not self._waiting:
             self._arrivals.clear()
-        return [entry for _, entry in found]
+        return [entry for _, entry in due]
 
     def rest(self) -> list[LogEntry]:
-        """All entries that still wait."""
+        """Take all waiting entries."""
         self._sort()
-        found = [entry for _, entry in self._waiting]
+        waiting = [entry for _, entry in self._waiting]
         self._waiting.clear()
         self._arrivals.clear()
-        return found
+        return waiting
 
     @property
     def due(self) -> float | None:
-        """When `ready` may return entries next; `None` while nothing waits."""
+        """Time at which `ready` may next return entries; `None` while nothing waits."""
         return self._arrivals[0][0] + self._hold if self._arrivals else None
 
     def _sort(self) -> None:

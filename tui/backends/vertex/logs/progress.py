@@ -22,20 +22,20 @@ from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
 
 JOBS_PER_READ = 500
-"""Job ids that fit in one filter of 20,000 characters with room to spare."""
+"""Most job ids of one filter: they fit in 20,000 characters with room to spare."""
 PER_JOB = 40
-"""Entries requested for each job at first; the newest few are enough."""
+"""Entries read for each job at first; the newest few are enough."""
 ALONE = 10
-"""Most jobs that one `read` requests one by one."""
+"""Most jobs that one `read` reads one by one."""
 FIRST_LOSSES = 4
-"""Jobs whose first loss one `read` requests: reads are limited, and the next one continues."""
+"""Jobs whose first loss is read in one `read`: reads are limited, and the next one continues."""
 BEFORE = timedelta(days=1)
-"""How much earlier than its job's creation a line may be dated: another time zone, a clock that went back.
-A read of many jobs' progress goes no further."""
+"""How much earlier than its job's creation a line may be dated, because of another time zone or a clock that
+was set back. A read of many jobs' progress goes no further back."""
 ALONE_OVERLAP = timedelta(minutes=5)
-"""How much the clocks of a job and of the service may differ."""
+"""Largest difference between the clocks of a job and of the service."""
 STEP_PAGES = 20
-"""Most pages of one `training_steps`; the next call continues where it ended."""
+"""Most pages of one `training_steps`; the next call continues."""
 STEP_KINDS = ("step", "eval")
 
 
@@ -46,17 +46,17 @@ class _Known:
     reader: JobProgress = field(default_factory=JobProgress)
     first_loss: float | None = None
     whole: bool = True
-    """No entry was left out by a read so far: its first loss is the first that was read."""
+    """No read has left out an entry: the first loss read is the job's first."""
     read_until: datetime | None = None
-    """Earlier entries were read and there were none; they need not be read again. Of the service's clock: the
-    job's creation, and the time that has passed since the first read."""
+    """Time, by the service's clock, before which there are no entries; it starts at the job's creation and
+    advances with the time since the first read."""
     first_read: float = field(default_factory=monotonic)
     pattern: str = ""
-    """The job's own, as the service takes it."""
+    """The job's own pattern, in the service's syntax."""
 
 
 class ProgressReader(ProgressService):
-    """Progress reads of one context; nothing is read twice."""
+    """Reads the progress of one context's jobs; nothing is read twice."""
 
     def __init__(self, logs: LogReader, overlap: float) -> None:
         self._logs = logs
@@ -65,7 +65,7 @@ class ProgressReader(ProgressService):
         self._steps: dict[str, CollectedSteps] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Progress by job name: one read for all jobs, and for a few one more for the first loss."""
+        """Progress by job name: one read for all jobs, and for a few jobs one more for the first loss."""
         if not jobs:
             return {}
         by_id = {job.id: job for job in jobs}
@@ -74,8 +74,8 @@ class ProgressReader(ProgressService):
                 self._known[job.name] = _unread(job)
         every = list(by_id.values())
         chunks = [every[start : start + JOBS_PER_READ] for start in range(0, len(every), JOBS_PER_READ)]
-        # Of the only job the oldest lines are read beside the newest: of many that would be a read of each. A
-        # pattern of its own may be refused: what takes its place is known after the first reply.
+        # For a single job the oldest lines are read beside the newest: for many, that would be one read each.
+        # If the service refuses the job's own pattern, another one is used, but only after the first reply.
         at_once = [job for job in every if len(every) == 1 and self._is_unread(job)]
         losses = asyncio.gather(*(self._oldest_loss(job) for job in at_once))
         missed, oldest = await asyncio.gather(self._advance_all(chunks), losses)
@@ -95,16 +95,16 @@ class ProgressReader(ProgressService):
         return {job.name: self._known[job.name].reader.progress for job in jobs}
 
     async def _advance_all(self, chunks: Iterable[Sequence[Job]]) -> list[Job]:
-        found = await asyncio.gather(*(self._advance(chunk) for chunk in chunks))
-        return [job for missed in found for job in missed]
+        answers = await asyncio.gather(*(self._advance(chunk) for chunk in chunks))
+        return [job for missed in answers for job in missed]
 
     async def _advance(self, jobs: Sequence[Job]) -> list[Job]:
-        """Read the newest lines of these jobs; returns those of which a full page had no line."""
+        """Read the newest lines of these jobs; returns the jobs without a line on a full page."""
         known = {job.id: self._known[job.name] for job in jobs}
         now, at = datetime.now(UTC), monotonic()
         text = self._filter(jobs, now)
         if len(text) > MAX_LOG_FILTER and len(jobs) > 1:
-            # Patterns of their own make it long.
+            # The jobs' own patterns make it long.
             half = len(jobs) // 2
             return await self._advance_all((jobs[:half], jobs[half:]))
         reply = await self._page(jobs, text, now)
@@ -127,7 +127,7 @@ class ProgressReader(ProgressService):
         return [job for job in jobs if job.id not in shown]
 
     async def _read_alone(self, jobs: Sequence[Job]) -> None:
-        """Read new jobs, of which a full page had no line, one by one and once."""
+        """Read new jobs without a line on a full page once, one by one."""
         now, at = datetime.now(UTC), monotonic()
         for job in jobs:
             self._known[job.name].whole = True
@@ -137,15 +137,15 @@ class ProgressReader(ProgressService):
             known.read_until = _service_time(job, known, now, at)
 
     async def _read_others(self, jobs: Sequence[Job]) -> None:
-        """Read the other jobs of which a full page had no line together.
+        """Read the other jobs without a line on a full page together.
 
-        One that was read before it printed would be kept out for as long as the others print.
+        Otherwise a job that was read before its first line would be missed for as long as the others print.
         """
         if jobs:
             await self._advance(jobs)
 
     async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
-        """The newest lines; without patterns of the jobs' own where the service does not take them."""
+        """The newest lines; without the jobs' own patterns if the service refuses them."""
         size = min(PAGE, PER_JOB * len(jobs))
         names = [job.name for job in jobs]
         try:
@@ -159,22 +159,22 @@ class ProgressReader(ProgressService):
             return await self._logs.page(self._filter(jobs, now), names, newest_first=True, size=size)
 
     def _filter(self, jobs: Sequence[Job], now: datetime) -> str:
-        """One filter for all: the lines of a structured job are selected by their kind alone.
+        """One filter for all jobs: the lines of a structured job are selected only by kind.
 
-        Jobs that have printed have a lower bound of their own: with that of the silent ones their old lines
-        would fill each page.
+        Jobs that have printed get their own lower bound: with the bound of silent jobs, their old lines would
+        fill each page.
         """
         ids: dict[tuple[bool, str, bool], list[Job]] = {}
         for job in jobs:
             k = self._known[job.name]
             pattern = "" if k.reader.structured else k.pattern
             ids.setdefault((k.reader.structured, pattern, k.reader.last is not None), []).append(job)
-        begins = {key: min(self._begin(job, now) for job in found) for key, found in ids.items()}
+        begins = {key: min(self._begin(job, now) for job in members) for key, members in ids.items()}
         lower = min(begins.values())
         groups = []
-        for key, found in ids.items():
+        for key, members in ids.items():
             since = stamp(begins[key]) if begins[key] > lower else ""
-            groups.append(ProgressGroup(tuple(job.id for job in found), key[0], key[1], since))
+            groups.append(ProgressGroup(tuple(job.id for job in members), key[0], key[1], since))
         return f"{group_lines(groups)} AND timestamp>={quoted(stamp(lower))}"
 
     def _begin(self, job: Job, now: datetime) -> datetime:
@@ -190,7 +190,7 @@ class ProgressReader(ProgressService):
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
 
     def _wants_first_loss(self, known: _Known) -> bool:
-        """Whether it is still to be read: users compare with it, and the newest lines do not contain it."""
+        """Whether the first loss must be read: users compare with it, and the newest lines lack it."""
         return known.first_loss is None and known.reader.progress.last_loss is not None
 
     def _is_unread(self, job: Job) -> bool:
@@ -202,7 +202,7 @@ class ProgressReader(ProgressService):
 
     def _keep_first_loss(self, job: Job, oldest: float | None) -> None:
         known = self._known[job.name]
-        # The oldest lines may have no loss; they are not read again for it.
+        # If the oldest lines have no loss, they are not read again.
         known.first_loss = known.reader.progress.first_loss if oldest is None else oldest
 
     async def _oldest_loss(self, job: Job) -> float | None:
@@ -236,7 +236,7 @@ class ProgressReader(ProgressService):
 
     def _step_filter(self, name: str, lower: datetime) -> str:
         known, steps = self._known.get(name), self._steps.get(name)
-        structured = any(found.reader.structured for found in (known, steps) if found is not None)
+        structured = any(reader.reader.structured for reader in (known, steps) if reader is not None)
         pattern = known.pattern if known is not None else ""
         group = ProgressGroup((job_id(name),), structured, "" if structured else pattern)
         lines = job_lines(group, STEP_KINDS)
@@ -244,18 +244,18 @@ class ProgressReader(ProgressService):
 
 
 def _is_new(known: _Known) -> bool:
-    """Whether nothing of it was read yet."""
+    """Whether no lines of the job have been read."""
     return known.reader.last is None and known.read_until is None
 
 
 def _service_time(job: Job, known: _Known, now: datetime, at: float) -> datetime:
-    """A time that the service's clock has reached at `at` (monotonic); this machine's may be wrong."""
+    """A time that the service's clock has reached at `at` (monotonic); this machine's clock may be wrong."""
     if job.create_time is None:
         return now
     return job.create_time + timedelta(seconds=at - known.first_read)
 
 
 def _unread(job: Job) -> _Known:
-    """A job of which nothing was read yet."""
+    """The state of a job that has not been read."""
     pattern = progress_pattern(job.progress_pattern)
     return _Known(JobProgress(pattern), pattern=pattern.text if pattern is not None else "")

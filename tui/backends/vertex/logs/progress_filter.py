@@ -1,8 +1,7 @@
-"""Log filters that select what training progress is read from. Pure.
+"""Log filters for training progress. Pure.
 
-Structured lines are selected by their kind. A job of which no structured step is known may print its progress
-in any other way, so that its filter also takes lines that look like progress. Both kinds of jobs share a
-read.
+Structured lines are selected by kind. A job without a known structured step may print its progress in another
+form: its filter also takes lines that look like progress. Both kinds of jobs share a read.
 """
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ _FIELDS = (
     "loss", "train_loss", '"train/loss"', "training_loss", "tokens_per_sec", "tokens_per_second",
     "metrics.loss", "metrics.train_loss",
 )  # fmt: skip
-"""Fields of the JSON lines that it may read."""
+"""Fields of JSON lines that report progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressGroup:
-    """Jobs whose progress is selected alike: by structured lines alone, or by a job's own pattern too."""
+    """Jobs with the same selection: only structured lines, or also a pattern of their own."""
 
     ids: tuple[str, ...]
     structured: bool = False
     pattern: str = ""
     since: str = ""
-    """An RFC 3339 time before which none of their lines is wanted."""
+    """RFC 3339 time before which none of their lines is read."""
 
 
 def job_lines(group: ProgressGroup, kinds: Sequence[str] = KINDS) -> str:
-    """The lines of these jobs that tell of their progress."""
+    """The condition on the progress lines of these jobs."""
     return f"{any_of('resource.labels.job_id', group.ids)} AND {progress_lines(group, kinds)}"
 
 
 def group_lines(groups: Iterable[ProgressGroup]) -> str:
-    """The lines of every group."""
-    found = [f"({job_lines(group)}{_since(group)})" for group in groups]
-    either = found[0] if len(found) == 1 else f"({' OR '.join(found)})"
+    """The condition on the lines of every group."""
+    conditions = [f"({job_lines(group)}{_since(group)})" for group in groups]
+    either = conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
     return f'resource.type="ml_job" AND {either}'
 
 
@@ -51,7 +50,7 @@ def _since(group: ProgressGroup) -> str:
 
 
 def progress_lines(group: ProgressGroup, kinds: Sequence[str]) -> str:
-    """The condition on a line, whichever job it belongs to."""
+    """The condition on a progress line of any job."""
     structured = any_of("jsonPayload.vxtui.kind", kinds)
     if group.structured:
         return structured

@@ -28,7 +28,7 @@ PAGE = 1000
 class WholeUntil:
     """Receive time up to which a new list is complete.
 
-    Pages are ordered by the entries' own times: no page holds what is received after it was read.
+    Pages are ordered by the entries' own times: no page has entries that were received after it was read.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class WholeUntil:
         self._newest: datetime | None = None
 
     def add(self, newest: datetime | None) -> datetime | None:
-        """Take a page's newest time of receipt. `None` as long as the service has named none."""
+        """Add a page's newest receive time. `None` until the service gives one."""
         if newest is not None:
             self._newest = max(newest, self._newest or newest)
         return self._newest and self._newest - timedelta(seconds=monotonic() - self._began)

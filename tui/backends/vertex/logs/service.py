@@ -13,7 +13,7 @@ from tui.domain.core.resource_name import log_project
 
 
 class Logs(LogService):
-    """Logging of one context's project."""
+    """Reads and follows logs of one context's project."""
 
     def __init__(self, clients: Clients, project: str, get: Get, reader: LogReader) -> None:
         self._clients = clients

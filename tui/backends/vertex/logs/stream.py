@@ -1,4 +1,4 @@
-"""One stream of log entries, and the queue between it and its reader."""
+"""A stream of log entries, and the queue between the stream and its reader."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tui.backends.vertex.transport.errors import UndecodableReply
 from tui.domain.core.log_entry import LogEntry
 
 STREAM_SECONDS = 3600.0
-"""A stream's own end, as the client's default has it (docs/facts/clients.md 'Faults')."""
+"""Seconds after which a stream ends: the client's default (docs/facts/clients.md 'Faults')."""
 WAITING = 20_000
-"""Entries that wait for the reader, about 20 MB; beyond that the stream is not read."""
+"""Waiting entries, about 20 MB, at which the stream is not read further."""
 NO_RECEIPT = Receipt()
 
 _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
@@ -28,7 +28,8 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """Entries of a stream, suppressed entries, or why it ended; or the result of a read beside the stream."""
+    """Entries of a stream, suppressed entries, the stream's end, or the result of a read beside the
+    stream."""
 
     entries: tuple[LogEntry, ...] = ()
     receipt: Receipt = NO_RECEIPT
@@ -37,17 +38,17 @@ class StreamEvent:
     stream: Stream | None = None
     """The stream that was cut."""
     stop: Exception | None = None
-    """Ends the reading with this."""
+    """The error that ends the tail."""
     listed: int | Exception | None = None
-    """How many entries of a list were new, or why it could not be read."""
+    """Number of new entries of a list, or its error."""
     ended: bool | Exception | None = None
-    """Whether the job has ended, or why that could not be read."""
+    """Whether the job has ended, or the error of that read."""
 
 
 class Inbox:
-    """Events in order of arrival; a writer waits while it holds too many entries.
+    """Events in order of arrival; a writer waits while there are too many entries.
 
-    By entries, as a reader that is behind gets them in ever larger messages.
+    The limit counts entries: a slow reader gets them in ever larger messages.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,7 @@ class Inbox:
         self._room.set()
 
     async def put(self, event: StreamEvent) -> None:
-        """Add an event, once there is room for one."""
+        """Add an event once there is room."""
         await self._room.wait()
         self._events.put_nowait(event)
         self._entries += len(event.entries)
@@ -65,7 +66,7 @@ class Inbox:
             self._room.clear()
 
     async def get(self) -> StreamEvent:
-        """The next event, when there is one."""
+        """Wait for the next event."""
         return self._taken(await self._events.get())
 
     def get_nowait(self) -> StreamEvent:
@@ -80,7 +81,7 @@ class Inbox:
 
 
 class Stream:
-    """One TailLogEntries call that feeds an inbox, as a task; the last event it puts is its end."""
+    """One TailLogEntries call that feeds an inbox from a task; its last event is the stream's end."""
 
     def __init__(self, clients: Clients, project: str, text: str, events: Inbox) -> None:
         self._clients = clients
@@ -90,7 +91,7 @@ class Stream:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """End the call; prompt."""
+        """End the call promptly."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -115,7 +116,7 @@ class Stream:
 
         async def requests() -> AsyncIterator[Any]:
             yield request
-            # The service ends a stream whose sending side is closed.
+            # The service ends a stream when the client stops sending.
             await done.wait()
 
         call: Any = await self._clients.logging().tail_log_entries(

@@ -1,4 +1,4 @@
-"""What the trainers of several jobs report of their machines, in as few log reads as possible."""
+"""Machine telemetry that the trainers of several jobs report, in as few log reads as possible."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tui.domain.core.job import Job
 from tui.domain.training.telemetry import TELEMETRY_KINDS, TelemetryLine, telemetry_line
 
 JOBS_PER_READ = 500
-"""Job ids that fit in one filter of 20,000 characters with room to spare."""
+"""Most job ids of one filter: they fit in 20,000 characters with room to spare."""
 MOST_PAGES = 3
-"""Pages of one read; the newest lines come first, and only a replica's last one counts."""
+"""Pages of one read, newest lines first; only a replica's last line counts."""
 
 
 class Telemetry(TelemetryService):
-    """Reads one context's logs for what trainers report of their machines."""
+    """Reads one context's logs for telemetry."""
 
     def __init__(self, logs: LogReader) -> None:
         self._logs = logs
 
     async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
-        found: list[TelemetryLine] = []
+        lines_read: list[TelemetryLine] = []
         for start in range(0, len(jobs), JOBS_PER_READ):
             some = jobs[start : start + JOBS_PER_READ]
             text = " AND ".join(
@@ -41,8 +41,8 @@ class Telemetry(TelemetryService):
                     text, [job.name for job in some], newest_first=True, size=PAGE, token=token
                 )
                 lines = (telemetry_line(convert.entry(pb)) for pb in reply.entries)
-                found += [line for line in lines if line is not None]
+                lines_read += [line for line in lines if line is not None]
                 token = reply.next_page_token
                 if not token:
                     break
-        return found
+        return lines_read

@@ -1,8 +1,8 @@
-"""The log of a job together with those of its tasks' jobs, as of a tuning job and its trials.
+"""The log of a job together with the logs of its tasks' jobs, e.g. of a tuning job and its trials.
 
-All of them are one filter: a list or a stream of ten trials costs what one of a single job does. While the
-log is followed, jobs of new tasks come up; then the stream is opened anew with a longer filter, and the lists
-around it go back to the start of the new tasks. What they bring twice is dropped by its key.
+One filter selects all of them: a list or a stream of ten trials costs as much as one of a single job. When
+jobs of new tasks appear while the log is followed, the stream is reopened with a longer filter, and its lists
+go back to the start of the new tasks. Repeated entries are dropped by their keys.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import of_task
 
 MOST_JOBS = 500
-"""Jobs of tasks in a filter, the newest: it may have 20,000 characters (docs/facts/vertex.md 5.3)."""
+"""Most jobs of tasks in a filter, the newest: it may have 20,000 characters (docs/facts/vertex.md 5.3)."""
 WATCH = 5
-"""A look for new tasks for so many looks at the state of a job: 10 s apart in the cloud."""
+"""Reads of a job's state per search for new tasks: one search every 10 s in the cloud."""
 KEPT = 50_000
-"""Keys of delivered entries that are remembered."""
+"""Most keys of delivered entries that are kept."""
 
 Tasks = Mapping[str, str]
-"""The id of the task by the full name of its job."""
+"""Ids of tasks by the full names of their jobs."""
 
 
 class TasksChanged(Exception):
-    """Jobs of new tasks have come up while a log was followed."""
+    """Jobs of new tasks appeared while a log was followed."""
 
     def __init__(self, job: Job) -> None:
         super().__init__("new tasks")
@@ -52,7 +52,7 @@ class TasksLog:
         open_tail: Callable[[LogQuery], LogTail],
         look: float,
     ) -> None:
-        """`look` are the seconds between two looks at the state of a job."""
+        """`look`: seconds between two reads of a job's state."""
         self._query, self._get, self._reader, self._open_tail = query, get, reader, open_tail
         self._every = WATCH * look
         self._delivered: dict[tuple[object, ...], None] = {}
@@ -101,15 +101,15 @@ class TasksLog:
         return replace(self._query, tasks=False, replicas=(), jobs=tuple(tasks), received=received)
 
     def _tasks(self, job: Job) -> Tasks:
-        """The tasks that are asked for and have jobs, the newest of them."""
-        found = {name: task.id for task in job.tasks if self._wanted(task.id) for name in task.jobs}
-        return dict(islice(found.items(), max(0, len(found) - MOST_JOBS), None))
+        """The newest selected tasks that have jobs."""
+        tasks = {name: task.id for task in job.tasks if self._wanted(task.id) for name in task.jobs}
+        return dict(islice(tasks.items(), max(0, len(tasks) - MOST_JOBS), None))
 
     def _wanted(self, task: str) -> bool:
         return not self._query.replicas or task in self._query.replicas
 
     def _left_out(self, job: Job) -> str:
-        """What a reader has to know of the tasks that there are too many of."""
+        """The note on tasks that are left out because there are too many."""
         count = sum(len(task.jobs) for task in job.tasks if self._wanted(task.id))
         return f"only the newest {MOST_JOBS} of {count:,} jobs of its parts" if count > MOST_JOBS else ""
 
@@ -117,22 +117,22 @@ class TasksLog:
         """The entries with the task in the replica's name."""
         ids = {job_id(name): task for name, task in tasks.items()}
         own = self._wanted(SERVICE)
-        found = ((entry, ids.get(entry.job_id)) for entry in entries)
+        entries_and_tasks = ((entry, ids.get(entry.job_id)) for entry in entries)
         return tuple(
             entry if task is None else replace(entry, replica=of_task(task, entry.replica))
-            for entry, task in found
+            for entry, task in entries_and_tasks
             if task is not None or own
         )
 
     def _fresh(self, entries: Iterable[LogEntry]) -> tuple[LogEntry, ...]:
-        found = tuple(entry for entry in entries if entry.key not in self._delivered)
-        self._delivered |= dict.fromkeys(entry.key for entry in found)
+        fresh = tuple(entry for entry in entries if entry.key not in self._delivered)
+        self._delivered |= dict.fromkeys(entry.key for entry in fresh)
         for key in [*islice(self._delivered, max(0, len(self._delivered) - KEPT))]:
             del self._delivered[key]
-        return found
+        return fresh
 
     async def _watch(self, tail: LogTail, tasks: Tasks) -> None:
-        """Interrupt the tail when there are jobs of other tasks."""
+        """Interrupt the tail when jobs of other tasks appear."""
         while True:
             await asyncio.sleep(self._every)
             with contextlib.suppress(BackendError):
@@ -142,12 +142,12 @@ class TasksLog:
                     return
 
     def _before(self, job: Job, new: Iterable[str], received: datetime | None) -> datetime | None:
-        """Time of receipt from which on the entries of these jobs have to be read, and the rest of others."""
+        """Receive time from which the entries of these jobs, and the rest of the others, must be read."""
         if received is None:
             return None
         names, late = set(new), timedelta(seconds=2 * self._every)
         starts = [task.start_time for task in job.tasks if names & set(task.jobs)]
         known = [start for start in starts if start is not None]
-        # The service's clock is not the one of this machine.
+        # The service's clock is not this machine's.
         lower = min(known) if len(known) == len(starts) else datetime.now(UTC) - late
         return min(received, lower - late)

@@ -1,9 +1,9 @@
 """Google's quotas of a project, shared by all consoles and verbs of this machine.
 
-60 log reads a minute and 10 open tails are a project's, whoever asks (docs/facts/vertex.md 5.3). So there is
-a folder for each project: a file with the times of the last reads granted, under a lock, and a file for each
-tail, whose lock its holder keeps. A process that dies gives its tails back without doing anything. Where the
-folder can't be used, each process keeps to the limits by itself.
+60 log reads a minute and 10 open tails are limits of a project, for all its callers (docs/facts/vertex.md
+5.3). Each project has a folder with a file of the last granted reads, used under a lock, and a file for each
+tail, locked by the tail's holder, so that a process that dies releases its tails. If the folder can't be
+used, each process keeps to the limits by itself.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ log = logging.getLogger(__name__)
 TAILS = 10
 PERIOD = 60.0
 LOCK_TRIES, LOCK_PAUSE = 100, 0.01
-"""Attempts to lock the file, and seconds between them: it is held for microseconds."""
+"""Attempts to lock the file, and seconds between them: it is locked for microseconds."""
 AHEAD = 5
-"""Periods that a read may be granted ahead. Beyond them the file is of another start of this machine, where
-its system does not say which one it is."""
+"""Periods ahead that a read may be granted. A later time comes from an earlier start of this machine, if its
+system does not identify starts."""
 _HEAD = struct.Struct("<q16s")
 _TIME = struct.Struct("<d")
 
 
 class Lease:
-    """One of the project's tails; `release` it, or die."""
+    """One of the project's tails, released by `release` or by the end of the process."""
 
     def __init__(self, file: int = -1) -> None:
         self._file = file
 
     def release(self) -> None:
-        """Release it for others. Idempotent."""
+        """Release the tail. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -60,13 +60,13 @@ class Budget:
         self._alone = RateLimiter(reads, period)
 
     async def wait(self) -> None:
-        """Return when a read may be made; first come first served."""
+        """Wait until a read may be sent; first come, first served."""
         seconds = await self._reserve()
         if seconds > 0:
             await asyncio.sleep(seconds)
 
     def lease(self) -> Lease | None:
-        """One tail, or `None` while all are taken."""
+        """One tail, or `None` while all are used."""
         if self._folder is None:
             return Lease()
         for number in range(self._tails):
@@ -84,7 +84,7 @@ class Budget:
         return None
 
     async def _reserve(self) -> float:
-        """Seconds until the read that this takes."""
+        """Reserve a read; returns the seconds until it may be sent."""
         if self._folder is not None:
             try:
                 file = self._open(f"reads-{self._reads}")
@@ -92,16 +92,16 @@ class Budget:
                     if await _locked(file):
                         return self._take(file)
                 finally:
-                    # This releases the lock too.
+                    # This also releases the lock.
                     os.close(file)
             except OSError as error:
                 self._complain(error)
         return self._alone.reserve(time.monotonic())
 
     def _take(self, file: int) -> float:
-        """The oldest of the last grants makes room for one more.
+        """Grant one more read in place of the oldest one.
 
-        The file: the next place of the ring, the start of this machine, the ring of monotonic times.
+        The file: next index of the ring, start of this machine, ring of monotonic times.
         """
         now, name = time.monotonic(), boot_id()
         boot = hashlib.sha256(name.encode()).digest()[:16]
@@ -115,14 +115,14 @@ class Budget:
         return at - now
 
     def _oldest(self, file: int, boot: bytes) -> tuple[int, float]:
-        """The place of the oldest grant and its time, 0 for none; grants of another start are removed."""
+        """The index and time of the oldest grant, 0 without one; grants of another start are removed."""
         head = os.pread(file, _HEAD.size, 0)
         place, said_boot = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, b"")
         if said_boot != boot or not 0 <= place < self._reads:
             os.ftruncate(file, 0)
             return 0, 0.0
-        said = os.pread(file, _TIME.size, _HEAD.size + place * _TIME.size)
-        return place, _TIME.unpack(said)[0] if len(said) == _TIME.size else 0.0
+        stored = os.pread(file, _TIME.size, _HEAD.size + place * _TIME.size)
+        return place, _TIME.unpack(stored)[0] if len(stored) == _TIME.size else 0.0
 
     def _open(self, name: str) -> int:
         assert self._folder is not None
@@ -130,7 +130,9 @@ class Budget:
         return os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def _complain(self, error: OSError) -> None:
-        log.warning("%s can't be used, so this process keeps to the limits alone: %s", self._folder, error)
+        log.warning(
+            "%s can't be used, so this process keeps to the limits by itself: %s", self._folder, error
+        )
         self._folder = None
 
 
@@ -150,7 +152,7 @@ _budgets: dict[tuple[Path | None, str, int], Budget] = {}
 
 
 def budget_of(folder: Path | None, target: str, project: str, reads: int) -> Budget:
-    """The budget of one project of the service at `target`, `reads` a minute; one shared object."""
+    """The budget of one project of the service at `target`, with `reads` a minute; one shared object."""
     scope = f"{target}/{project}"
     known = _budgets.get((folder, scope, reads))
     if known is None:

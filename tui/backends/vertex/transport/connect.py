@@ -24,7 +24,7 @@ from tui.emulator.client import StateDir
 T = TypeVar("T")
 LOGIN = "Run `gcloud auth application-default login`, then try again."
 UNBOUND = "http://127.0.0.1:9"
-"""An address where nothing listens, for a bucket server that was never started."""
+"""An address without a listener, for a bucket server that was never started."""
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -47,29 +47,29 @@ class Pace:
 
     log_reads_per_minute: int
     buffer_window: float
-    """Of a tail: the service sorts what came within it."""
+    """Time within which a tail's service sorts entries."""
     hold: float
-    """How long an entry waits for older ones of other replicas."""
+    """Longest wait of an entry for older ones of other replicas."""
     overlap: float
-    """How far a back-fill goes back behind the newest time of receipt known."""
+    """How far a list goes back before the newest known receive time."""
     poll: float
-    """Between two reads of a log that can't be tailed."""
+    """Time between two reads of a log without a stream."""
     state_poll: float
-    """Between two reads of the state of a job whose log is quiet."""
+    """Time between two reads of a job's state while its log is quiet."""
     drain: float
-    """How long after a job's end its last entries may still arrive."""
+    """Time after a job's end within which its last entries may still arrive."""
     heartbeat: float
-    """Of a quiet stream: after so long a list tells whether the stream still brings what there is."""
+    """Silence after which a list checks whether the stream still brings every entry."""
     reconnect: float
-    """Longest wait before the next try to connect."""
+    """Longest wait before the next attempt to connect."""
     sample_period: float
-    """Of the time series, where their descriptor does not say it."""
+    """Sample period of time series without one in their descriptor."""
     patience: float
-    """How long a read that fails is tried again."""
+    """Time for which a failing read is repeated."""
 
 
-# 60 log reads a minute are for the whole project, other users' tools too (docs/facts/vertex.md 5.3); entries
-# come seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
+# 60 log reads a minute are for the whole project, including other tools (docs/facts/vertex.md 5.3); entries
+# arrive seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
 CLOUD_PACE = Pace(
     log_reads_per_minute=54,
     buffer_window=1.0,
@@ -99,21 +99,21 @@ LOCAL_PACE = Pace(
 
 
 REPAIR = "`vxtui emulator repair`"
-"""In the emulator's message about a damaged file."""
+"""The command in the emulator's message about a damaged file."""
 REPAIR_FIX = f"{REPAIR}, then try again."
-_LOG_FIX = "`vxtui emulator logs` has its log, `vxtui doctor` looks further."
+_LOG_FIX = "`vxtui emulator logs` shows its log, `vxtui doctor` checks more."
 
 
 class Endpoint(ABC):
-    """Makes channels' addresses and credentials."""
+    """Gives addresses of channels, and credentials."""
 
     pace: Pace
     all_regions: bool = False
-    """One listing of the location `-` covers every region (AIP-159)."""
+    """A list of the location `-` covers every region (AIP-159)."""
     makes_buckets: bool = False
-    """The buckets that a job names are made when it starts."""
+    """The service creates a job's buckets when the job starts."""
     runs_programs: bool = False
-    """Jobs run programs of this machine in place of their images."""
+    """Jobs run programs of this machine instead of their images."""
     credentials: Any = None
     """google-auth credentials, or `None` for a channel without TLS."""
     budgets: Path | None = None
@@ -132,22 +132,22 @@ class Endpoint(ABC):
         """Make the service ready for calls. Idempotent; raises BackendError."""
 
     async def ready(self) -> None:  # noqa: B027 - most endpoints have nothing to renew
-        """Called before every RPC; renews expiring credentials. Raises BackendError."""
+        """Renew expiring credentials; called before every RPC. Raises BackendError."""
 
     def storage(self) -> str | None:
         """Base address of Cloud Storage's API; `None` for Google's own."""
         return None
 
     def bucket_folder(self) -> Path | None:
-        """The folder of this machine whose folders are the buckets; `None` for buckets elsewhere."""
+        """The folder of this machine with the buckets' folders; `None` if buckets are elsewhere."""
         return None
 
     def shells(self) -> str | None:
-        """gRPC target of programs in running replicas; `None` where the service has none."""
+        """gRPC target of programs in running replicas; `None` if the service has none."""
         return None
 
     def explain(self, error: BackendError) -> BackendError:
-        """The cause of a failed RPC, where more is known than the RPC says."""
+        """The cause of a failed RPC, if more is known than the RPC says."""
         return error
 
 
@@ -196,7 +196,7 @@ class CloudEndpoint(Endpoint):
         host = f"{service.value}.googleapis.com"
         if service is not Service.JOBS:
             return host
-        # The last check before a channel that sends credentials, wherever the region is from.
+        # The last check before credentials are sent, wherever the region comes from.
         if not is_location(region):
             raise InvalidRequest(
                 f"{region!r} is not the name of a region.",
@@ -210,9 +210,8 @@ class CloudEndpoint(Endpoint):
         await self.ready()
 
     async def ready(self) -> None:
-        # Over gRPC an expired credential surfaces as a 503 that looks like an outage (docs/facts/clients.md
-        # 'Faults'); renewed here it says what it is.
-        # google-auth calls a token invalid some minutes before its end.
+        # Over gRPC an expired credential looks like an outage, a 503 (docs/facts/clients.md 'Faults'): renew
+        # it first. google-auth calls a token invalid some minutes before its end.
         if self.credentials is None or self.credentials.valid:
             return
         if self._refreshing is None or self._refreshing.done():
@@ -234,7 +233,7 @@ def _refresh(credentials: Any) -> None:
 
 
 async def google_login(work: Callable[[], T]) -> T:
-    """Run what uses Google's credentials in a thread. Raises BackendError in words."""
+    """Run work that uses Google's credentials in a thread. Raises BackendError."""
     from google.auth import exceptions
 
     try:
@@ -244,4 +243,4 @@ async def google_login(work: Callable[[], T]) -> T:
             f"Google's token service can't be reached: {error}", fix="Check the network, or the proxy."
         ) from error
     except exceptions.GoogleAuthError as error:
-        raise Unauthenticated(f"There are no usable Google credentials: {error}", fix=LOGIN) from error
+        raise Unauthenticated(f"no usable Google credentials: {error}", fix=LOGIN) from error

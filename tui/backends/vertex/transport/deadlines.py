@@ -1,4 +1,4 @@
-"""Longest wait for one reply in seconds, by what is asked; a call that hangs fails after it."""
+"""Longest wait for one reply in seconds, by kind of call; a hanging call fails after it."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ CHANGE = 15.0
 CREATE = 60.0
 """A create, which is never sent twice."""
 CHECK = 8.0
-"""A call that only tells whether a service answers."""
+"""A call that only checks whether a service answers."""

@@ -1,4 +1,4 @@
-"""What gRPC, the client library and google-auth raise, in the words of `tui.backends.interface`."""
+"""Translates errors of gRPC, the client library and google-auth into those of `tui.backends.interface`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from tui.backends.interface import (
 from tui.backends.vertex.transport.connect import LOGIN
 
 PLUGIN_FAILED = "Getting metadata from plugin failed"
-"""How expired credentials look over gRPC, under the code UNAVAILABLE (docs/facts/clients.md 'Faults')."""
+"""Text of an error for expired credentials over gRPC, with code UNAVAILABLE (docs/facts/clients.md
+'Faults')."""
 TOO_LARGE = "Received message larger than max"
-"""A limit of the client itself, under the code of a quota (docs/facts/clients.md 'Connecting without
+"""Text of an error for a limit of the client, with a quota's code (docs/facts/clients.md 'Connecting without
 TLS')."""
 
 _LOST = frozenset(
@@ -40,7 +41,7 @@ _QUOTA = "See the quotas of that region; ask for more, or use another region, fe
 
 
 class UndecodableReply(Exception):
-    """The bytes of a reply are no message of its type. grpc.aio returns None for it and raises nothing."""
+    """The bytes of a reply don't decode as its type. grpc.aio returns None for such a reply."""
 
 
 def translate(error: BaseException, what: str) -> BackendError:
@@ -56,7 +57,7 @@ def translate(error: BaseException, what: str) -> BackendError:
     if isinstance(error, auth.GoogleAuthError):
         return Unauthenticated(f"Can't {what}: no usable Google credentials: {error}", fix=LOGIN)
     if isinstance(error, UndecodableReply):
-        # The next reply may be sound, and nothing is known about the call's effect.
+        # The next reply may be sound, and the call's effect is unknown.
         return Unavailable(f"Can't {what}: the reply can't be decoded", fix=_GARBLED)
     if isinstance(error, TimeoutError | OSError):
         return Unavailable(f"Can't {what}: {error or 'no answer in time'}", fix=REACH_FIX)
@@ -64,31 +65,31 @@ def translate(error: BaseException, what: str) -> BackendError:
 
 
 def from_status(status: Any, what: str) -> BackendError:
-    """Return the error for the google.rpc.Status that ends an operation."""
+    """The error for the google.rpc.Status that ends an operation."""
     return _from_api_error(api.from_grpc_status(status.code, status.message), what)
 
 
 def _from_api_error(error: api.GoogleAPICallError, what: str) -> BackendError:
     code = error.grpc_status_code or _code_of_http(error)
-    said = (error.message or "").strip() or "the service gave no reason"
-    message = f"Can't {what}: {said}"
+    reason = (error.message or "").strip() or "the service gave no reason"
+    message = f"Can't {what}: {reason}"
     details = list(error.details or ())
-    if PLUGIN_FAILED in said:
-        return Unauthenticated(f"Can't {what}: the Google credentials have expired: {said}", fix=LOGIN)
+    if PLUGIN_FAILED in reason:
+        return Unauthenticated(f"Can't {what}: the Google credentials have expired: {reason}", fix=LOGIN)
     if code is StatusCode.UNAUTHENTICATED:
         return Unauthenticated(message, fix=LOGIN)
     if code is StatusCode.PERMISSION_DENIED:
         return _denied(error, message)
     if code is StatusCode.RESOURCE_EXHAUSTED:
-        return _exhausted(message, said, details)
+        return _exhausted(message, reason, details)
     if code is StatusCode.NOT_FOUND:
-        return NotFound(message, fix="`vxtui jobs` lists what is there.")
+        return NotFound(message, fix="`vxtui jobs` lists the existing jobs.")
     if code in _INVALID:
         return InvalidRequest(message, fields=_fields(details))
     if code is StatusCode.ALREADY_EXISTS:
         return FailedPrecondition(message)
     if code is StatusCode.FAILED_PRECONDITION:
-        return FailedPrecondition(message, fix=_preconditions(details, said))
+        return FailedPrecondition(message, fix=_preconditions(details, reason))
     if code in _LOST:
         return Unavailable(message, fix=REACH_FIX)
     if code is StatusCode.UNIMPLEMENTED:
@@ -97,8 +98,8 @@ def _from_api_error(error: api.GoogleAPICallError, what: str) -> BackendError:
 
 
 def _code_of_http(error: api.GoogleAPICallError) -> StatusCode | None:
-    found = api.from_http_status(int(error.code), "").grpc_status_code if error.code else None
-    return found if isinstance(found, StatusCode) else None
+    status = api.from_http_status(int(error.code), "").grpc_status_code if error.code else None
+    return status if isinstance(status, StatusCode) else None
 
 
 def _of(details: Iterable[Any], kind: type) -> list[Any]:
@@ -113,17 +114,17 @@ def _fields(details: Iterable[Any]) -> dict[str, str]:
     }
 
 
-def _preconditions(details: Iterable[Any], said: str) -> str:
-    found = [
+def _preconditions(details: Iterable[Any], reason: str) -> str:
+    descriptions = [
         violation.description
         for failure in _of(details, details_pb2.PreconditionFailure)
         for violation in failure.violations
     ]
-    return "; ".join(text for text in found if text and text != said)
+    return "; ".join(text for text in descriptions if text and text != reason)
 
 
 def _denied(error: api.GoogleAPICallError, message: str) -> BackendError:
-    """403: an API that is off, or a missing permission, which `ErrorInfo` names where it came along."""
+    """403: an API that is disabled, or a missing permission, which `ErrorInfo` may name."""
     metadata = dict(error.metadata or {})
     if error.reason == "SERVICE_DISABLED" or "has not been used in project" in message:
         name = metadata.get("service", "")
@@ -140,21 +141,21 @@ def _denied(error: api.GoogleAPICallError, message: str) -> BackendError:
     return PermissionDenied(message, fix="Ask the project's owner for a role that has this permission.")
 
 
-def _exhausted(message: str, said: str, details: Iterable[Any]) -> BackendError:
-    if TOO_LARGE in said:
+def _exhausted(message: str, reason: str, details: Iterable[Any]) -> BackendError:
+    if TOO_LARGE in reason:
         return BackendError(message, fix="The reply is too large for this client; ask for less at once.")
-    found = list(details)
-    violations = [v for failure in _of(found, details_pb2.QuotaFailure) for v in failure.violations]
+    details_ = list(details)
+    violations = [v for failure in _of(details_, details_pb2.QuotaFailure) for v in failure.violations]
     subjects = ", ".join(v.subject or v.description for v in violations if (v.subject or v.description))
     if subjects and subjects not in message:
         message = f"{message} ({subjects})"
     waits = [
         info.retry_delay.seconds + info.retry_delay.nanos / 1e9
-        for info in _of(found, details_pb2.RetryInfo)
+        for info in _of(details_, details_pb2.RetryInfo)
         if info.HasField("retry_delay")
     ]
     fix = _QUOTA if "custom_model_training" in message or "_training_" in message else _WAIT
     if "disk" in message and not waits and not violations:
-        # The emulator's code for a full disk; the message says what to do.
+        # The emulator's code for a full disk; the message contains the advice.
         fix = ""
     return QuotaExceeded(message, fix=fix, retry_after=max(waits) if waits else None)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 def _trimmer() -> Callable[[int], int] | None:
-    """The C library's own, where it has one (glibc)."""
+    """The C library's function, if it has one (glibc)."""
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
         return None
-    return found
+    return function
 
 
 _trim = _trimmer()
@@ -21,8 +21,8 @@ _trim = _trimmer()
 def trim() -> None:
     """Return free heap memory to the system; takes some milliseconds, so call it in a thread.
 
-    A list that fills a hole of a busy log brings tens of thousands of entries at once. What they took stays
-    with the process else, scattered over the heaps of all its threads.
+    A list that fills a hole of a busy log brings tens of thousands of entries at once, whose memory the
+    process would otherwise keep, scattered over the heaps of its threads.
     """
     if _trim is not None:
         _trim(0)

@@ -16,12 +16,12 @@ from tui.backends.vertex.transport.errors import REACH_FIX, translate
 
 T = TypeVar("T")
 Send = Callable[[float], Awaitable[T]]
-"""Sends one RPC with the timeout it is given, in seconds."""
+"""Sends one RPC with a timeout in seconds."""
 
 FIRST_DELAY = 0.25
 MOST_DELAY = 8.0
 IN_TIME = 0.98
-"""Share of a deadline from which on a failed call counts as one without an answer."""
+"""Share of a deadline after which a failed call counts as one without an answer."""
 
 
 def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
@@ -30,14 +30,15 @@ def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
     Full jitter keeps clients that failed together from coming back together.
     """
     backoff = random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
-    asked = error.retry_after if isinstance(error, QuotaExceeded) else None
-    return backoff if asked is None else asked + backoff
+    requested = error.retry_after if isinstance(error, QuotaExceeded) else None
+    return backoff if requested is None else requested + backoff
 
 
 class RateLimiter:
-    """At most `calls` in any `period` seconds, first come first served.
+    """At most `calls` in any `period` seconds, first come, first served.
 
-    Of one process; `tui.backends.vertex.transport.budget` shares a limit among all of this machine.
+    Limits one process; `tui.backends.vertex.transport.budget` shares a limit among all processes of this
+    machine.
     """
 
     def __init__(self, calls: int, period: float = 60.0) -> None:
@@ -46,7 +47,7 @@ class RateLimiter:
         self._granted: deque[float] = deque()
 
     def reserve(self, now: float) -> float:
-        """Seconds until the slot that this takes."""
+        """Reserve a slot; returns the seconds until it."""
         at = now
         if len(self._granted) >= self._calls:
             at = max(now, self._granted.popleft() + self._period)
@@ -54,7 +55,7 @@ class RateLimiter:
         return at - now
 
     async def wait(self) -> None:
-        """Return when a call may be made."""
+        """Wait until a call may be sent."""
         seconds = self.reserve(time.monotonic())
         if seconds > 0:
             await asyncio.sleep(seconds)
@@ -64,11 +65,11 @@ class Limiter(Protocol):
     """Limits the rate of calls."""
 
     async def wait(self) -> None:
-        """Return when a call may be made."""
+        """Wait until a call may be sent."""
 
 
 class Caller:
-    """Every RPC goes through here: credentials, timeouts, retries and error conversion."""
+    """Sends every RPC: credentials, timeouts, retries and error conversion."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -85,17 +86,17 @@ class Caller:
             async with asyncio.timeout(within + 1):
                 return await send(within)
         except asyncio.CancelledError:
-            # gRPC cancels the calls of a channel that is closed; that is not a cancel of this task.
+            # gRPC cancels the calls of a closed channel; this task is not cancelled.
             task = asyncio.current_task()
             if self.closed and not (task is not None and task.cancelling()):
                 raise Unavailable(f"Can't {what}: the connection was closed.") from None
             raise
         except Exception as error:
-            found = translate(error, what)
-            if type(found) in {Unavailable, BackendError} and time.monotonic() - began >= within * IN_TIME:
-                # gRPC's own words for it are several, e.g. 'Stream removed (Deadline Exceeded)'.
-                found = Unavailable(f"Can't {what}: no answer within {within:g} s", fix=REACH_FIX)
-            raise self._endpoint.explain(found) from error
+            failure = translate(error, what)
+            if type(failure) in {Unavailable, BackendError} and time.monotonic() - began >= within * IN_TIME:
+                # gRPC words it in several ways, e.g. 'Stream removed (Deadline Exceeded)'.
+                failure = Unavailable(f"Can't {what}: no answer within {within:g} s", fix=REACH_FIX)
+            raise self._endpoint.explain(failure) from error
 
     async def read(
         self,
@@ -106,16 +107,16 @@ class Caller:
         patience: float | None = None,
         limiter: Limiter | None = None,
     ) -> T:
-        """An RPC that changes nothing: attempts of `within` seconds each while that may help.
+        """Send an RPC that changes nothing, in attempts of `within` seconds while repeating may help.
 
-        No attempt begins after `patience` seconds (the endpoint's own by default). Raises BackendError.
+        No attempt begins after `patience` seconds (the endpoint's by default). Raises BackendError.
         """
         attempt, end = 0, 0.0
         while True:
             if limiter is not None:
                 await limiter.wait()
             if not end:
-                # Waiting for our own limiter is no failure of the service.
+                # A wait for our own limiter is not a failure of the service.
                 pace = self._endpoint.pace
                 end = time.monotonic() + (pace.patience if patience is None else patience)
             try:
