@@ -174,7 +174,7 @@ async def test_nothing_is_launched_into_several_and_strangers_are_not_found() ->
         assert not group.offers("jobs.create") and group.offers("jobs.cancel") and not group.offers("storage")
         with pytest.raises(NotOffered, match="several contexts"):
             await group.jobs["custom_job"].create(LaunchRequest("us-central1"))
-        with pytest.raises(NotFound, match="none of the contexts"):
+        with pytest.raises(NotFound, match="not in any of the contexts"):
             await group.jobs["custom_job"].get("projects/stranger/locations/x/customJobs/1")
 
 

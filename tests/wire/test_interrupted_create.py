@@ -343,6 +343,8 @@ async def test_two_sentences_do_not_run_together(monkeypatch: pytest.MonkeyPatch
     fake.fail("CreateCustomJob", Abort(StatusCode.UNAVAILABLE, "Socket closed"))
     fake.fail("ListCustomJobs", *[Abort(StatusCode.PERMISSION_DENIED)] * 5)
     async with connected(fake) as found:
-        with pytest.raises(Unavailable, match=r"Socket closed\. Whether the job exists is not known") as lost:
+        with pytest.raises(
+            Unavailable, match=r"Socket closed\. It is unknown whether the job exists"
+        ) as lost:
             await found.jobs["custom_job"].create(LAUNCH)
     assert isinstance(lost.value, BackendError)

@@ -115,7 +115,7 @@ async def test_buckets_that_are_far_cold_or_not_there() -> None:
         info = ContextInfo("local", "p", (REGION,))
         async with VertexBackend(info, LocalEndpoint(running.state)) as local:
             made = (await looked(local, job(**output("nothing-here"))))["bucket:nothing-here"]
-            assert made.status is CheckStatus.OK and "made when the job starts" in made.sentence
+            assert made.status is CheckStatus.OK and "created when the job starts" in made.sentence
 
 
 async def test_a_quota_that_is_short_says_by_how_much_and_where_it_would_fit() -> None:

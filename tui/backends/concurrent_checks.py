@@ -46,11 +46,11 @@ async def _run_probe(name: str, probe: Probe, seconds: float) -> list[Check]:
             checks = list(await probe())
     except TimeoutError:
         fix = "Try again; see `vxtui doctor`."
-        checks = [unknown(id, f"there was no answer within {seconds:.0f} s", fix) for id in ids]
+        checks = [unknown(id, f"no answer within {seconds:.0f} s", fix) for id in ids]
     except Unauthenticated:
-        checks = [unknown(id, "can't be looked up without valid credentials") for id in ids]
+        checks = [unknown(id, "can't be checked without valid credentials") for id in ids]
     except PermissionDenied as error:
-        checks = [unknown(id, f"you may not look it up: {error.message}", error.fix) for id in ids]
+        checks = [unknown(id, f"you may not check it: {error.message}", error.fix) for id in ids]
     except BackendError as error:
         checks = [unknown(id, error.message, error.fix) for id in ids]
     except Exception as error:

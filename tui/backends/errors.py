@@ -1,4 +1,4 @@
-"""How a call of a backend fails, in words for people. A client library's own errors never leave a backend."""
+"""The errors of a backend, with messages for people. A client library's own errors never leave a backend."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 class BackendError(Exception):
-    """A call failed. `message` says what, to which thing and why; `fix` what to do next.
+    """A call failed. `message` says what, to which thing and why; `fix` says what to do next.
 
-    `exit_code` is what a verb exits with (docs/JSON.md) and `code` the word in `--json`.
+    `exit_code` is the exit code of a verb (docs/JSON.md) and `code` the word in `--json`.
     """
 
     code = "INTERNAL"
@@ -32,21 +32,21 @@ class InvalidRequest(BackendError):
 
 
 class NotOffered(BackendError):
-    """The context has no such service or operation; an action that needs it is not shown there."""
+    """The context lacks this service or operation; actions that need it are not shown."""
 
     code = "UNIMPLEMENTED"
     exit_code = 2
 
 
 class NotFound(BackendError):
-    """The named thing does not exist, or not any more."""
+    """The named thing does not exist, or was deleted."""
 
     code = "NOT_FOUND"
     exit_code = 3
 
 
 class FailedPrecondition(BackendError):
-    """The thing exists but is in the wrong state for this, e.g. cancelling an ended job."""
+    """The thing exists but is in the wrong state, e.g. a cancel of an ended job."""
 
     code = "FAILED_PRECONDITION"
     exit_code = 1
@@ -60,14 +60,14 @@ class Unauthenticated(BackendError):
 
 
 class PermissionDenied(BackendError):
-    """The caller lacks a permission, which the message names where the service did."""
+    """The caller lacks a permission, which the message names if the service did."""
 
     code = "PERMISSION_DENIED"
     exit_code = 4
 
 
 class QuotaExceeded(BackendError):
-    """A rate or resource quota is used up. `retry_after` is in seconds, where the service said."""
+    """A rate or resource quota is used up. `retry_after` is the service's wait in seconds, if any."""
 
     code = "RESOURCE_EXHAUSTED"
     exit_code = 5
@@ -78,18 +78,18 @@ class QuotaExceeded(BackendError):
 
 
 class Unavailable(BackendError):
-    """The service could not be reached in time; nothing is known about the call's effect."""
+    """The service could not be reached in time; the call's effect is unknown."""
 
     code = "UNAVAILABLE"
     exit_code = 5
 
 
 class Stopped(Unavailable):
-    """A service of this machine was stopped. Only `connect` starts it again: nobody does so unasked."""
+    """A service of this machine was stopped. Only `connect` starts it again, at the user's request."""
 
 
 class Interrupted(BackendError):
-    """The user gave up a call that was on its way; the message says what is known about its effect."""
+    """The user gave up a running call; the message says what is known about its effect."""
 
     code = "INTERRUPTED"
     exit_code = 130

@@ -1,4 +1,4 @@
-"""From a context in the settings to a backend; nothing heavy is loaded before `connect`."""
+"""Makes the backend of a context in the settings; nothing heavy is loaded before `connect`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tui.emulator.client import default_kubernetes_state, default_state_dir
 def open_backend(context: Context, settings: Settings) -> Backend:
     """A backend for `context`, not connected yet.
 
-    The local context lists all regions at once, whatever its own are; the first of these is where a
-    profile without a region is launched.
+    The local context always lists all regions; a profile without a region is launched in the first of its
+    own.
     """
     if context.kind == "group":
         members = [open_backend(member, settings) for member in members_of(settings, context)]
@@ -33,7 +33,7 @@ def open_backend(context: Context, settings: Settings) -> Backend:
 def _cluster(context: Context) -> Backend:
     """The backend of a cluster, whose address is known once it is connected.
 
-    Its modules are loaded here: other contexts start without them.
+    Its modules are imported here, so that other contexts start without them.
     """
     from tui.backends.kubernetes.backend import KubernetesBackend
     from tui.backends.kubernetes.login.cluster import Cluster, KubeconfigCluster

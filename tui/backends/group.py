@@ -1,7 +1,7 @@
-"""Several contexts as one: jobs of all of them in one list, each job asked where it lives.
+"""Several contexts as one: their jobs in one list, and each job's calls in its own context.
 
-A context that can't be reached, or not yet, holds up nobody: its regions are pages with its error, and it is
-tried again in the background. Nothing can be launched here, as nobody could say where.
+A context that can't be reached (yet) delays nothing: its regions are pages with its error, and it is tried
+again in the background. Nothing can be launched, as the context would be ambiguous.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Read = Callable[[JobService], AsyncGenerator[JobPage, None]]
 AT_ONCE = 4
 """Contexts read at the same time; each of them reads several regions."""
 AGAIN_AFTER = 15.0
-"""Seconds until a context that could not be reached is tried again."""
+"""Seconds before a context is tried again that could not be reached."""
 _SERVICES: Mapping[str, Callable[[Any], Any]] = {
     "quotas": GroupQuotas,
     "resources": GroupResources,
@@ -50,9 +50,8 @@ _SERVICES: Mapping[str, Callable[[Any], Any]] = {
 class GroupBackend(Backend):
     """The backends of `members`, which keep their own names: a job's `context` is its member's.
 
-    It offers the services that its connected members have: those of jobs by kind, every `JobReader`,
-    quotas, models, endpoints, persistent resources and schedules. Others, such as storage, belong to one
-    context.
+    It offers the services of its connected members: jobs by kind, every `JobReader`, quotas, models,
+    endpoints, persistent resources and schedules. Others, such as storage, belong to one context.
     """
 
     def __init__(self, name: str, members: Sequence[Backend]) -> None:
@@ -63,7 +62,7 @@ class GroupBackend(Backend):
         self.owners: dict[str, Backend] = {}
         """The member that listed a job, by the job's full name."""
         self.stopped: set[str] = set()
-        """Members whose service was stopped when they were read last: only `connect` starts it again."""
+        """Members whose service was stopped at their last read: only `connect` starts it again."""
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._errors: dict[str, BackendError] = {}
         self._connecting: dict[str, asyncio.Task[None]] = {}
@@ -87,12 +86,12 @@ class GroupBackend(Backend):
     # Connecting
 
     async def connect(self) -> None:
-        """Return when one of them can be used; the others go on. Raises when none can.
+        """Return when one member is connected; the others continue. Raises if none can be.
 
-        Where some are stopped, the others keep their connections.
+        If some members are stopped, the others keep their connections.
         """
         ready = self.ready()
-        due = [each for each in self.members if each not in ready or each.info.name in self.stopped]
+        due = [member for member in self.members if member not in ready or member.info.name in self.stopped]
         for member in due if self.stopped else self.members:
             self._begin(member, 0.0)
         self.stopped.clear()
@@ -110,7 +109,7 @@ class GroupBackend(Backend):
             await asyncio.wait(waiting, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
 
     def ready(self) -> list[Backend]:
-        """Members that are connected."""
+        """The connected members."""
         ready = []
         for member in self.members:
             task = self._connecting.get(member.info.name)
@@ -145,24 +144,26 @@ class GroupBackend(Backend):
         await asyncio.gather(*(member.aclose() for member in self.members))
 
     async def check_health(self) -> Sequence[ServiceHealth]:
-        found = await self.ask(lambda member: member.check_health(), self.members)
-        return [replace(one, what=f"{m.info.name}: {one.what}") for m, lines in found for one in lines]
+        answers = await self.ask(lambda member: member.check_health(), self.members)
+        return [replace(line, what=f"{m.info.name}: {line.what}") for m, lines in answers for line in lines]
 
     # Asking members
 
     def owner(self, job_name: str) -> Backend:
-        """The member that has the job: where it was listed, else by its project.
+        """The member that has the job: the one that listed it, else by its project.
 
         Raises:
-            NotFound: when no member has it.
+            NotFound: no member has it.
         """
-        found = self.owners.get(job_name)
-        if found is None:
-            found = next(iter(self._of_project(job_name)), None)
-        if found is None:
+        member = self.owners.get(job_name)
+        if member is None:
+            member = next(iter(self._of_project(job_name)), None)
+        if member is None:
             known = ", ".join(member.info.name for member in self.members)
-            raise NotFound(f"{job_name} is of none of the contexts {known}.", fix="`vxtui jobs` lists them.")
-        return found
+            raise NotFound(
+                f"{job_name} is not in any of the contexts {known}.", fix="`vxtui jobs` lists them."
+            )
+        return member
 
     def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
         try:
@@ -194,24 +195,24 @@ class GroupBackend(Backend):
         return self._errors.get(name) or Unavailable(f"{name} is being connected to.")
 
     async def find_jobs(self, reference: str) -> list[Job]:
-        """Jobs of every member that a person may mean.
+        """Jobs of every member that match a user's reference.
 
         Raises:
-            BackendError: when a member can't be asked, which may have a job of this name too. An id or a
-                full resource name that was found says which job is meant.
+            BackendError: a member can't be asked, and may have a job of this name too. A matching id or full
+                resource name is unique.
         """
         ready = self.ready()
-        asked = self._of_project(reference) or self.members
+        members = self._of_project(reference) or self.members
         answers, errors = await self._answers(
-            lambda member: member.find_jobs(reference), [member for member in asked if member in ready]
+            lambda member: member.find_jobs(reference), [member for member in members if member in ready]
         )
-        errors |= {member: self._error_of(member) for member in asked if member not in ready}
+        errors |= {member: self._error_of(member) for member in members if member not in ready}
         for member, jobs in answers:
             self.owners |= dict.fromkeys([job.name for job in jobs], member)
-        found = [job for _, jobs in answers for job in jobs]
-        if errors and not (found and all(reference in {job.id, job.name} for job in found)):
-            raise _not_asked(reference, found, errors, [member for member, _ in answers])
-        return found
+        jobs_found = [job for _, jobs in answers for job in jobs]
+        if errors and not (jobs_found and all(reference in {job.id, job.name} for job in jobs_found)):
+            raise _not_asked(reference, jobs_found, errors, [member for member, _ in answers])
+        return jobs_found
 
     def _of_project(self, job_name: str) -> list[Backend]:
         """Members that may have the job of this full resource name; none for an id or a display name."""
@@ -220,40 +221,40 @@ class GroupBackend(Backend):
     async def ask(
         self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend] | None = None
     ) -> list[tuple[Backend, T]]:
-        """The answers of these members, by default of all that are connected. Raises when none has one."""
-        found, errors = await self._answers(question, self.ready() if members is None else members)
-        if errors and not found:
+        """The answers of these members, by default of the connected ones. Raises if there is no answer."""
+        answers, errors = await self._answers(question, self.ready() if members is None else members)
+        if errors and not answers:
             raise next(iter(errors.values()))
-        return found
+        return answers
 
     async def _answers(
-        self, question: Callable[[Backend], Awaitable[T]], asked: Sequence[Backend]
+        self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend]
     ) -> tuple[list[tuple[Backend, T]], dict[Backend, BackendError]]:
-        """The answers of these members, and the errors of those that have none."""
+        """The answers of these members, and the errors of the others."""
 
-        async def one(member: Backend) -> T:
+        async def ask_member(member: Backend) -> T:
             async with self._gate:
                 return await question(member)
 
-        return await answers_of(one, asked)
+        return await answers_of(ask_member, members)
 
 
 def _not_asked(
-    reference: str, found: Sequence[Job], errors: Mapping[Backend, BackendError], answered: Sequence[Backend]
+    reference: str, jobs: Sequence[Job], errors: Mapping[Backend, BackendError], answered: Sequence[Backend]
 ) -> BackendError:
-    """The first of these errors, saying which members could not be asked for the job."""
+    """The first of these errors, with the members that could not be asked for the job."""
     first = next(iter(errors.values()))
     names = ", ".join(member.info.name for member in errors)
     elsewhere = " or ".join(f"--context {member.info.name}" for member in answered)
-    choose = f"{'Use the id, or choose' if found else 'Choose'} one context: {elsewhere}."
+    choose = f"{'Use the id, or choose' if jobs else 'Choose'} one context: {elsewhere}."
     message = f"{names} can't be asked for the job {reference}: {first.message}"
     return type(first)(message, fix=choose if elsewhere else first.fix)
 
 
 class RoutedReader(JobReader):
-    """A `JobReader` of the members: each operation runs in the member that has the jobs it names first.
+    """A `JobReader` of the members: each operation runs in the member of the jobs in its first argument.
 
-    Jobs of several members are read at once, and what comes back, mappings or sequences, becomes one.
+    Jobs of several members are read at the same time, and their results, mappings or sequences, are joined.
     """
 
     def __init__(self, group: GroupBackend, name: str) -> None:
@@ -261,7 +262,7 @@ class RoutedReader(JobReader):
         self._name = name
 
     async def prepare(self, *_: Any) -> None:
-        """`MetricService.prepare`: whose metrics are wanted is not known before the job."""
+        """Do nothing: the member is unknown before the job. See `MetricService.prepare`."""
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         def run(jobs: Any, *rest: Any, **options: Any) -> Any:
@@ -273,19 +274,19 @@ class RoutedReader(JobReader):
         return run
 
     def _of(self, member: Backend, operation: str) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(getattr(member, self._name), operation)
-        return found
+        method: Callable[..., Any] = getattr(getattr(member, self._name), operation)
+        return method
 
     async def _shared(
         self, operation: str, jobs: Sequence[Job], rest: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
         shares: dict[str, list[Job]] = {}
         for job in jobs:
-            # A job of a snapshot may be of a member that has not been reached yet.
+            # A job of a snapshot may belong to a member that is not connected yet.
             with suppress(NotFound):
                 shares.setdefault(self._group.owner(job.name).info.name, []).append(job)
         ready = [member for member in self._group.ready() if getattr(member.services, self._name) is not None]
-        # Where no member has one of the jobs, one of them says what the result without jobs is.
+        # Without such a member, any member gives the result for no jobs.
         members = [member for member in ready if member.info.name in shares] or ready[:1]
 
         async def read(member: Backend) -> Any:
@@ -325,7 +326,7 @@ class GroupJobs(JobService):
 
     def offers(self, operation: str, *, anybody: bool = False) -> bool:
         members = [member.jobs[self._kind] for member in self._members()]
-        return operation != "create" and any(each.offers(operation, anybody=anybody) for each in members)
+        return operation != "create" and any(jobs.offers(operation, anybody=anybody) for jobs in members)
 
     def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
         return self._read(lambda jobs: jobs.list_all(filter=filter))
@@ -337,8 +338,8 @@ class GroupJobs(JobService):
         for page in self._group.unreachable():
             yield page
         streams = {member: self._pages(member, read) for member in self._members()}
-        async with aclosing(merged(streams, AT_ONCE)) as found:
-            async for member, page in found:
+        async with aclosing(merged(streams, AT_ONCE)) as pages:
+            async for member, page in pages:
                 self._group.owners |= dict.fromkeys([job.name for job in page.jobs], member)
                 if isinstance(page.error, Stopped):
                     self._group.stopped.add(member.info.name)
@@ -371,6 +372,6 @@ class GroupJobs(JobService):
     async def create(self, request: LaunchRequest) -> Job:
         names = ", ".join(member.info.name for member in self._group.members)
         raise NotOffered(
-            f"{self._group.info.name} stands for several contexts; a job is launched in one of them.",
-            fix=f"Go to one of {names}.",
+            f"{self._group.info.name} stands for several contexts; a job is launched in one context.",
+            fix=f"Switch to one of {names}.",
         )

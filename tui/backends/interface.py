@@ -1,9 +1,9 @@
-"""What a context offers: a set of services, each an object with a few operations.
+"""The services of a context: each is an object with a few operations.
 
-What is absent is not offered: `Backend.offers` answers from the objects that are there. Services are async,
-own their timeouts and retries, and raise only the errors of `tui.backends.errors`. They return objects of the
-domain, never a client library's messages. An operation that may take many replies is an async generator:
-whoever leaves it (`contextlib.aclosing`) ends its calls.
+An absent service is not offered: `Backend.offers` checks the existing objects. Services are async, own their
+timeouts and retries, and raise only the errors of `tui.backends.errors`. They return objects of the domain,
+never a client library's messages. An operation that may take many replies is an async generator; closing it
+(`contextlib.aclosing`) ends its calls.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.preflight import Check, RunningJobs
 from tui.domain.vertex.prices import Prices
 
-# Errors have a module of their own: the first paint needs those and not the rest.
+# The first paint imports the errors' module, but not this one.
 __all__ = [
     "Backend", "BackendError", "Bucket", "ContextInfo", "FailedPrecondition", "Interrupted",
     "InvalidRequest", "JobPage", "JobReader", "JobService", "LaunchRequest", "LogBatch", "LogQuery",
@@ -61,7 +61,7 @@ EVERY_KIND = "*"
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Jobs of one region, or why it could not be read; both where watches go on but a request has failed."""
+    """Jobs of one region, or why it could not be read; both if watches continue while a request fails."""
 
     region: str
     jobs: tuple[Job, ...] = ()
@@ -72,17 +72,17 @@ class JobPage:
     kind: str = ""
     """The kind of the jobs; `Backend.list_jobs` fills it in. `EVERY_KIND` if no kind can be read."""
     whole: bool = True
-    """Part of a listing of all jobs: one that no page of the region names is gone."""
+    """Part of a list of all jobs: a job on no page of the region is deleted."""
     gone: tuple[str, ...] = ()
     """Names of deleted jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which entries of one job. An empty `replicas` means all of them and the service's own lines.
+    """Selects entries of one job. An empty `replicas` means all of them and the service's own lines.
 
-    `since` includes what was received since, whatever an entry's own time: the clock of a replica may be
-    behind by hours. `until` is by entries' own times.
+    `since` selects by receive time, whatever an entry's own time: the clock of a replica may be behind by
+    hours. `until` selects by entries' own times.
     """
 
     job_name: str
@@ -93,24 +93,24 @@ class LogQuery:
     text: str = ""
     include_service: bool = True
     received: datetime | None = None
-    """Only what the service received since, as `LogBatch.received` of an earlier read says it."""
+    """Receive time from which entries are selected: `LogBatch.received` of an earlier read."""
     created: datetime | None = None
-    """When the job was created, where that is known: the service need not be asked for it."""
+    """Creation time of the job, if known: the service then need not be asked for it."""
     tasks: bool = False
-    """With the entries of the jobs of its tasks, whose replicas are called TASK/REPLICA. `replicas` are then
-    ids of tasks."""
+    """Include the entries of the jobs of its tasks, whose replicas are named TASK/REPLICA. `replicas` are
+    then ids of tasks."""
     jobs: tuple[str, ...] = ()
-    """Full names of more jobs whose entries are wanted."""
+    """Full names of more jobs whose entries are selected."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """Entries in the order of their keys within the batch, and what the service left out.
+    """Entries in the order of their keys within the batch, and the gaps between them.
 
-    `note` says how the log is followed where that is not by a stream, e.g. that it is polled; an empty one
-    that a stream is back, `None` that nothing has changed. What the service received before `received` is
-    complete with this batch, as far as it was asked for; `None` where that is not known. `alive`: the log was
-    read up to now; a batch may say only that.
+    `note` says how the log is followed if not by a stream, e.g. that it is polled; "" says that a stream is
+    back, `None` that nothing has changed. Selected entries that the service received before `received` are
+    complete with this batch; `None` if that is unknown. `alive`: the log was read up to now; a batch may say
+    only that.
     """
 
     entries: tuple[LogEntry, ...] = ()
@@ -121,7 +121,7 @@ class LogBatch:
 
 
 Progressed = Callable[[int, int], None]
-"""Called with how much is done and how much there is, in bytes."""
+"""Called with the bytes done and the total bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class ServiceHealth:
-    """One line of `doctor`: something this context needs, and whether it answered."""
+    """One line of `doctor`: a service or condition that this context needs, and whether it is fulfilled."""
 
     what: str
     ok: bool
@@ -147,7 +147,7 @@ class ServiceHealth:
 
 @dataclass(frozen=True, slots=True)
 class ContextInfo:
-    """Which service a backend talks to: shown in the first line of every screen."""
+    """The service of a backend, shown in the first line of every screen."""
 
     name: str
     project: str
@@ -155,18 +155,18 @@ class ContextInfo:
     endpoint: str = ""
     local: bool = False
     family: str = "vertex"
-    """Of its services, as in `Kind.services`; a group has the first member's."""
+    """Family of its services, as in `Kind.services`; a group has the first member's."""
     watched: bool = False
-    """Changes of jobs come by themselves: to ask for them costs nothing."""
+    """Changes of jobs arrive by a watch: reading them costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """A job to create: the resource in its REST form (camelCase), and where.
+    """A job to create: the resource in its REST form (camelCase), and its region.
 
-    The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for it
-    instead of sending again. `mark` is unique to the launch; the backend makes one if
-    there is none. When `on_send` is called the job may exist. `title` is its name without a `displayName`.
+    The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for
+    the label instead of sending again. `mark` is unique to the launch; the backend makes one if it is
+    missing. When `on_send` is called the job may exist. `title` names a job without a `displayName`.
     """
 
     region: str
@@ -177,41 +177,41 @@ class LaunchRequest:
 
     @property
     def label(self) -> str:
-        """The label by which its job is found."""
+        """The label that identifies its job."""
         return f"{LAUNCH_LABEL}={self.mark}"
 
     @property
     def look_first(self) -> str:
-        """What to do while nobody knows whether the job exists."""
+        """Advice while it is unknown whether the job exists."""
         command = f"vxtui jobs --filter {LAUNCH_LABEL}:{self.mark}"
         return f"`{command}` lists the job if it exists; look before you launch again."
 
 
 class JobService(ABC):
-    """Jobs of one kind. `create`, `cancel` and `delete` are offered where a service defines them."""
+    """Jobs of one kind. A service offers `create`, `cancel` and `delete` by defining them."""
 
     def offers(self, operation: str, *, anybody: bool = False) -> bool:
-        """Whether it has this operation, e.g. `cancel`; with `anybody` also where this login may not."""
+        """Whether it has this operation, e.g. `cancel`; with `anybody` even if this login may not use it."""
         return getattr(type(self), operation) is not getattr(JobService, operation)
 
     @abstractmethod
     def owns(self, name: str) -> bool:
-        """Whether this full resource name is one of this kind."""
+        """Whether this full resource name is a job of this kind."""
 
     @abstractmethod
     def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
         """Every job of every region, newest first within a region, as pages arrive.
 
-        Regions are read at once; one that fails yields a page with `error` and does not end the others.
-        `filter` is the service's own list filter.
+        Regions are read at the same time; a failing one yields a page with `error` and does not end the
+        others. `filter` is in the service's own syntax.
         """
 
     @abstractmethod
     def changes(self) -> AsyncGenerator[JobPage, None]:
         """Jobs that may have changed since the last `list_all` or `changes`, in pages that are not `whole`.
 
-        It costs what changes. A region of which nothing is known yet is listed whole. What another program
-        deleted may not be among the changes; a listing of all jobs finds it.
+        The cost depends on the changes. A region that was never listed is listed completely. Deletions by
+        other programs may be missing; a list of all jobs finds them.
         """
 
     @abstractmethod
@@ -220,64 +220,64 @@ class JobService(ABC):
 
     @abstractmethod
     async def spec(self, name: str) -> dict[str, Any]:
-        """The whole resource as the service has it, in REST form (camelCase, enums by name)."""
+        """The whole resource of the service, in REST form (camelCase, enums by name)."""
 
     @abstractmethod
     async def find(self, reference: str) -> Sequence[Job]:
-        """Jobs that a person may mean: by id, full resource name or display name. May be empty."""
+        """Jobs that match a user's reference: an id, full resource name or display name. May be empty."""
 
     def name_filter(self, beginning: str) -> str:
-        """The service's list filter of display names that begin so; "" where it has none."""
+        """The service's list filter for display names with this beginning; "" if it has none."""
         return ""
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job of this kind that has `job` as one of its tasks, if there is one."""
+        """The job of this kind that has `job` as one of its tasks, or `None`."""
         return None
 
     async def create(self, request: LaunchRequest) -> Job:
-        """Create exactly one job; never retried blindly."""
+        """Create exactly one job; the create is never blindly repeated."""
         raise NotOffered("Jobs of this kind can't be created here.")
 
     async def launched(self, request: LaunchRequest) -> Job | None:
-        """The job that `create` made of this request, which has a `mark`; `None` while none is listed."""
-        raise NotOffered("Jobs of this kind can't be looked for by their launch.")
+        """The job that `create` made of this request, which has a `mark`; `None` while it is not listed."""
+        raise NotOffered("Jobs of this kind can't be found by their launch.")
 
     async def cancel(self, name: str) -> None:
-        """Ask for a cancel. The job ends a little later."""
+        """Request a cancel. The job ends a little later."""
         raise NotOffered(f"{name} can't be cancelled: jobs of its kind can't be.")
 
     async def delete(self, name: str) -> None:
-        """Delete an ended job and wait for the operation to be done."""
+        """Delete an ended job and wait for the operation's end."""
         raise NotOffered(f"{name} can't be deleted: jobs of its kind can't be.")
 
     async def suspend(self, name: str) -> None:
-        """End its replicas and keep the job, which may be resumed."""
+        """End the job's replicas and keep the job, which can be resumed."""
         raise NotOffered(f"{name} can't be suspended: jobs of its kind can't be.")
 
     async def resume(self, name: str) -> None:
-        """Start a suspended job again."""
+        """Restart a suspended job."""
         raise NotOffered(f"{name} can't be resumed: jobs of its kind can't be.")
 
     async def scale(self, name: str, replicas: int) -> None:
-        """Give it so many workers."""
+        """Set the job's number of workers."""
         raise NotOffered(f"{name} can't be scaled: jobs of its kind can't be.")
 
 
 class LogService(JobReader):
-    """What jobs write."""
+    """Logs of jobs."""
 
     @abstractmethod
     def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:
-        """Entries that are there now, oldest first unless told otherwise, a page at a time."""
+        """Stored entries, a page at a time, oldest first by default."""
 
     @abstractmethod
     def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
-        """History from `query.since`, then what comes, until closed. No entry twice, none lost.
+        """Entries since `query.since`, then new ones, until closed; each exactly once.
 
-        Reconnects by itself; a hole it could not fill is a `LogGap`. Ends when the job has ended and
-        everything it wrote has been delivered.
+        It reconnects by itself; an unfilled hole is a `LogGap`. It ends when the job has ended and all of its
+        entries have been delivered.
         """
 
 
@@ -293,21 +293,21 @@ class MetricService(JobReader):
         metrics: Sequence[str] = (),
         job: Job | None = None,
     ) -> MetricsReading:
-        """Series of every replica (`metrics` empty: all training metrics), points oldest first.
+        """Series of every replica, points oldest first; an empty `metrics` means all training metrics.
 
-        `job` is that of the name, where it has just been read.
+        `job` is the job of this name if it has just been read.
         """
 
     async def prepare(self, metrics: Sequence[str] = ()) -> None:
-        """Read ahead what a reading needs of any job, e.g. while the job is looked for. Raises nothing."""
+        """Read ahead what a reading of any job needs, e.g. while the job is looked up. Raises nothing."""
 
 
 class ProgressService(JobReader):
-    """How far training has come."""
+    """Training progress of jobs."""
 
     @abstractmethod
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Latest progress of several jobs by name, in as few calls as the service allows."""
+        """Latest progress of several jobs by name, in as few calls as possible."""
 
     @abstractmethod
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
@@ -315,11 +315,11 @@ class ProgressService(JobReader):
 
 
 class TelemetryService(JobReader):
-    """What trainers report of their machines."""
+    """Machine telemetry of trainers."""
 
     @abstractmethod
     async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
-        """Lines of these jobs' trainers since then, the newest first, in as few calls as possible."""
+        """Telemetry lines of these jobs since then, newest first, in as few calls as possible."""
 
 
 class QuotaService(ABC):
@@ -327,7 +327,7 @@ class QuotaService(ABC):
 
     @abstractmethod
     async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        """Quotas of these regions, by default the context's, with usage where the service has it."""
+        """Quotas of these regions, by default the context's, with usage if the service reports it."""
 
 
 class PriceService(ABC):
@@ -347,19 +347,19 @@ class StorageService(ABC):
 
     @abstractmethod
     async def create_bucket(self, name: str, location: str) -> Bucket:
-        """A new bucket. Raises FailedPrecondition where the name is taken."""
+        """Create a bucket. Raises FailedPrecondition if the name is taken."""
 
     @abstractmethod
     async def size_of(self, uri: str) -> int | None:
-        """Bytes of the object gs://BUCKET/NAME; `None` when the bucket has no such object."""
+        """Bytes of the object gs://BUCKET/NAME; `None` if the bucket has no such object."""
 
     def local_folder(self, uri: str) -> Path | None:
-        """The folder of this machine that holds what is below gs://…; `None` where none does."""
+        """The folder of this machine with the objects below gs://…; `None` if there is none."""
         return None
 
     @abstractmethod
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        """Put a file at gs://BUCKET/NAME, whole or not at all. Cancelling it ends it."""
+        """Upload a file to gs://BUCKET/NAME, whole or not at all. Cancelling the call ends the upload."""
 
 
 class PreflightService(ABC):
@@ -367,16 +367,16 @@ class PreflightService(ABC):
 
     @abstractmethod
     def run(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> AsyncGenerator[Check, None]:
-        """What launching this custom job (REST form) there needs: each check as soon as it is known.
+        """Check what launching this custom job (REST form) there needs; yields each check when it is known.
 
-        It never raises. `running` is asked for what the quotas' reported use lacks.
-        All checks run at once, each for a few seconds at most; one that could not tell says why.
+        Never raises. `running` gives the running jobs, for the quotas' missing usage. All checks run at the
+        same time, each for a few seconds at most; a check without a result says why.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The services of a context; `None` is not offered."""
+    """The services of a context; `None` means not offered."""
 
     jobs: Mapping[str, JobService] = field(default_factory=dict)
     logs: LogService | None = None
@@ -394,7 +394,7 @@ class Services:
 
 
 class Backend(ABC):
-    """One context. Use it as an async context manager; `connect` may be slow and is cancellable."""
+    """One context. Use it as an async context manager; `connect` may be slow and can be cancelled."""
 
     info: ContextInfo
     jobs = ServiceAttribute[Mapping[str, JobService]]()
@@ -422,28 +422,28 @@ class Backend(ABC):
     @property
     @abstractmethod
     def services(self) -> Services:
-        """What it offers. Raises Unavailable while it is not connected."""
+        """The context's services. Raises Unavailable while it is not connected."""
 
     @abstractmethod
     async def connect(self) -> None:
         """Load clients and credentials (in a thread) and open channels. Idempotent."""
 
     async def settle(self) -> None:  # noqa: B027 - one context is settled when it is connected
-        """After `connect`: wait until each of several contexts is connected too, or has failed to."""
+        """After `connect`: wait until every context of a group is connected or has failed."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close channels; calls under way end with `Unavailable`. Idempotent."""
+        """Close channels; running calls end with `Unavailable`. Idempotent."""
 
     @abstractmethod
     async def check_health(self) -> Sequence[ServiceHealth]:
-        """Try each service this context needs, bounded in time; never raises."""
+        """Try each service that this context needs, for a limited time; never raises."""
 
     def offers(self, need: str, kind: str = "", *, anybody: bool = False) -> bool:
         """Whether it has a service (`logs`) or an operation of one (`jobs.cancel`).
 
-        An operation of jobs is offered where those of `kind` have it, by default those of any kind; with
-        `anybody` also where this login may not. Raises Unavailable while it is not connected.
+        An operation of jobs is offered if the service of `kind` has it, by default any service; with `anybody`
+        even if this login may not use it. Raises Unavailable while it is not connected.
         """
         name, _, operation = need.partition(".")
         if name != "jobs":
@@ -452,7 +452,7 @@ class Backend(ABC):
         return any(not operation or service.offers(operation, anybody=anybody) for service in services)
 
     def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
-        """`offers` where the job of this full resource name is."""
+        """`offers` in the context of the job with this full resource name."""
         return self.offers(need, kind, anybody=anybody)
 
     def owner(self, job_name: str) -> Backend:
@@ -460,7 +460,7 @@ class Backend(ABC):
         return self
 
     def may_have(self, job_name: str) -> bool:
-        """Whether this full resource name may be one of this context's jobs."""
+        """Whether a job of this context may have this full resource name."""
         start, _, rest = job_name.partition("/")
         return start == "projects" and rest.partition("/")[0] == self.info.project
 
@@ -469,32 +469,32 @@ class Backend(ABC):
         return self.info.local
 
     def job_service(self, name: str) -> JobService:
-        """The service that has the job of this full resource name. Raises InvalidRequest where none has."""
-        found = next((service for service in self.jobs.values() if service.owns(name)), None)
-        if found is None:
+        """The service of the job with this full resource name. Raises InvalidRequest if there is none."""
+        owner = next((service for service in self.jobs.values() if service.owns(name)), None)
+        if owner is None:
             raise InvalidRequest(
                 f"{name!r} is not the full name of a job.",
                 fix="Write projects/PROJECT/locations/REGION/customJobs/NUMBER.",
             )
-        return found
+        return owner
 
     async def list_jobs(self, *, changes: bool = False) -> AsyncGenerator[JobPage, None]:
         """Jobs of every kind as one stream of pages; with `changes` only those that may have changed."""
         streams = {
             kind: service.changes() if changes else service.list_all() for kind, service in self.jobs.items()
         }
-        async with aclosing(merged(streams)) as found:
-            async for kind, page in found:
+        async with aclosing(merged(streams)) as pages:
+            async for kind, page in pages:
                 yield page if page.kind else replace(page, kind=kind)
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job that `job` is a part of, if there is one. Raises BackendError."""
-        asked = [service.parent_of(job) for service in self.jobs.values()]
-        answers = await all_or_enough(asked, lambda found: found is not None)
-        return next((found for found in answers if found is not None), None)
+        """The job that `job` is a part of, or `None`. Raises BackendError."""
+        reads = [service.parent_of(job) for service in self.jobs.values()]
+        answers = await all_or_enough(reads, lambda found: found is not None)
+        return next((parent for parent in answers if parent is not None), None)
 
     async def find_jobs(self, reference: str) -> list[Job]:
-        """Jobs of every kind that a person may mean; an id or a full name that is found means that one."""
+        """Jobs of every kind that match a user's reference; a matching id or full name is unique."""
         finds = [service.find(reference) for service in self.jobs.values()]
         answers = await all_or_enough(finds, lambda jobs: any(reference in {j.id, j.name} for j in jobs))
         return [job for jobs in answers for job in jobs]

@@ -1,4 +1,4 @@
-"""The mark of services that a group of contexts routes by the job."""
+"""The marker of services that a group of contexts routes by job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC
 
 
 class JobReader(ABC):  # noqa: B024 - a mark that a group of contexts routes by
-    """A service whose every operation says first which jobs it reads.
+    """A service whose operations take the jobs to read as first argument.
 
-    That is a job's full resource name, something with a `job_name`, or a sequence of jobs.
+    That is a job's full resource name, an object with a `job_name`, or a sequence of jobs.
     """

@@ -1,4 +1,4 @@
-"""A create whose reply was lost or tells nothing: its job is looked for by its label, never created again."""
+"""Finds the job of a create whose reply was lost, by its label; the create is never repeated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tui.domain.core.job import Job
 from tui.domain.core.text import sentences
 
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
-"""Seconds between the looks for a job whose create got no reply; the first is at once."""
+"""Seconds between searches for a job after a lost reply; the first search is at once."""
 LOOK_SECONDS = 10.0
-"""Seconds that all looks take together at most."""
+"""Longest total time (s) of all searches."""
 
 
 async def created_job(
@@ -28,11 +28,11 @@ async def created_job(
 ) -> Job:
     """The job of a create that ended with `lost`.
 
-    `launched` finds the job with the request's label; `waits` are the seconds between the looks. With
-    `refused` the error stands where no such job is there.
+    `launched` finds the job with the request's label; `waits` are the seconds between searches. If `refused`,
+    `lost` is raised unless the job is found.
 
     Raises:
-        Unavailable: saying what is known about it.
+        Unavailable: no job was found; the message says what is known.
     """
     seen = False
     with contextlib.suppress(TimeoutError):
@@ -40,16 +40,16 @@ async def created_job(
             for seconds in (0.0, *waits):
                 await asyncio.sleep(seconds)
                 try:
-                    found = await launched(request)
+                    job = await launched(request)
                 except BackendError:
                     continue
                 seen = True
-                if found is not None:
-                    return found
+                if job is not None:
+                    return job
     if seen and refused:
         raise lost
     if seen:
-        said = f"No job with the label {request.label} is there: most likely nothing was created."
+        outlook = f"No job with the label {request.label} exists: most likely nothing was created."
     else:
-        said = f"Whether the job exists is not known: the {service} can't be asked now."
-    raise Unavailable(sentences(lost.message, said), fix=request.look_first) from lost
+        outlook = f"It is unknown whether the job exists: the {service} can't be asked now."
+    raise Unavailable(sentences(lost.message, outlook), fix=request.look_first) from lost

@@ -1,4 +1,4 @@
-"""Several questions asked at once, and several async generators read at once, as one."""
+"""Runs several calls, or several async generators, at the same time and merges their results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ AHEAD = 2
 async def merged(
     sources: Mapping[K, AsyncGenerator[T, None]], at_once: int = 0
 ) -> AsyncGenerator[tuple[K, T], None]:
-    """Items of all sources with their keys, as they come; `at_once` limits how many are read together.
+    """Items of all sources with their keys, as they arrive; `at_once` limits the sources read at the same
+    time.
 
-    Leaving it closes the sources. What a source raises ends the others and is raised here.
+    Closing it closes the sources. An error of a source ends the others and is raised here.
     """
     ready: asyncio.Queue[tuple[K, T] | BaseException | None] = asyncio.Queue(AHEAD * max(1, len(sources)))
     gate = asyncio.Semaphore(at_once or max(1, len(sources)))
@@ -39,13 +40,13 @@ async def merged(
     try:
         waiting = len(tasks)
         while waiting:
-            found = await ready.get()
-            if isinstance(found, BaseException):
-                raise found
-            if found is None:
+            item = await ready.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
                 waiting -= 1
             else:
-                yield found
+                yield item
     finally:
         for task in tasks:
             task.cancel()
@@ -53,28 +54,28 @@ async def merged(
 
 
 async def answers_of(
-    question: Callable[[K], Awaitable[T]], asked: Sequence[K]
+    question: Callable[[K], Awaitable[T]], keys: Sequence[K]
 ) -> tuple[list[tuple[K, T]], dict[K, BackendError]]:
-    """The answers of these in their order, and the errors of those that have none."""
-    answers = await asyncio.gather(*(question(each) for each in asked), return_exceptions=True)
-    found: list[tuple[K, T]] = []
+    """The answers for these keys in their order, and the errors of the others."""
+    answers = await asyncio.gather(*(question(key) for key in keys), return_exceptions=True)
+    results: list[tuple[K, T]] = []
     errors: dict[K, BackendError] = {}
-    for each, answer in zip(asked, answers, strict=True):
+    for each, answer in zip(keys, answers, strict=True):
         if isinstance(answer, BackendError):
             errors[each] = answer
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            found.append((each, answer))
-    return found, errors
+            results.append((each, answer))
+    return results, errors
 
 
 async def all_or_enough(
     questions: Sequence[Coroutine[Any, Any, T]], enough: Callable[[T], bool]
 ) -> Sequence[T]:
-    """Every answer in order, or the first alone that is enough as soon as it is there.
+    """All answers in order, or only the first one that is enough, as soon as it arrives.
 
-    Without one that is enough it raises what a question raises.
+    Without an answer that is enough, the error of a question is raised.
     """
     tasks = [asyncio.create_task(question) for question in questions]
     waiting = set(tasks)

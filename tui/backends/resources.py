@@ -1,4 +1,4 @@
-"""The service of persistent resources, as `tui.backends.interface.Services` has it."""
+"""The service of persistent resources in `tui.backends.interface.Services`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tui.domain.resources.persistent import PersistentResource
 
 
 class ResourceService(ABC):
-    """Machines that stay. A change returns when the service has begun it; the state says how it goes on."""
+    """Persistent resources. A change returns when the service has begun it; the resource's state shows its
+    progress."""
 
     @abstractmethod
     async def list_all(self) -> RegionResults[PersistentResource]:
@@ -19,16 +20,16 @@ class ResourceService(ABC):
 
     @abstractmethod
     async def get(self, name: str) -> PersistentResource:
-        """The one with this full resource name. Raises BackendError."""
+        """The resource with this full name. Raises BackendError."""
 
     @abstractmethod
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> PersistentResource:
-        """Create one of its REST form. Never sent twice. Raises BackendError."""
+        """Create a resource from its REST form. Never sent twice. Raises BackendError."""
 
     @abstractmethod
     async def delete(self, name: str) -> None:
-        """Delete it, which cancels the jobs on it. Raises BackendError."""
+        """Delete the resource, which cancels the jobs on it. Raises BackendError."""
 
     @abstractmethod
     async def reboot(self, name: str) -> PersistentResource:
-        """Reboot its machines; refused while jobs are on it. Raises BackendError."""
+        """Reboot the resource's machines; refused while jobs run on it. Raises BackendError."""

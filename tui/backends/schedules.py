@@ -1,4 +1,4 @@
-"""The service of schedules, as `tui.backends.interface.Services` has it."""
+"""The service of schedules in `tui.backends.interface.Services`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.domain.schedules.schedule import NewSchedule, Schedule
 
 
 class ScheduleService(ABC):
-    """Pipelines that run again and again."""
+    """Schedules of pipelines."""
 
     @abstractmethod
     async def list_all(self) -> RegionResults[Schedule]:
@@ -19,24 +19,25 @@ class ScheduleService(ABC):
 
     @abstractmethod
     async def get(self, name: str) -> Schedule:
-        """The one with this full resource name. Raises BackendError."""
+        """The schedule with this full resource name. Raises BackendError."""
 
     @abstractmethod
     async def runs(self, name: str) -> Sequence[Job]:
-        """The newest of its runs, the newest first. Raises BackendError."""
+        """The newest runs of a schedule, newest first. Raises BackendError."""
 
     @abstractmethod
     async def create(self, region: str, schedule: NewSchedule) -> Schedule:
-        """Create one in a region, "" for the context's first. Never sent twice. Raises BackendError."""
+        """Create a schedule in a region, "" for the context's first. Never sent twice. Raises
+        BackendError."""
 
     @abstractmethod
     async def pause(self, name: str) -> Schedule:
-        """Start no more runs until it is resumed. Raises BackendError."""
+        """Stop starting runs until the schedule is resumed. Raises BackendError."""
 
     @abstractmethod
     async def resume(self, name: str, catch_up: bool) -> Schedule:
-        """Start runs again; with `catch_up` first those that were due in the pause. Raises BackendError."""
+        """Resume starting runs; with `catch_up` first those due during the pause. Raises BackendError."""
 
     @abstractmethod
     async def delete(self, name: str) -> None:
-        """Delete it; its runs stay and go on. Raises BackendError."""
+        """Delete the schedule; its runs continue. Raises BackendError."""

@@ -13,14 +13,14 @@ class ServiceAttribute(Generic[S]):
     """An attribute of `Backend` that is one of its services.
 
     Raises:
-        NotOffered: where the context has no such service.
+        NotOffered: the context has no such service.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, backend: Any, owner: type) -> S:
-        found: S | None = getattr(backend.services, self._name)
-        if found is None:
+        service: S | None = getattr(backend.services, self._name)
+        if service is None:
             raise NotOffered(f"The context {backend.info.name} has no {self._name}.")
-        return found
+        return service

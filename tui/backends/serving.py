@@ -1,4 +1,4 @@
-"""The service of models and endpoints, as `tui.backends.interface.Services` has it."""
+"""The service of models and endpoints in `tui.backends.interface.Services`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RegionResults(Generic[T]):
-    """What the regions have, and why a region could not be read."""
+    """The items of all regions, and the errors of regions that could not be read."""
 
     items: Sequence[T]
     errors: Mapping[str, BackendError]
@@ -25,17 +25,17 @@ class RegionResults(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A version to deploy on one machine. `percents` is the split once it answers; its own key is "0"."""
+    """A version to deploy on one machine. `percents` is the split once it serves; its own key is "0"."""
 
     model: str
     """Full resource name with @VERSION."""
     machine: str
     percents: Mapping[str, int]
-    """Empty leaves the split as it is then, and the new one without requests."""
+    """Traffic split after the deployment; empty keeps the split, without requests for the new version."""
     id: str = ""
-    """Of the deployed model, up to ten digits; "" lets the service choose."""
+    """Id of the deployed model, up to ten digits; "" lets the service choose."""
     accelerator: tuple[str, int] = ("", 0)
-    """Its type in the API, and how many."""
+    """(type in the API, count)."""
 
 
 class ServingService(ABC):
@@ -61,7 +61,7 @@ class ServingService(ABC):
     async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
         """Requests, errors and latencies of the last minutes, by (endpoint's name, id of the deployed model).
 
-        Those of which nothing was measured are left out. Raises BackendError.
+        Models without measurements are left out. Raises BackendError.
         """
 
     @abstractmethod
@@ -72,20 +72,20 @@ class ServingService(ABC):
         """
 
     @abstractmethod
-    async def deploy(self, endpoint: str, wanted: Deployment) -> ServingEndpoint:
-        """Deploy a version and wait until it answers: minutes. The endpoint as it is then.
+    async def deploy(self, endpoint: str, deployment: Deployment) -> ServingEndpoint:
+        """Deploy a version and wait for minutes until it serves; returns the endpoint afterwards.
 
-        Raises BackendError; a deployment that could not be waited for to its end goes on by itself.
+        Raises BackendError; a deployment whose end was not reached continues by itself.
         """
 
     @abstractmethod
     async def undeploy(self, endpoint: str, deployed_id: str) -> ServingEndpoint:
-        """Take a deployed model off an endpoint. The endpoint as it is then. Raises BackendError."""
+        """Remove a deployed model from an endpoint; returns the endpoint afterwards. Raises BackendError."""
 
     @abstractmethod
     async def split(self, endpoint: str, percents: Mapping[str, int], etag: str = "") -> ServingEndpoint:
-        """Send that percent of an endpoint's requests to each deployed model, by its id.
+        """Set the percentage of an endpoint's requests for each deployed model, by its id.
 
-        The endpoint as it is then. Raises BackendError; FailedPrecondition where the endpoint's etag is not
-        this one any more.
+        Returns the endpoint afterwards. Raises BackendError, FailedPrecondition if the endpoint's etag has
+        changed.
         """

@@ -1,6 +1,6 @@
-"""The service of programs in a running replica, as `tui.backends.interface.Services` has it.
+"""The service of programs in a running replica in `tui.backends.interface.Services`.
 
-A context without it has no way to run one: on Vertex AI a shell opens in a browser, by `Job.web_access_uris`.
+A context without it can't run one: on Vertex AI a shell opens in a browser, by `Job.web_access_uris`.
 """
 
 from __future__ import annotations
@@ -14,39 +14,40 @@ from tui.backends.job_reader import JobReader
 
 @dataclass(frozen=True, slots=True)
 class ShellRequest:
-    """What to run. An empty `command` is an interactive shell."""
+    """The program to run. An empty `command` is an interactive shell."""
 
     command: tuple[str, ...] = ()
     size: tuple[int, int] | None = None
-    """(columns, rows) of the user's terminal; without one the program has pipes."""
+    """(columns, rows) of the user's terminal; without it the program has pipes."""
     shell: str = ""
-    """The user's own shell, where the replica can have it."""
+    """The user's own shell, if the replica can have it."""
     term: str = ""
-    """TERM of the user's terminal, and COLORTERM."""
+    """TERM of the user's terminal."""
     colours: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ShellEnd:
-    """How a program ended: its exit code, 128 + signal for a signal, or why it had to end before."""
+    """The end of a program: its exit code, 128 + signal for a signal, or the reason why it could not run to
+    its end."""
 
     exit_code: int | None
     reason: str = ""
 
 
 class ShellSession(ABC):
-    """A program that runs in a replica, connected by bytes. All methods raise BackendError."""
+    """A program in a replica, connected by bytes. All methods raise BackendError."""
 
     ended: ShellEnd | None = None
-    """How it ended, once `read` has returned None."""
+    """The program's end, once `read` has returned None."""
 
     @abstractmethod
     async def read(self) -> tuple[int, bytes] | None:
-        """Its next output as (1 or 2 for stdout or stderr, bytes); None at its end. A terminal has only 1."""
+        """The next output as (1 or 2 for stdout or stderr, bytes); None at the end. A terminal has only 1."""
 
     @abstractmethod
     async def write(self, data: bytes) -> None:
-        """Type, or give input."""
+        """Send input, e.g. typed keys."""
 
     @abstractmethod
     async def end_input(self) -> None:
@@ -54,7 +55,7 @@ class ShellSession(ABC):
 
     @abstractmethod
     async def resize(self, columns: int, rows: int) -> None:
-        """The user's terminal has another size."""
+        """Set the size of the program's terminal."""
 
 
 class ShellService(JobReader):
@@ -66,6 +67,6 @@ class ShellService(JobReader):
     ) -> AbstractAsyncContextManager[ShellSession]:
         """Start a program in the replica's environment and working folder; leaving the context ends it.
 
-        `job_name` is that of the job that has the replica (`Job.runner`). Entering raises NotFound for a
-        replica that is not the job's, and FailedPrecondition for one that does not run.
+        `job_name` is the job that has the replica (`Job.runner`). Entering raises NotFound if the job has no
+        such replica, and FailedPrecondition if the replica does not run.
         """

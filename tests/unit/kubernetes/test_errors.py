@@ -36,7 +36,7 @@ def refused(code: int, message: str) -> BackendError:
         (
             403,
             'admission webhook "v.kb.io" denied the request: metadata.name: Invalid value: "a.b"',
-            "Give it another name",
+            "Give it a name",
         ),
         (
             403,
@@ -46,12 +46,12 @@ def refused(code: int, message: str) -> BackendError:
         (
             400,
             'admission webhook "v.kb.io" denied the request without explanation',
-            "Change what it names",
+            "Change what the message names",
         ),
         (
             403,
             "jobs.batch b is forbidden: ValidatingAdmissionPolicy 'p' with binding 'q' denied request: no",
-            "Change what it names",
+            "Change what the message names",
         ),
     ],
 )

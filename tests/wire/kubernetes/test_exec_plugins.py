@@ -113,7 +113,7 @@ async def test_a_plugin_gets_no_input_of_the_terminal(
         calls = ClusterConnection(KubeconfigCluster(files.write()))
         await calls.request("GET", "/api/v1/namespaces", what="list namespaces")
         await calls.aclose()
-        with pytest.raises(Unauthenticated, match="demands a terminal"):
+        with pytest.raises(Unauthenticated, match="needs a terminal"):
             await ClusterConnection(KubeconfigCluster(files.write(interactiveMode="Always"))).open()
     finally:
         os.dup2(kept, 0)

@@ -76,7 +76,7 @@ async def what_the_pods_need_is_looked_for(running: KubernetesEmulator, opened: 
     job["manifest"]["objects"].insert(0, CONFIG)
     found = await checks(opened, job)
     assert "configmap:c" not in found
-    assert "stays as it is" in found["beside:c"].sentence
+    assert "stays unchanged" in found["beside:c"].sentence
 
 
 async def a_taken_name_shows_what_differs_and_offers_a_free_one(

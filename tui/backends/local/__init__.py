@@ -1,1 +1,1 @@
-"""What is of this machine: the servers of its emulators."""
+"""Servers of this machine's emulators."""

@@ -1,4 +1,4 @@
-"""The server of an emulator of this machine: started on demand, and again after it was killed."""
+"""The server of an emulator on this machine: started on demand, and restarted after it was killed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tui.backends.local.threads import in_thread
 from tui.emulator.client import LauncherError, StateDir, ensure_running, server_status, was_killed
 
 AGAIN_AFTER = 30.0
-"""A server that is killed again within so many seconds (s) is not started unasked: it may fail each time."""
+"""Seconds within which a server that was killed twice is not restarted: it may fail each time."""
 
 
 class LocalServer:
     """The server of one state directory. It outlives the console.
 
-    A server that was stopped stays so until `start`. One that was killed, e.g. by the kernel for want of
-    memory, is started again by the first call that finds it gone.
+    A stopped server stays stopped until `start`. A killed server, e.g. when memory ran out, is restarted by
+    the next failing call.
     """
 
     def __init__(self, state: StateDir, name: str, work: str) -> None:
-        """`name` and `work` are its words in messages: `emulator`, whose `Jobs` go on without it."""
+        """`name` and `work` name the server and its work in messages, e.g. `emulator` and `Jobs`."""
         self.state = state
         self._name = name
         self._work = work
@@ -32,31 +32,31 @@ class LocalServer:
         self._restarted = -AGAIN_AFTER
 
     async def start(self, fix: Callable[[str], str]) -> dict[str, Any]:
-        """The running server's `server_status`; start one if there is none.
+        """The running server's `server_status`; start the server if necessary.
 
         Raises:
-            Unavailable: when it can't be started, with the `fix` of that reason.
+            Unavailable: the server can't be started; `fix` gives the advice for the reason.
         """
-        given_up = threading.Event()
+        abandoned = threading.Event()
         try:
-            return await in_thread(lambda: ensure_running(self.state, given_up=given_up.is_set))
+            return await in_thread(lambda: ensure_running(self.state, given_up=abandoned.is_set))
         except LauncherError as error:
             raise Unavailable(
                 f"The local {self._name} can't be started: {error}", fix=fix(str(error))
             ) from error
         finally:
-            given_up.set()
+            abandoned.set()
 
     def explain(self, error: BackendError) -> BackendError:
-        """The cause of a failed call: the server has ended. One that was killed is started again."""
+        """The cause of a failed call if the server has ended. A killed server is restarted."""
         if not isinstance(error, Unavailable) or server_status(self.state) is not None:
             return error
-        command, goes_on = self.state.COMMAND, f"{self._work} that run go on meanwhile."
-        # A server that starts has removed the files of the one before, and does not listen yet.
+        command, goes_on = self.state.COMMAND, f"{self._work} continue meanwhile."
+        # A starting server has removed the previous one's files, and does not listen yet.
         if self._starts_again or (was_killed(self.state) and self._restart()):
             return Unavailable(
                 f"The local {self._name} was killed and starts again. {goes_on}",
-                fix=f"`{command} logs` has its log.",
+                fix=f"`{command} logs` shows its log.",
             )
         return Stopped(f"The local {self._name} is stopped. {goes_on}", fix=f"`{command} start` starts it.")
 
@@ -65,7 +65,7 @@ class LocalServer:
         return self._restarting is not None and self._restarting.is_alive()
 
     def _restart(self) -> bool:
-        """Start it in the background; False where that was done a moment ago already."""
+        """Restart in the background; False if that was done a moment ago."""
         if time.monotonic() - self._restarted < AGAIN_AFTER:
             return False
         self._restarted = time.monotonic()
@@ -74,6 +74,6 @@ class LocalServer:
         return True
 
     def _run(self) -> None:
-        # The next call then says that it is stopped, and `start` why it can't be started.
+        # The next call then reports that it is stopped, and `start` says why it can't be started.
         with contextlib.suppress(LauncherError):
             ensure_running(self.state)

@@ -1,4 +1,4 @@
-"""Vertex AI behind `tui.backends.interface.Backend`. It does not know whether it talks to Google."""
+"""Vertex AI as a `tui.backends.interface.Backend`. It does not know whether it talks to Google."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECK_CONNECT_SECONDS = 30.0
 
 
 class VertexBackend(Backend):
-    """One project and its regions, wherever `endpoint` leads."""
+    """One project and its regions, at the given endpoint."""
 
     def __init__(self, info: ContextInfo, endpoint: Endpoint) -> None:
         self.info = info
@@ -38,7 +38,7 @@ class VertexBackend(Backend):
         self._connected: OpenContext | None = None
 
     async def connect(self) -> None:
-        """Also when connected: brings an emulator up again, renews credentials."""
+        """Connect. If connected, restart a killed emulator and renew credentials."""
         async with self._connecting:
             # Imports and a starting server do not wait for each other.
             loading = asyncio.create_task(in_thread(_load))

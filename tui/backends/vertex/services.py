@@ -1,4 +1,4 @@
-"""The services of a connected context. Imports the clients: load it late, in a thread."""
+"""Builds the services of a connected context. Importing it is slow: load it late, in a thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tui.kinds.registry import kinds
 
 @dataclass(frozen=True, slots=True)
 class OpenContext:
-    """An open context: its channels, the services over them, and the check of their health."""
+    """An open context: its channels, the services over them, and their health check."""
 
     clients: Clients
     services: Services
@@ -44,7 +44,7 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> OpenContext:
         for kind in kinds()
         if "vertex" in kind.services
     }
-    # Metrics and progress are those of custom jobs: other kinds run them.
+    # Metrics and progress are read of custom jobs: other kinds run them.
     jobs = next(service for service in by_kind.values() if isinstance(service, CustomJobs))
 
     async def read_job(name: str) -> Job:

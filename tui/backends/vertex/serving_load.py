@@ -1,7 +1,7 @@
 """Requests, errors and latencies of deployed models, from Cloud Monitoring.
 
-The metrics are those of the documentation 'Google Cloud metrics', aiplatform: response_count by class of the
-HTTP status, and prediction_latencies, of which every model has the `latency_type` total.
+Metrics of the documentation 'Google Cloud metrics', aiplatform: response_count by class of the HTTP status,
+and prediction_latencies, which every model has with the `latency_type` total.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tui.domain.serving.traffic import ServingEndpoint
 PREFIX = "aiplatform.googleapis.com/prediction/online/"
 RESOURCE = "aiplatform.googleapis.com/Endpoint"
 WINDOW = timedelta(minutes=5)
-"""What the figures are of; the service shows its points up to some minutes late."""
+"""Time before now that the figures cover; the service's points appear up to some minutes late."""
 PERIOD = 60
-"""Seconds, the shortest alignment period of the service."""
+"""Shortest alignment period of the service (s)."""
 Aligner = common.Aggregation.Aligner
 _Key = tuple[str, str, str]
 """(region, id of the endpoint, id of the deployed model)."""
@@ -35,12 +35,12 @@ _Key = tuple[str, str, str]
 async def read_loads(
     clients: Clients, project: str, endpoints: Sequence[ServingEndpoint]
 ) -> dict[tuple[str, str], Load]:
-    """By (endpoint's name, id of the deployed model); those without requests are left out.
+    """The loads by (endpoint's name, id of the deployed model), without models that had no requests.
 
     Raises:
-        BackendError: when Monitoring can't be read.
+        BackendError: Monitoring can't be read.
     """
-    busy = [each for each in endpoints if each.deployed]
+    busy = [endpoint for endpoint in endpoints if endpoint.deployed]
     if not busy:
         return {}
     end = datetime.now(UTC)
@@ -55,35 +55,35 @@ async def read_loads(
         }
         return await list_series(clients, where, text, window, what=f"read {metric}", aggregation=aggregation)
 
-    whole = int(WINDOW.total_seconds())
+    window_seconds = int(WINDOW.total_seconds())
     total = ' AND metric.labels.latency_type="total"'
     answers, median, high = await asyncio.gather(
         read("response_count", Aligner.ALIGN_DELTA, PERIOD),
-        read("prediction_latencies", Aligner.ALIGN_PERCENTILE_50, whole, total),
-        read("prediction_latencies", Aligner.ALIGN_PERCENTILE_95, whole, total),
+        read("prediction_latencies", Aligner.ALIGN_PERCENTILE_50, window_seconds, total),
+        read("prediction_latencies", Aligner.ALIGN_PERCENTILE_95, window_seconds, total),
     )
     counts = _counts(answers)
     p50, p95 = _last(median), _last(high)
-    found: dict[tuple[str, str], Load] = {}
+    loads: dict[tuple[str, str], Load] = {}
     for endpoint in busy:
         for deployed in endpoint.deployed:
             key = (endpoint.region, endpoint.id, deployed.id)
             if key in counts:
                 requests, seconds, errors = counts[key]
-                found[endpoint.name, deployed.id] = Load(
+                loads[endpoint.name, deployed.id] = Load(
                     requests, seconds, errors, p50.get(key), p95.get(key)
                 )
-    return found
+    return loads
 
 
 def _counts(series: Sequence[Any]) -> Mapping[_Key, tuple[int, float, dict[str, int]]]:
-    """Requests, the seconds in which they came, and errors by class."""
+    """Requests, the seconds in which they arrived, and errors by class."""
     totals: dict[_Key, float] = {}
     ends: dict[_Key, set[datetime]] = {}
     errors: dict[_Key, dict[str, float]] = {}
-    for each in series:
-        key, code = _key(each), each.metric.labels["response_code"]
-        for at, value in points(each):
+    for line in series:
+        key, code = _key(line), line.metric.labels["response_code"]
+        for at, value in points(line):
             totals[key] = totals.get(key, 0.0) + value
             ends.setdefault(key, set()).add(at)
             if not code.startswith("2") and value:
@@ -101,7 +101,7 @@ def _counts(series: Sequence[Any]) -> Mapping[_Key, tuple[int, float, dict[str, 
 
 def _last(series: Sequence[Any]) -> dict[_Key, float]:
     """The newest value of each deployed model."""
-    return {_key(each): found[-1][1] for each in series if (found := points(each))}
+    return {_key(line): found[-1][1] for line in series if (found := points(line))}
 
 
 def _key(series: Any) -> _Key:

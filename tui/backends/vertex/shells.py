@@ -1,4 +1,4 @@
-"""Programs in the replicas of the emulator's jobs, over its socket. Vertex AI has no such call."""
+"""Programs in replicas of the emulator's jobs, over its socket. Vertex AI has no such call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOST = ShellEnd(None, "The emulator has ended, and the shell with it.")
 
 
 class EmulatorShells(ShellService):
-    """Each program has a connection of its own, which no fault injection cuts."""
+    """Opens a connection for each program, which fault injection does not cut."""
 
     def __init__(self, endpoint: Endpoint, target: str) -> None:
         self._endpoint, self._target = endpoint, target
@@ -60,14 +60,14 @@ class _Session(ShellSession):
     async def read(self) -> tuple[int, bytes] | None:
         while self.ended is None:
             try:
-                found = await self._call.read()
+                message = await self._call.read()
             except grpc.RpcError:
                 self.ended = LOST
                 break
-            if found is grpc.aio.EOF or not found.value:
+            if message is grpc.aio.EOF or not message.value:
                 self.ended = LOST
                 break
-            channel, data = found.value[0], found.value[1:]
+            channel, data = message.value[0], message.value[1:]
             if channel == frames.STATUS:
                 end = Ended.decode(data)
                 self.ended = ShellEnd(end.exit_code, end.reason)
@@ -85,8 +85,8 @@ class _Session(ShellSession):
         await self._send(frames.size_frame(columns, rows))
 
     async def _send(self, data: bytes) -> None:
-        # Where the program has ended meanwhile, `read` says so.
+        # If the program has ended, `read` reports it.
         with suppress(grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            # A stream takes one message at a time: keys and a new size may come at once.
+            # A stream takes one message at a time: key presses and a new size may be sent at the same time.
             async with self._sending:
                 await self._call.write(BytesPb(value=data))

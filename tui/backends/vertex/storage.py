@@ -1,6 +1,6 @@
-"""Cloud Storage: properties of a bucket, and uploads with progress and cancel.
+"""Cloud Storage: properties of buckets, and uploads with progress and cancel.
 
-Google's client is a blocking one: each call runs in a thread. It is loaded with the first call.
+Google's client blocks: each call runs in a thread. The client is imported with the first call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 CALL_SECONDS = (10.0, 60.0)
 """Longest wait for a connection, and for the next byte of a response."""
 CHUNK = 2 * 1024 * 1024
-"""Bytes of one chunk: each reports progress, and an interrupted upload continues after the last one."""
+"""Bytes of one chunk: each chunk reports progress, and an interrupted upload continues after the last one."""
 
 
 _NO_BUCKET = "bucket does not exist"
@@ -54,42 +54,43 @@ class Storage(StorageService):
         self._client: tuple[str | None, Any] | None = None
 
     async def bucket(self, name: str) -> Bucket:
-        """Raises NotFound, PermissionDenied, Unavailable."""
+        """Read a bucket. Raises NotFound, PermissionDenied, Unavailable."""
         what = f"read the bucket gs://{name}"
-        found = await self._call(what, lambda client: client.get_bucket(name, **self._patience()), name)
-        return _bucket(found)
+        bucket = await self._call(what, lambda client: client.get_bucket(name, **self._patience()), name)
+        return _bucket(bucket)
 
     async def buckets(self) -> list[Bucket]:
         """Every bucket of the project."""
         what = f"list the buckets of {self._info.project}"
-        found = await self._call(what, lambda client: list(client.list_buckets(**self._patience())), "")
-        return [_bucket(one) for one in found]
+        buckets = await self._call(what, lambda client: list(client.list_buckets(**self._patience())), "")
+        return [_bucket(bucket) for bucket in buckets]
 
     async def create_bucket(self, name: str, location: str) -> Bucket:
-        """Raises FailedPrecondition when the name is taken."""
+        """Create a bucket. Raises FailedPrecondition if the name is taken."""
         what = f"create the bucket gs://{name}"
-        made = await self._call(
+        bucket = await self._call(
             what, lambda client: client.create_bucket(name, location=location, timeout=CALL_SECONDS), name
         )
-        return _bucket(made)
+        return _bucket(bucket)
 
     async def allowed(self, name: str, permissions: list[str]) -> list[str]:
-        """Those of `permissions` that the caller has on a bucket."""
+        """The given permissions that the caller has on a bucket."""
         what = f"ask for permissions on gs://{name}"
-        found = await self._call(
+        granted = await self._call(
             what,
             lambda client: client.bucket(name).test_iam_permissions(permissions, **self._patience()),
             name,
         )
-        return list(found)
+        return list(granted)
 
     async def size_of(self, uri: str) -> int | None:
-        """Bytes of the object gs://BUCKET/NAME, `None` when there is none. Raises NotFound for the bucket."""
+        """Bytes of the object gs://BUCKET/NAME, `None` if it does not exist. Raises NotFound for the
+        bucket."""
         from google.api_core import exceptions as api
 
         bucket, name = split(uri)
 
-        def look(client: Any) -> int | None:
+        def read_size(client: Any) -> int | None:
             blob = client.bucket(bucket).blob(name)
             try:
                 blob.reload(**self._patience())
@@ -100,7 +101,7 @@ class Storage(StorageService):
                 return None
             return int(blob.size)
 
-        return await self._call(f"read {uri}", look, bucket)
+        return await self._call(f"read {uri}", read_size, bucket)
 
     def local_folder(self, uri: str) -> Path | None:
         root = self._endpoint.bucket_folder()
@@ -109,20 +110,20 @@ class Storage(StorageService):
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
         """Upload the file to gs://BUCKET/NAME, checked by CRC32C; the object is complete or absent.
 
-        `progress` is called in the event loop with the bytes sent so far and all of them. Cancelling ends
-        the upload with its chunk. Raises BackendError.
+        `progress` is called in the event loop with the bytes sent so far and the total. Cancelling ends the
+        upload after its chunk. Raises BackendError.
         """
         bucket, name = split(uri)
-        gone = threading.Event()
+        cancelled = threading.Event()
         report = _in_loop(progress)
 
         def send(client: Any) -> None:
             size = path.stat().st_size
             with path.open("rb") as file:
                 blob = client.bucket(bucket).blob(name, chunk_size=CHUNK)
-                # Without a size: with one the client sends up to 8 MB in one piece.
+                # Without a size: given one, the client sends up to 8 MB in one piece.
                 blob.upload_from_file(
-                    _Reader(file, size, report, gone),
+                    _Reader(file, size, report, cancelled),
                     content_type="application/octet-stream",
                     checksum="crc32c",
                     **self._patience(),
@@ -132,10 +133,10 @@ class Storage(StorageService):
         try:
             await self._call(f"upload {path.name} to {uri}", send, bucket)
         finally:
-            gone.set()
+            cancelled.set()
 
     async def _call(self, what: str, work: Callable[[Any], T], bucket: str) -> T:
-        """`work` with the client, in a thread. Raises BackendError."""
+        """Run `work` with the client, in a thread. Raises BackendError."""
         await self._endpoint.ready()
         try:
             return await in_thread(lambda: work(self._connected()))
@@ -150,7 +151,7 @@ class Storage(StorageService):
         return {"timeout": CALL_SECONDS, "retry": DEFAULT_RETRY.with_timeout(self._endpoint.pace.patience)}
 
     def _connected(self) -> Any:
-        """The client of the current address: a restarted emulator may have another one."""
+        """The client of the current address, which a restarted emulator may change."""
         from google.auth.credentials import AnonymousCredentials
         from google.cloud.storage import Client
 
@@ -184,7 +185,7 @@ class _Reader:
     def read(self, size: int = -1) -> bytes:
         if self._gone.is_set():
             raise Cancelled
-        # What was read before has been sent by now.
+        # Everything read before has been sent.
         self._report(self._file.tell(), self._size)
         data: bytes = self._file.read(size)
         return data
@@ -197,28 +198,29 @@ class _Reader:
 
 
 def _in_loop(progress: Progressed | None) -> Callable[[int, int], None]:
-    """`progress` for a thread to call: it runs in the current event loop."""
+    """`progress` as a function for a thread: it runs in the current event loop."""
     loop = asyncio.get_running_loop()
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if progress is not None and not loop.is_closed():
             loop.call_soon_threadsafe(progress, done, total)
 
-    return tell
+    return report
 
 
-def _bucket(found: Any) -> Bucket:
+def _bucket(bucket: Any) -> Bucket:
     return Bucket(
-        name=found.name,
-        location=(found.location or "").lower(),
-        location_type=found.location_type or "",
-        storage_class=found.storage_class or "",
-        project_number=str(found.project_number or ""),
+        name=bucket.name,
+        location=(bucket.location or "").lower(),
+        location_type=bucket.location_type or "",
+        storage_class=bucket.storage_class or "",
+        project_number=str(bucket.project_number or ""),
     )
 
 
 def _explained(error: Exception, what: str, bucket: str) -> BackendError:
-    """HTTP gives only a status and a text, from which the address is removed."""
+    """The error of an HTTP reply, which has only a status and a text; the address is removed from the
+    text."""
     from google.api_core import exceptions as api
 
     from tui.backends.vertex.transport.errors import translate
@@ -228,14 +230,14 @@ def _explained(error: Exception, what: str, bucket: str) -> BackendError:
     if isinstance(error, OSError) and hasattr(error, "request"):  # of the HTTP library
         kind = type(error).__name__
         return Unavailable(f"Can't {what}: no connection to Cloud Storage ({kind}).", fix=_REACH)
-    # Also the media library's own error, raised when its retries are exhausted.
+    # This includes the media library's own error after its last retry.
     response = getattr(error, "response", None)
     status = int(getattr(response, "status_code", 0) or 0)
     if not status:
         return translate(error, what)
     message = f"Can't {what}: {_said(response, status)}"
     if status == HTTPStatus.NOT_FOUND:
-        fix = f"See that the bucket gs://{bucket} exists, in the project that you mean."
+        fix = f"Check that the bucket gs://{bucket} exists in the intended project."
         return NotFound(message, fix=fix)
     if status == HTTPStatus.UNAUTHORIZED:
         return Unauthenticated(message, fix=LOGIN)
@@ -253,7 +255,7 @@ def _explained(error: Exception, what: str, bucket: str) -> BackendError:
 
 
 def _said(response: Any, status: int) -> str:
-    """The service's own sentence."""
+    """The service's message."""
     try:
         return str(response.json()["error"]["message"])
     except (AttributeError, LookupError, TypeError, ValueError):

@@ -9,15 +9,15 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def moment(message: Any, field: str) -> datetime | None:
-    """A Timestamp field as an aware datetime; `None` where it is not set or out of range."""
+    """A Timestamp field as an aware datetime; `None` if it is not set or out of range."""
     value = getattr(message, field)
     seconds, nanos = value.seconds, value.nanos
-    # A listing of jobs asks 40,000 times: only the epoch itself looks like a field that is not set.
+    # A list of jobs needs this 40,000 times: only an unset field and the epoch itself have zeros.
     return time_of(seconds, nanos) if seconds or nanos or message.HasField(field) else None
 
 
 def time_of(seconds: int, nanos: int) -> datetime | None:
-    """The time so long after the epoch; `None` where it is out of range."""
+    """The time that long after the epoch; `None` if it is out of range."""
     try:
         # The service gives most times in whole seconds; an addition takes half as long again.
         if nanos:
@@ -28,5 +28,5 @@ def time_of(seconds: int, nanos: int) -> datetime | None:
 
 
 def latest(*times: datetime | None) -> datetime | None:
-    """The latest of those that are known; `None` where none is."""
+    """The latest of the known times; `None` if none is known."""
     return max((at for at in times if at is not None), default=None)

@@ -1,6 +1,6 @@
-"""Plain protobuf of Vertex AI jobs into domain objects, and back for a create.
+"""Converts plain protobuf of Vertex AI jobs into domain objects, and back for a create.
 
-Reads `Type.pb(message)`: 8 to 20 times cheaper than the clients' own wrappers (docs/facts/clients.md
+Reads `Type.pb(message)`, which is 8 to 20 times cheaper than the clients' wrappers (docs/facts/clients.md
 'Throughput').
 """
 
@@ -41,8 +41,8 @@ LIST_FIELDS = (
     "error",
     "job_spec",
 )
-"""What a list has to say of a job. Pools need the whole spec: whether a nested path would be accepted is
-not known (docs/facts/vertex.md 15.11)."""
+"""Fields of a job in a list. Pools need the whole spec: whether a nested path would be accepted is unknown
+(docs/facts/vertex.md 15.11)."""
 
 
 def _names(enum: Any) -> dict[int, str]:
@@ -65,7 +65,7 @@ def region_of(name: str) -> str:
 class Unread:
     """A CustomJob message of a list, from which a job's fields are read one by one.
 
-    Kept serialized, which takes a quarter of the memory of the message.
+    Kept serialized, which takes a quarter of the message's memory.
     """
 
     serialized: bytes
@@ -79,15 +79,15 @@ class Unread:
 
 def job(pb: Any, context: str) -> Job:
     """A CustomJob message as a domain job."""
-    found = listed_job(pb, context)
-    replicas = infer_replicas(found.groups, found.state, found.error)
-    return replace(found, replicas=replicas, web_access_uris=dict(pb.web_access_uris), unread=None)
+    listed = listed_job(pb, context)
+    replicas = infer_replicas(listed.groups, listed.state, listed.error)
+    return replace(listed, replicas=replicas, web_access_uris=dict(pb.web_access_uris), unread=None)
 
 
 def listed_job(pb: Any, context: str) -> Job:
-    """A CustomJob message of a list as a domain job, without its replicas: `known_replicas` says them.
+    """A listed CustomJob message as a domain job, without its replicas: `known_replicas` gives them.
 
-    It reads what the order of a list needs of every job. The rest is read when somebody asks for it.
+    It reads the fields by which every list is sorted. Others are read on use.
     """
     name = pb.name
     return partly_read(
@@ -103,7 +103,7 @@ def listed_job(pb: Any, context: str) -> Job:
 
 
 def job_of(pb: Any, context: str, kind: str, states: Mapping[int, str]) -> Job:
-    """What the messages of pipelines, tuning jobs and training pipelines have in the same fields.
+    """A job from the fields that pipelines, tuning jobs and training pipelines share.
 
     `states` are the native states by number.
     """
@@ -127,10 +127,10 @@ def job_of(pb: Any, context: str, kind: str, states: Mapping[int, str]) -> Job:
 
 
 def timeout_of(scheduling: Any) -> timedelta | None:
-    """How long the job may run; `None` where its Scheduling does not limit it."""
+    """Longest run of the job; `None` if its Scheduling has no limit."""
     limit = scheduling.timeout
-    found = timedelta(seconds=limit.seconds, microseconds=limit.nanos // 1000)
-    return found if scheduling.HasField("timeout") else None
+    timeout = timedelta(seconds=limit.seconds, microseconds=limit.nanos // 1000)
+    return timeout if scheduling.HasField("timeout") else None
 
 
 def strategy_of(scheduling: Any) -> str:
@@ -139,7 +139,7 @@ def strategy_of(scheduling: Any) -> str:
 
 
 def error_of(pb: Any) -> JobError | None:
-    """How it failed; `None` where it has not."""
+    """The job's error, or `None`."""
     if not pb.HasField("error"):
         return None
     error = pb.error
@@ -153,7 +153,7 @@ def groups_of(pools: Sequence[Any]) -> tuple[ReplicaGroup, ...]:
 
 
 def pattern_of(pools: Sequence[Any]) -> str:
-    """The pattern that reads the job's progress, from the environment of its WorkerPoolSpecs; "" for none."""
+    """The pattern that reads the job's progress, from the environment of its WorkerPoolSpecs, or ""."""
     for pool in pools:
         for spec in (pool.container_spec, pool.python_package_spec):
             for variable in spec.env:
@@ -175,7 +175,7 @@ def _said(pool: Any) -> _Said:
 
 @lru_cache(maxsize=4096)
 def _groups(pools: tuple[_Said, ...]) -> tuple[ReplicaGroup, ...]:
-    """Jobs of one profile share their groups: ten thousand of them take no more memory than one."""
+    """Groups shared by jobs of one profile: ten thousand of them take no more memory than one."""
     return tuple(
         worker_pool(
             position,
@@ -206,10 +206,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "progress_pattern": lambda pb: pattern_of(pb.job_spec.worker_pool_specs),
 }
 _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
-"""What a list does not say of a job."""
+"""Values of fields that a list lacks."""
 
 
 def job_dict(pb: Any) -> dict[str, Any]:
     """The resource in REST form: camelCase, enums by name, int64 as strings (docs/facts/vertex.md 1.11)."""
-    found: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
-    return found
+    resource: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
+    return resource

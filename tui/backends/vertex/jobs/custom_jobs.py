@@ -10,7 +10,7 @@ from tui.backends.vertex.jobs.service import VertexJobs
 
 
 class CustomJobs(VertexJobs):
-    """JobService of one context."""
+    """Custom jobs of one context, in JobService."""
 
     resource = Resource(
         noun="custom_job",

@@ -1,8 +1,8 @@
-"""Lists the jobs of one parent: all of them, or those that may have changed since.
+"""Lists the jobs of one parent: all of them, or those that may have changed since the last list.
 
-A poll asks for the jobs in a state that they may leave and for those created since the newest one known. A
-job that has left these states is read once more. So a poll costs what changes, not what exists. What it can't
-find, such as an ended job that somebody else deleted, the next whole listing does.
+A poll asks for the jobs in active states and for those created since the newest known one; a job that has
+left the active states is read once more. So a poll costs what changes, not what exists. It misses deletions
+of ended jobs by others, which the next list of all jobs finds.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tui.backends.vertex.transport.channels import Clients
 from tui.domain.core.job import Job
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
-"""Jobs a page: larger ones than 100 are customary but not documented for this API (docs/facts/vertex.md 2.2),
-so that a service which refuses them is asked for the smaller ones from then on."""
+"""Jobs per page: pages above 100 are customary but not documented for this API (docs/facts/vertex.md 2.2). If
+a service refuses them, it is asked for smaller ones from then on."""
 FEW = 20
 """Most jobs that are read one by one after they left the active states; for more, all are listed."""
 LATE = 60.0
-"""Seconds that a job may appear later than one with a newer `create_time`, in another region say."""
+"""Seconds by which a job may appear later than one with a newer `create_time`, e.g. of another region."""
 CONVERTED_AT_ONCE = 250
-"""Messages that are converted before the event loop has its turn."""
+"""Messages converted before the event loop has its turn."""
 
 Get = Callable[[str], Awaitable[Job]]
 
@@ -44,7 +44,7 @@ class Batch:
 
 
 class JobListing:
-    """Readings of one parent. It remembers the jobs that may change and when the newest was created."""
+    """Lists of one parent. It remembers the active jobs and the newest creation time."""
 
     def __init__(  # noqa: PLR0917 - each of them once
         self, resource: Resource, clients: Clients, context: str, parent: str, region: str, get: Get
@@ -58,11 +58,11 @@ class JobListing:
         self._page_size = LARGE_PAGE
         self._active: dict[str, Job] = {}
         self._newest: datetime | None = None
-        """Of all `create_time`s: the service's own clock, so that this machine's does not matter."""
+        """Newest `create_time`, by the service's clock: this machine's may be wrong."""
         self._newest_since = 0.0
-        """When it was first seen, by this machine's monotonic clock."""
+        """Time at which it was first seen, by the monotonic clock."""
         self._empty = False
-        """The last listing of all jobs found none."""
+        """The last list of all jobs was empty."""
         self._deleted: set[str] = set()
         self._can_poll = True
 
@@ -80,12 +80,12 @@ class JobListing:
             self._saw(newest)
 
     async def changes(self) -> AsyncGenerator[Batch, None]:
-        """What may have changed since the last reading; all there is where nothing is known yet.
+        """Jobs that may have changed since the last list; all jobs if none are known.
 
         Raises BackendError.
         """
         if self._newest is None or not self._can_poll:
-            # Where there was no job, none can be gone: the store need not look for such.
+            # If there were no jobs, none can be deleted: the store need not check.
             nothing_known = self._empty
             async for batch in self.whole():
                 yield replace(batch, whole=not nothing_known)
@@ -100,7 +100,8 @@ class JobListing:
                 newest = _latest(newest, jobs)
                 yield Batch(jobs, whole=False, gone=self._take_deleted())
         except InvalidRequest:
-            # That a service takes this filter is not verified (UNVERIFIED): then all is listed each time.
+            # Whether a service takes this filter is not verified (UNVERIFIED): if not, all jobs are listed
+            # each time.
             self._can_poll = False
             async for batch in self.whole():
                 yield batch
@@ -125,7 +126,7 @@ class JobListing:
         return self._resource.convert(messages[0], self._context) if messages else None
 
     def deleted(self, name: str) -> None:
-        """Have the next poll report that this job is gone: an ended one is not asked for."""
+        """Have the next poll report that this job is deleted: a poll does not ask for ended jobs."""
         self._deleted.add(name)
         self._active.pop(name, None)
 
@@ -141,25 +142,25 @@ class JobListing:
             self._newest, self._newest_since = newest, time.monotonic()
 
     def _poll_filter(self) -> str:
-        """A sequence of ORs alone, whose meaning does not depend on a precedence.
+        """The filter of a poll: only ORs, so that it does not depend on precedence.
 
-        A job may appear after another one that was created later. Once the newest has been known for that
-        long, a job created before it would have appeared too.
+        A job may appear after another one that was created later. Once the newest job has been known for long
+        enough, a job created before it would have appeared too.
         """
         assert self._newest is not None
         known_for = time.monotonic() - self._newest_since
         since = self._newest - timedelta(seconds=max(0.0, LATE - known_for))
-        # Not later than: others may have been created in the very same microsecond.
+        # Inclusive: other jobs may have been created in the same microsecond.
         created = f"create_time>={quote(stamp(since))}"
         return " OR ".join([*(f'state="{state}"' for state in self._resource.active_states), created])
 
     async def _read_again(self, name: str) -> Job | None:
         """Read a job that has left the active states; `None` if it was deleted."""
         try:
-            # As a list has it.
+            # The fields that a list has.
             return replace(await self._get(name), replicas=(), web_access_uris={})
         except NotFound:
-            # This poll reports it; the next one need not.
+            # This poll reports the deletion; the next one need not.
             self._deleted.discard(name)
             return None
 
@@ -186,7 +187,7 @@ class JobListing:
             if token or self._page_size == SAFE_PAGE:
                 raise
             reply = await self._ask(filter, token, SAFE_PAGE)
-            # It was the size: without it the same question is answered.
+            # The page size was refused: without it the service accepts the request.
             self._page_size = SAFE_PAGE
             return reply
 

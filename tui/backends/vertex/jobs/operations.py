@@ -1,4 +1,4 @@
-"""Long-running operations of Vertex AI: wait for their end."""
+"""Waits for the end of long-running operations of Vertex AI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 120.0
 async def wait_for(
     clients: Clients, region: str, operation: Any, what: str, *, seconds: float = SECONDS
 ) -> None:
-    """Poll `operation` until it is done. Raises BackendError with how it failed, or after `seconds`."""
+    """Poll `operation` until it is done. Raises BackendError with its error, or after `seconds`."""
 
     async def send(seconds: float) -> Any:
         request = operations_pb2.GetOperationRequest(name=operation.name)
@@ -28,7 +28,7 @@ async def wait_for(
         if asyncio.get_running_loop().time() > end:
             raise Unavailable(
                 f"Can't {what}: not done after {seconds:.0f} s.",
-                fix="It goes on by itself; look again in a while.",
+                fix="The operation continues by itself; check again later.",
             )
         await asyncio.sleep(pause)
         pause = min(2.0, pause * 1.7)

@@ -1,4 +1,4 @@
-"""PipelineJob messages into domain jobs, with the details of their tasks."""
+"""Converts PipelineJob messages into domain jobs, with the details of their tasks."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _TASK_STATES = {
     "CANCELLING": JobState.CANCELLING,
     "CANCELLED": JobState.CANCELLED,
     "FAILED": JobState.FAILED,
-    # From the cache; and one whose condition does not hold, or that waited for one that failed.
+    # From the cache; also a task with a false condition, or one that waited for a failed task.
     "SKIPPED": JobState.SKIPPED,
     "NOT_TRIGGERED": JobState.SKIPPED,
 }
 
 _CREATED = frozenset({"CustomJob", "HyperparameterTuningJob"})
-"""The types of jobs that Google's components create."""
+"""Types of jobs that Google's components create."""
 
 
 def job(pb: Any, context: str) -> Job:
@@ -62,7 +62,7 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _run(pb: Any) -> PipelineRun:
-    """What it was given; a reply to a list has less of it."""
+    """The inputs of a run; a list's reply has fewer of them."""
     config, spec = pb.runtime_config, pb.pipeline_spec.fields
     values = {name: json_format.MessageToDict(value) for name, value in config.parameter_values.items()}
     info = spec["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec else {}
@@ -78,18 +78,18 @@ def _run(pb: Any) -> PipelineRun:
 
 
 def _progress(tasks: Iterable[Task]) -> Progress:
-    """Its steps are the tasks that have ended; how many a loop has is known when it begins."""
+    """Progress by tasks that have ended; the number of a loop's tasks is known when the loop begins."""
     leaves = [task for task in tasks if not task.group]
     ended = sum(task.state.terminal for task in leaves)
     return Progress(step=ended, total_steps=len(leaves)) if ended else Progress()
 
 
 def _tasks(pb: Any) -> tuple[Task, ...]:
-    """The tasks, without that of the pipeline itself, each after the one it is a part of."""
+    """The tasks, without the pipeline's own, each after its parent."""
     details = list(pb.job_detail.task_details)
     ids = {detail.task_id for detail in details}
     roots = {detail.task_id for detail in details if detail.parent_task_id not in ids}
-    # The pipeline itself is a task too, above all others; where it is not, nothing is left out.
+    # The pipeline itself is a task above all others; if it is missing, nothing is left out.
     top = roots if len(roots) == 1 and any(d.parent_task_id in roots for d in details) else set()
     shown = [detail for detail in details if detail.task_id not in top]
     parents = {detail.parent_task_id for detail in shown}
@@ -111,8 +111,8 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
     own, failed = executor.custom_job_detail.job, executor.custom_job_detail.failed_jobs
     if not own:
         own, failed = executor.container_detail.main_job, executor.container_detail.failed_main_jobs
-    said = json_format.MessageToDict(detail.execution.metadata) if detail.HasField("execution") else {}
-    own = _created(said) or own
+    metadata = json_format.MessageToDict(detail.execution.metadata) if detail.HasField("execution") else {}
+    own = _created(metadata) or own
     inputs, outputs = _artifacts(detail.inputs), _artifacts(detail.outputs)
     error = detail.error.message if detail.HasField("error") else ""
     id = str(detail.task_id)
@@ -124,8 +124,8 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
         parent="" if on_top else str(detail.parent_task_id),
         group=is_parent,
         depends_on=graph.get(id, ()),
-        parameters=_said(said, "input:"),
-        outputs={**_said(said, "output:"), **_uris(outputs)},
+        parameters=_said(metadata, "input:"),
+        outputs={**_said(metadata, "output:"), **_uris(outputs)},
         input_artifacts=inputs,
         output_artifacts=outputs,
         failed_jobs=tuple(failed),
@@ -137,48 +137,52 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
     )
 
 
-def _created(said: Mapping[str, Any]) -> str:
-    """The job that a component of Google has created, which is more telling than that of its launcher."""
+def _created(metadata: Mapping[str, Any]) -> str:
+    """The job created by a Google component, which is more informative than its launcher's."""
     try:
-        (resource,) = json.loads(str(said.get("output:gcp_resources", "")))["resources"]
+        (resource,) = json.loads(str(metadata.get("output:gcp_resources", "")))["resources"]
         kind, uri = resource["resourceType"], str(resource["resourceUri"])
     except (ValueError, KeyError, TypeError):
         return ""
     return uri.partition("/v1/")[2] if kind in _CREATED else ""
 
 
-def _artifacts(found: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
+def _artifacts(messages: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
     """The artifacts by name, each with its metadata."""
     return {
         name: tuple(
             Artifact(
-                one.uri, one.schema_title, one.display_name, _whole(json_format.MessageToDict(one.metadata))
+                message.uri,
+                message.schema_title,
+                message.display_name,
+                _whole(json_format.MessageToDict(message.metadata)),
             )
-            for one in values.artifacts
+            for message in values.artifacts
         )
-        for name, values in found.items()
+        for name, values in messages.items()
         if values.artifacts
     }
 
 
-def _uris(found: Mapping[str, tuple[Artifact, ...]]) -> dict[str, Any]:
-    """The URIs of artifacts by name; of several of one name a list."""
+def _uris(artifacts: Mapping[str, tuple[Artifact, ...]]) -> dict[str, Any]:
+    """The URIs of artifacts by name; a list if a name has several."""
     return {
-        name: each[0].uri if len(each) == 1 else [one.uri for one in each] for name, each in found.items()
+        name: named[0].uri if len(named) == 1 else [artifact.uri for artifact in named]
+        for name, named in artifacts.items()
     }
 
 
 def _said(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
-    """The parameters that an execution has under names with this beginning."""
-    found = {
+    """The parameters of an execution whose names have this prefix."""
+    parameters = {
         key.removeprefix(beginning): value for key, value in metadata.items() if key.startswith(beginning)
     }
-    return _whole({n: value for n, value in found.items() if not n.startswith("pipelinechannel--")})
+    return _whole({n: value for n, value in parameters.items() if not n.startswith("pipelinechannel--")})
 
 
-def _whole(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of a Struct are all floats: those that are whole as integers."""
+def _whole(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with whole numbers as integers: a Struct has only floats."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
-        for name, value in found.items()
+        for name, value in numbers.items()
     }

@@ -12,7 +12,7 @@ from tui.backends.vertex.jobs.service import VertexJobs
 
 
 class PipelineJobs(VertexJobs):
-    """PipelineService of one context, for pipeline jobs."""
+    """Pipeline jobs of one context, in PipelineService."""
 
     resource = Resource(
         noun="pipeline_job",

@@ -1,4 +1,4 @@
-"""What the job-like resources of Vertex AI have in common: their calls, by the names that differ.
+"""The calls of the job-like resources of Vertex AI, by the names in which they differ.
 
 A kind of job is one `Resource`; `service.VertexJobs` lists, reads, creates, cancels and deletes any of them.
 """
@@ -31,17 +31,18 @@ class Resource:
     collection: str
     """The part of a resource name before the id, e.g. `customJobs`."""
     types: Any
-    """The module with the requests, e.g. `ListCustomJobsRequest`."""
+    """Fields that a list reads; empty for all of them."""
     message: Any
-    """The proto-plus class of the resource."""
+    """Native states that a job may leave."""
     client: Callable[[Clients, str], Any]
     """The async client of one region."""
     list_fields: tuple[str, ...]
-    """Fields that a list reads; none for all of them."""
+    """Converts a listed message to a job of that context, without the fields that only the whole resource
+    has."""
     active_states: tuple[str, ...]
     """Native states that a job may leave."""
     convert: Callable[[Any, str], Job]
-    """A plain message as a job of that context."""
+    """The key of the resource's REST form in a profile."""
     convert_listed: Callable[[Any, str], Job]
     """A message of a list as a job of that context, without the fields that only the whole resource has."""
     body: str

@@ -39,7 +39,7 @@ from tui.domain.core.states import JobState
 AT_ONCE = 8
 """Regions read at the same time."""
 LOOK_AFTER_REFUSAL = (1.0,)
-"""Seconds between the looks after a refusal that may hide a job: most made none, and the user waits."""
+"""Seconds between searches after a refusal that may hide a job: few do, and the user waits."""
 
 
 class VertexJobs(JobService):
@@ -73,7 +73,7 @@ class VertexJobs(JobService):
     async def _read(
         self, read: Callable[[JobListing], AsyncGenerator[Batch, None]]
     ) -> AsyncGenerator[JobPage, None]:
-        """Pages of all regions as they arrive; a region that fails is a page with its error."""
+        """Pages of all regions as they arrive; a failing region is a page with its error."""
         regions = ["-"] if self._clients.endpoint.all_regions else self._info.regions
         streams = {region: self._pages(region, read(self._listing(region))) for region in regions}
         async with aclosing(merged(streams, AT_ONCE)) as found:
@@ -95,7 +95,7 @@ class VertexJobs(JobService):
                 yield JobPage(failed, error=error)
             return
         if region == "-":
-            # A region without jobs gives no page above; it has been read all the same.
+            # A region without jobs has no page above, although it was read.
             for seen in sorted(self._regions_seen):
                 yield _page(seen, Batch((), whole))
 
@@ -122,7 +122,7 @@ class VertexJobs(JobService):
         return found
 
     async def get(self, name: str) -> Job:
-        """One job. Where there is none any more, the next poll of the list reports that too."""
+        """One job. If it was deleted, the next poll of the list reports that too."""
         try:
             return self.resource.convert(await self._get(name), self._info.name)
         except NotFound:
@@ -143,7 +143,7 @@ class VertexJobs(JobService):
         )
 
     async def find(self, reference: str) -> list[Job]:
-        """By full name, by id, else by display name; over all regions."""
+        """Find jobs by full name, by id, else by display name, in all regions."""
         if self.owns(reference):
             return await self._get_all([reference])
         if self.resource.id_pattern.fullmatch(reference):
@@ -153,11 +153,11 @@ class VertexJobs(JobService):
         return await self.named(reference)
 
     async def named(self, display_name: str) -> list[Job]:
-        """Jobs with this display name, over all regions."""
+        """Jobs with this display name, in all regions."""
         return await self._matching(f"display_name={quote(display_name)}")
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job that started this custom job, if a list says so: one that was active at its creation."""
+        """The job that started this custom job, if a list can tell: one that was active at its creation."""
         if self._parts is None or job.kind != convert.KIND or job.create_time is None:
             return None
         until = f"create_time<={quote(stamp(job.create_time))}"
@@ -173,7 +173,7 @@ class VertexJobs(JobService):
         found = await self._get_all(names)
         if found or not self._clients.endpoint.all_regions:
             return found
-        # The emulator has it in another region or project, then: other clients choose these as they like.
+        # The emulator may have it in another region or project, which its other clients choose freely.
         try:
             message = await self._fetch(f"projects/-/locations/-/{self.resource.collection}/{job_id}", "-")
         except NotFound:
@@ -181,7 +181,7 @@ class VertexJobs(JobService):
         return [self.resource.convert(message, self._info.name)]
 
     async def _get_all(self, names: Sequence[str]) -> list[Job]:
-        """Those that exist. Where none was found, a region's failure counts more than its silence."""
+        """The existing jobs of these names. Raises a region's error if none exists."""
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def one(name: str) -> Job | BackendError | None:
@@ -213,7 +213,7 @@ class VertexJobs(JobService):
     # Change
 
     async def create(self, request: LaunchRequest) -> Job:
-        """One create, ever. After a lost or unreadable reply the job is looked for by its label."""
+        """Send one create. After a lost or unreadable reply, look for the job by its label."""
         region = request.region or self._info.regions[0]
         request = replace(request, region=region, mark=request.mark or secrets.token_hex(8))
         message = self.resource.parse(request.resource)
@@ -229,13 +229,13 @@ class VertexJobs(JobService):
         try:
             return await self._call.once(what, send, within=deadlines.CREATE)
         except BackendError as error:
-            # These leave open whether the service acted; every other one says that it refused.
+            # These errors leave open whether the service acted; any other one is a refusal.
             if type(error) not in (Unavailable, BackendError, QuotaExceeded):
                 raise
             return await self._created(request, error)
 
     def _made(self, reply: Any) -> Job:
-        """The job of a create's reply. Raises BackendError where it names none."""
+        """The job of a create's reply. Raises BackendError if the reply names no job."""
         job = self.resource.convert(self.resource.message.pb(reply), self._info.name)
         if not self.owns(job.name):
             raise BackendError(f"The reply to the create names no job: {job.name[:80]!r}.")
@@ -250,7 +250,7 @@ class VertexJobs(JobService):
         return await created_job(request, lost, self.launched, "service", waits=waits, refused=refused)
 
     async def cancel(self, name: str) -> None:
-        """Repeated after a lost reply: a second cancel asks for nothing more than the first."""
+        """Cancel the job; sent again after a lost reply, because a second cancel changes nothing."""
         call = self._method(name, "cancel")
         sent = 0
 
@@ -262,12 +262,12 @@ class VertexJobs(JobService):
         try:
             await self._call.read(f"cancel the {self.resource.title} {name}", send, within=deadlines.CHANGE)
         except FailedPrecondition:
-            # The first try may have been heard, its reply lost.
+            # The first cancel may have succeeded although its reply was lost.
             if sent < 2 or (await self.get(name)).state not in {JobState.CANCELLING, JobState.CANCELLED}:
                 raise
 
     async def delete(self, name: str) -> None:
-        """Delete and wait for the operation's end."""
+        """Delete the job and wait for the operation's end."""
         region, call = self._region_of(name), self._method(name, "delete")
         what = f"delete the {self.resource.title} {name}"
         sent = 0
@@ -288,12 +288,12 @@ class VertexJobs(JobService):
         self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Tell the next listing that the job is gone."""
+        """Tell the next listing that the job is deleted."""
         for listing in self._listings.values():
             listing.deleted(name)
 
     def _method(self, name: str, verb: str) -> Callable[..., Awaitable[Any]]:
-        """The method for one job. Raises InvalidRequest when `name` is not a full name."""
+        """The method for one job. Raises InvalidRequest if `name` is not a full name."""
         return self.resource.call(self._clients, self._region_of(name), verb)
 
     def _region_of(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""TrainingPipeline messages into domain jobs."""
+"""Converts TrainingPipeline messages into domain jobs."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _BACKING = {
     "backingCustomJob": "custom-job",
     "backingHyperparameterTuningJob": "hyperparameter-tuning-job",
 }
-"""Fields of trainingTaskMetadata with the job that does the work (docs/facts/vertex.md 12.4)."""
+"""Fields of trainingTaskMetadata that name the working job (docs/facts/vertex.md 12.4)."""
 
 
 def job(pb: Any, context: str) -> Job:
     """A TrainingPipeline message as a domain job."""
-    found = _with_inputs(job_of(pb, context, KIND, _STATES), pb)
+    shown = _with_inputs(job_of(pb, context, KIND, _STATES), pb)
     return replace(
-        found,
-        replicas=infer_replicas(found.groups, found.state, found.error),
-        tasks=(_task(pb, found.state),),
+        shown,
+        replicas=infer_replicas(shown.groups, shown.state, shown.error),
+        tasks=(_task(pb, shown.state),),
     )
 
 
-def _with_inputs(found: Job, pb: Any) -> Job:
-    """What the pipeline's inputs say; without worker pools where they are not those of custom code."""
+def _with_inputs(shown: Job, pb: Any) -> Job:
+    """The job with the pipeline's inputs; without worker pools if they are not those of custom code."""
     spec = _SpecPb()
     try:
         inputs = text_arguments(json_format.MessageToDict(pb.training_task_inputs))
         json_format.ParseDict(inputs, spec, ignore_unknown_fields=True)
     except (json_format.ParseError, json_format.SerializeToJsonError, AttributeError, TypeError):
-        return found
+        return shown
     limit = spec.scheduling.timeout
     return replace(
-        found,
+        shown,
         groups=groups_of(spec.worker_pool_specs),
         progress_pattern=pattern_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),

@@ -1,4 +1,5 @@
-"""Training pipelines of Vertex AI. A cancel of one cancels its custom job too; a delete leaves that."""
+"""Training pipelines of Vertex AI. Cancelling one cancels its custom job too; deleting one does not delete
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tui.backends.vertex.jobs.service import VertexJobs
 from tui.domain.core.job import Job
 
 CHILD = "-custom-job"
-"""What the service adds to a pipeline's display name for its custom job's (docs/facts/vertex.md 12.4)."""
+"""Suffix that the service adds to a pipeline's display name for its custom job (docs/facts/vertex.md
+12.4)."""
 
 
 def _listed(pb: Any, context: str) -> Job:
@@ -21,7 +23,7 @@ def _listed(pb: Any, context: str) -> Job:
 
 
 class TrainingPipelines(VertexJobs):
-    """PipelineService of one context."""
+    """Training pipelines of one context, in PipelineService."""
 
     resource = Resource(
         noun="training_pipeline",
@@ -41,5 +43,7 @@ class TrainingPipelines(VertexJobs):
         stem = job.display_name.removesuffix(CHILD)
         if job.kind != convert.KIND or stem == job.display_name:
             return None
-        found = await self.named(stem)
-        return next((each for each in found if job.name in {task.job for task in each.tasks}), None)
+        pipelines = await self.named(stem)
+        return next(
+            (pipeline for pipeline in pipelines if job.name in {task.job for task in pipeline.tasks}), None
+        )

@@ -1,4 +1,4 @@
-"""HyperparameterTuningJob messages into domain jobs, with their trials as tasks."""
+"""Converts HyperparameterTuningJob messages into domain jobs, with their trials as tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TRIAL_STATES = {
     "ACTIVE": JobState.RUNNING,
     "STOPPING": JobState.CANCELLING,
     "SUCCEEDED": JobState.SUCCEEDED,
-    # Its job failed, or it measured nothing: the study goes on without it.
+    # Its job failed, or it measured nothing: the study continues without it.
     "INFEASIBLE": JobState.FAILED,
 }
 _ALGORITHMS = {int(StudySpec.Algorithm.GRID_SEARCH): "grid", int(StudySpec.Algorithm.RANDOM_SEARCH): "random"}
@@ -51,10 +51,10 @@ def job(pb: Any, context: str) -> Job:
     2.2)."""
     spec = pb.trial_job_spec
     tasks = tuple(map(_task, pb.trials))
-    found = job_of(pb, context, KIND, _STATES)
-    trials = len(tasks) if found.state is JobState.SUCCEEDED else pb.max_trial_count
+    shown = job_of(pb, context, KIND, _STATES)
+    trials = len(tasks) if shown.state is JobState.SUCCEEDED else pb.max_trial_count
     return replace(
-        found,
+        shown,
         groups=groups_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),
         persistent_resource=spec.persistent_resource_id,
@@ -68,7 +68,7 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _progress(tasks: Iterable[Task], trials: int) -> Progress:
-    """Its steps are the trials that have ended; a grid may have fewer than the most that were asked for."""
+    """Progress by trials that have ended; a grid may have fewer than the requested number."""
     ended = sum(task.state.terminal for task in tasks)
     return Progress(step=ended, total_steps=trials or None) if ended else Progress(phase="no trial has ended")
 
@@ -77,7 +77,7 @@ def _study(pb: Any) -> Study:
     spec = pb.study_spec
     stopping = spec.WhichOneof("automated_stopping_spec")
     return Study(
-        metrics=tuple(Metric(each.metric_id, each.goal == MAXIMIZE) for each in spec.metrics),
+        metrics=tuple(Metric(metric.metric_id, metric.goal == MAXIMIZE) for metric in spec.metrics),
         parameters=tuple(_parameters(spec.parameters)),
         algorithm=_ALGORITHMS.get(spec.algorithm, ""),
         stopping=_STOPPING.get(stopping or "", ""),
@@ -91,20 +91,20 @@ def _parameters(specs: Iterable[Any]) -> Iterator[Parameter]:
     seen: set[str] = set()
     for spec in specs:
         kind = spec.WhichOneof("parameter_value_spec") or ""
-        given = getattr(spec, kind) if kind else None
+        value_spec = getattr(spec, kind) if kind else None
         name = spec.parameter_id
-        if given is not None and name not in seen:
+        if value_spec is not None and name not in seen:
             seen.add(name)
             short = kind.removesuffix("_value_spec")
             if short in {"categorical", "discrete"}:
-                yield Parameter(name, short, values=tuple(given.values), log=spec.scale_type in _LOG)
+                yield Parameter(name, short, values=tuple(value_spec.values), log=spec.scale_type in _LOG)
             else:
-                low, high = float(given.min_value), float(given.max_value)
+                low, high = float(value_spec.min_value), float(value_spec.max_value)
                 yield Parameter(name, short, low, high, log=spec.scale_type in _LOG)
-        for found in _parameters(each.parameter_spec for each in spec.conditional_parameter_specs):
-            if found.id not in seen:
-                seen.add(found.id)
-                yield found
+        for nested in _parameters(condition.parameter_spec for condition in spec.conditional_parameter_specs):
+            if nested.id not in seen:
+                seen.add(nested.id)
+                yield nested
 
 
 def _task(pb: Any) -> Task:
@@ -116,7 +116,7 @@ def _task(pb: Any) -> Task:
         id=pb.id or pb.name.rpartition("/")[2],
         state=_TRIAL_STATES.get(native, JobState.UNKNOWN),
         job=pb.custom_job,
-        parameters={each.parameter_id: _value(each.value) for each in pb.parameters},
+        parameters={parameter.parameter_id: _value(parameter.value) for parameter in pb.parameters},
         metrics=_metrics(measured),
         native_state=native,
         reason=mask_text(pb.infeasible_reason),
@@ -127,11 +127,11 @@ def _task(pb: Any) -> Task:
 
 
 def _metrics(measured: Any) -> Mapping[str, float]:
-    return {} if measured is None else {each.metric_id: each.value for each in measured.metrics}
+    return {} if measured is None else {metric.metric_id: metric.value for metric in measured.metrics}
 
 
 def _value(value: Any) -> Value:
-    """A parameter's value: the service gives every number as a float."""
+    """A parameter's value: the service sends every number as a float."""
     if value.HasField("string_value"):
         return str(value.string_value)
     number = float(value.number_value)

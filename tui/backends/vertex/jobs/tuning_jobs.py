@@ -10,7 +10,7 @@ from tui.backends.vertex.jobs.service import VertexJobs
 
 
 class TuningJobs(VertexJobs):
-    """JobService of one context, for hyperparameter tuning jobs."""
+    """Hyperparameter tuning jobs of one context, in JobService."""
 
     resource = Resource(
         noun="hyperparameter_tuning_job",

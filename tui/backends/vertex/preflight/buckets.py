@@ -13,7 +13,7 @@ from tui.domain.vertex.preflight import COLD, Check, CheckStatus, Path, bucket_n
 
 
 class Buckets:
-    """Asks Cloud Storage. `makes` says that the service makes the buckets that a job names."""
+    """Looks buckets up. `makes`: the service creates the buckets that a job names."""
 
     def __init__(self, storage: Storage, makes: bool) -> None:
         self._storage = storage
@@ -22,22 +22,22 @@ class Buckets:
     async def look(
         self, job: Mapping[str, Any], region: str, name: str, paths: Sequence[Path]
     ) -> Sequence[Check]:
-        """One bucket that the job names at `paths`."""
+        """Check one bucket that the job names at `paths`."""
         id = f"bucket:{name}"
         try:
-            found = await self._storage.bucket(name)
+            bucket = await self._storage.bucket(name)
         except NotFound:
             if self._makes:
-                return [ok(id, f"gs://{name} is made when the job starts")]
-            fix = f"`gcloud storage buckets create gs://{name} --location={region}` makes it."
+                return [ok(id, f"gs://{name} is created when the job starts")]
+            fix = f"`gcloud storage buckets create gs://{name} --location={region}` creates it."
             return [Check(id, CheckStatus.PROBLEM, f"there is no bucket gs://{name}", fix)]
         except PermissionDenied as error:
-            why = f"you may not look at gs://{name}; the job's own account may be allowed to"
+            why = f"you may not read gs://{name}; the job's own account may be allowed to"
             return [unknown(id, why, error.fix)]
-        near = bucket_near(found.location, region)
+        near = bucket_near(bucket.location, region)
         if near is False:
-            return [await self._far(id, job, region, found, paths)]
-        return [self._fit(id, found, near)]
+            return [await self._far(id, job, region, bucket, paths)]
+        return [self._fit(id, bucket, near)]
 
     def _fit(self, id: str, bucket: Bucket, near: bool | None) -> Check:
         days = COLD.get(bucket.storage_class)
@@ -50,7 +50,7 @@ class Buckets:
                 id, CheckStatus.PROBLEM, sentence, "Use a bucket of the class STANDARD.", stops=False
             )
         if near is None:
-            return unknown(id, f"gs://{bucket.name} is in {bucket.location}, a place not known here")
+            return unknown(id, f"gs://{bucket.name} is in {bucket.location}, an unknown location")
         if bucket.location_type not in {"", "region"}:
             # docs/facts/vertex.md 3.7: /gcs of such buckets is not supported for training.
             sentence = (
@@ -65,7 +65,7 @@ class Buckets:
     ) -> Check:
         sentence = (
             f"gs://{bucket.name} is in {bucket.location}, the job in {region}: "
-            "slow, and what crosses regions is billed"
+            "slow, and traffic between regions is billed"
         )
         try:
             nearer = [b.name for b in await self._storage.buckets() if b.location == region]
@@ -73,15 +73,15 @@ class Buckets:
             nearer = []
         if not nearer:
             return Check(id, CheckStatus.PROBLEM, sentence, f"Use a bucket in {region}.", stops=False)
-        # The longest common prefix is most likely the same bucket in another location.
+        # The longest common prefix most likely marks the same bucket in another location.
         best = max(nearer, key=lambda name: (_alike(name, bucket.name), -len(name)))
         edits = [Edit(path, _renamed(_at(job, path), bucket.name, best)) for path in paths]
         return Check(id, CheckStatus.PROBLEM, sentence, f"Use gs://{best}.", tuple(edits), stops=False)
 
 
-def _alike(one: str, other: str) -> int:
+def _alike(name: str, other: str) -> int:
     """Length of the common prefix."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
 
 
 def _at(value: Any, path: Path) -> str:

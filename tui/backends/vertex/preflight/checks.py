@@ -1,6 +1,6 @@
-"""Checks before a launch: all run at once, each with a time limit, none raises.
+"""Checks before a launch: all run at the same time, each with a time limit; none raises.
 
-A look that is refused or fails is `unknown` with the reason. Only what a service has answered is a problem.
+A check that is refused or fails is `unknown` with the reason; a problem is an answer of a service.
 """
 
 from __future__ import annotations
@@ -50,31 +50,31 @@ class PreflightChecks:
         seconds: float = CHECK_SECONDS,
     ) -> AsyncGenerator[Check, None]:
         """Each check as soon as it is known; leaving early cancels the others."""
-        async with aclosing(run_probes(self._probes(region, job, running), seconds)) as found:
-            async for check in found:
+        async with aclosing(run_probes(self._probes(region, job, running), seconds)) as checks:
+            async for check in checks:
                 yield check
 
     def _probes(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> list[tuple[str, Probe]]:
         _, spec = settings_of(job)
-        found: list[tuple[str, Probe]] = [
+        probes: list[tuple[str, Probe]] = [
             ("credentials permissions", partial(self._access.caller, collection_of(job))),
             ("quota", lambda: self._quota.look(job, region, running)),
         ]
         for uri, paths in images_of(job).items():
-            found.append((f"image:{uri}", self._image_probe(job, uri, paths)))
+            probes.append((f"image:{uri}", self._image_probe(job, uri, paths)))
         if template := spec.get("templateUri"):
-            found.append(("template", partial(self._templates.look, str(template))))
+            probes.append(("template", partial(self._templates.look, str(template))))
         for name, paths in buckets_of(job).items():
-            found.append((f"bucket:{name}", partial(self._buckets.look, job, region, name, paths)))
+            probes.append((f"bucket:{name}", partial(self._buckets.look, job, region, name, paths)))
         if account := spec.get("serviceAccount"):
-            found.append(("account", partial(self._access.account, str(account))))
+            probes.append(("account", partial(self._access.account, str(account))))
         if spec.get("network") or within(spec, "pscInterfaceConfig", "networkAttachment"):
-            found.append(("network", partial(self._parts.network, spec)))
+            probes.append(("network", partial(self._parts.network, spec)))
         if spec.get("persistentResourceId"):
-            found.append(("resource", partial(self._parts.resource, job, region)))
+            probes.append(("resource", partial(self._parts.resource, job, region)))
         if board := spec.get("tensorboard"):
-            found.append(("board", partial(self._parts.board, str(board), region)))
-        return found
+            probes.append(("board", partial(self._parts.board, str(board), region)))
+        return probes
 
     def _image_probe(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Probe:
         if self._programs is not None:

@@ -1,4 +1,4 @@
-"""Which program of this machine the emulator starts in place of an image."""
+"""Checks which program of this machine the emulator starts instead of an image."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tui.emulator.client import ADMIN_METHOD
 
 
 class Programs:
-    """Asks the emulator, which has the table that its jobs run by; then the registry as for the cloud."""
+    """Asks the emulator for the program that replaces an image, then the registry as for the cloud."""
 
     def __init__(self, clients: Clients, images: Images) -> None:
         self._clients = clients
         self._images = images
 
     async def look(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Sequence[Check]:
-        """Whether every pool that names the image runs here, and as what."""
+        """Check whether every pool that names the image runs here, and as which program."""
         id = f"image:{uri}"
         commands = {_command(job, path) for path in paths if path[-1] != "executorImageUri"}
         programs = [] if commands else ["python with the job's packages"]
@@ -32,9 +32,9 @@ class Programs:
                 return [Check(id, CheckStatus.PROBLEM, str(answer["problem"]), str(answer.get("fix", "")))]
             programs.append(str(answer["program"]))
         if image_of(uri).repository:
-            found = await self._images.look(uri, paths)
-            if any(check.status is not CheckStatus.OK for check in found):
-                return found
+            checks = await self._images.look(uri, paths)
+            if any(check.status is not CheckStatus.OK for check in checks):
+                return checks
         return [ok(id, f"{short_image(uri)} runs on this machine as {' and '.join(dict.fromkeys(programs))}")]
 
     async def _ask(self, uri: str, command: Sequence[str]) -> dict[str, Any]:
@@ -50,8 +50,8 @@ class Programs:
             return await call(message, timeout=seconds)
 
         answer = await self._clients.caller.read(f"ask what {uri} runs as", send, patience=2.0)
-        found: dict[str, Any] = json_format.MessageToDict(answer)
-        return found
+        reply: dict[str, Any] = json_format.MessageToDict(answer)
+        return reply
 
 
 def _command(job: Mapping[str, Any], path: Path) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""Whether the region's quotas leave room for a job: limit − usage for the exact metrics (docs/facts/vertex.md
-7)."""
+"""Checks whether the region's quotas leave room for a job: limit minus usage of the exact metrics
+(docs/facts/vertex.md 7)."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unk
 from tui.domain.vertex.quota_fit import Fit, Line, fits_in, needs, request_link, with_running
 
 MOST_REGIONS = 5
-"""Named where it would fit; all of them are in the quotas screen."""
+"""Most regions named as alternatives; the quotas screen has all of them."""
 
 
 class QuotaCheck:
-    """Reads the limits and the usage of every region at once."""
+    """Reads the limits and the usage of every region at the same time."""
 
     def __init__(self, info: ContextInfo, quotas: VertexQuotas) -> None:
         self._info = info
         self._quotas = quotas
 
     async def look(self, job: Mapping[str, Any], region: str, running: RunningJobs) -> Sequence[Check]:
-        """One check over all metrics that the job uses; where short, it names regions with enough quota."""
+        """Check all metrics that the job uses; if one is short, name regions with enough quota."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]
         if not needs(job):
-            return [unknown("quota", "which machines its tasks need is known when they run")]
+            return [unknown("quota", "the machines of its tasks are known when they run")]
         others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
         regions = [region, *sorted(others, key=lambda other: _distance(other, region))]
         now = datetime.now(UTC)
-        found, jobs = await asyncio.gather(self._quotas.read(regions), running())
-        here, *elsewhere = fits_in(job, regions, with_running(found, jobs, now))
+        quotas, jobs = await asyncio.gather(self._quotas.read(regions), running())
+        here, *elsewhere = fits_in(job, regions, with_running(quotas, jobs, now))
         if here.status == "unknown":
-            why = "A quota that was never used has no figure of use."
+            why = "A quota that was never used has no usage figure."
             return [unknown("quota", here.sentence, why)]
         if here.status == "fits":
             return [ok("quota", here.sentence if here.lines else "nothing is short")]
@@ -51,7 +51,7 @@ class QuotaCheck:
         if fitting:
             rest = f" and {len(fitting) - MOST_REGIONS} more" if len(fitting) > MOST_REGIONS else ""
             fix = f"It would fit in {', '.join(fitting[:MOST_REGIONS])}{rest}"
-            fix += "." if sure else ", if nothing is used there: no use is reported."
+            fix += "." if sure else ", if nothing is used there: no usage is reported."
         elif here.short:
             fix = f"Ask for more: {request_link(self._info.project, here.short[0].metric, here.region)}"
         else:
@@ -60,14 +60,14 @@ class QuotaCheck:
         if here.short:
             names = ", ".join(line.metric for line in here.short)
             sentence = f"{sentence} ({names} in {here.region})"
-        # Quota used by others may become free while the job waits; more than the limit never will.
+        # Other users may free quota while the job waits; the limit itself stays.
         stops = bool(here.hardware) or any(_over(line) for line in here.short)
         there = fitting[0] if fitting else ""
         return Check("quota", CheckStatus.PROBLEM, sentence, fix, region=there, stops=stops)
 
 
 def _limited(fit: Fit) -> bool:
-    """Every limit is known; only the use is not."""
+    """Whether every limit is known, and only usage is not."""
     return bool(fit.lines) and all(line.limit is not None for line in fit.lines)
 
 
@@ -75,9 +75,9 @@ def _over(line: Line) -> bool:
     return line.limit not in {None, UNLIMITED} and line.need > (line.limit or 0)
 
 
-def _distance(one: str, other: str) -> tuple[bool, bool]:
-    """Nearer ones first: the same part of the same continent, the same continent, any."""
+def _distance(region: str, other: str) -> tuple[bool, bool]:
+    """Sort key of nearby regions: the same part of a continent, the same continent, any."""
     return (
-        one.partition("-")[0] != other.partition("-")[0],
-        one.rstrip("0123456789") != other.rstrip("0123456789"),
+        region.partition("-")[0] != other.partition("-")[0],
+        region.rstrip("0123456789") != other.rstrip("0123456789"),
     )

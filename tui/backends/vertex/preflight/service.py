@@ -34,11 +34,11 @@ class VertexPreflight(PreflightService):
         except BackendError as error:
             yield unknown("service", error.message, error.fix)
             return
-        # Its clients take a while to import; only a launch needs them.
+        # These clients take a while to import; only a launch uses them.
         from tui.backends.vertex.preflight.checks import PreflightChecks
         from tui.backends.vertex.preflight.clients import CheckClients
 
         checks = PreflightChecks(self._info, CheckClients(self._clients), self._storage, self._quotas)
-        async with aclosing(checks.run(region, job, running)) as found:
-            async for check in found:
+        async with aclosing(checks.run(region, job, running)) as checks_done:
+            async for check in checks_done:
                 yield check
