@@ -442,8 +442,8 @@ class Backend(ABC):
     def offers(self, need: str, kind: str = "", *, anybody: bool = False) -> bool:
         """Whether it has a service (`logs`) or an operation of one (`jobs.cancel`).
 
-        An operation of jobs is offered if the service of `kind` has it, by default any service; with `anybody`
-        even if this login may not use it. Raises Unavailable while it is not connected.
+        An operation of jobs is offered if the service of `kind` has it, by default any service; with
+        `anybody` even if this login may not use it. Raises Unavailable while it is not connected.
         """
         name, _, operation = need.partition(".")
         if name != "jobs":
