@@ -155,9 +155,12 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
     words = ["--logdir", folder, "--host", HOST, "--port", str(port)]
     try:
         process = await asyncio.create_subprocess_exec(
-            program, *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+            program,
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        )
     except OSError as error:
         raise TensorBoardError(f"{program} can't be started: {error.strerror}.") from error
     said: list[str] = []

@@ -167,8 +167,12 @@ class Uploader:
     def _delete_old(self, run: RunIdentity) -> None:
         """Keep the newest saves of this run; after a rollback they may have lower steps."""
         try:
-            own = [found for found in self._uploaded().values() if found and found.run.id == run.id]
-            for old in sorted(own, key=lambda found: found.saved, reverse=True)[self._keep :]:
+            own = [
+                checkpoint
+                for checkpoint in self._uploaded().values()
+                if checkpoint and checkpoint.run.id == run.id
+            ]
+            for old in sorted(own, key=lambda checkpoint: checkpoint.saved, reverse=True)[self._keep :]:
                 self._store.delete(old.step)
         except RemoteStoreError as error:
             self._report("WARNING", f"an old checkpoint is not deleted: {error}", {})

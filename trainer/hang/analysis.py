@@ -127,9 +127,12 @@ def _members(records: Sequence[RankRecord], head: Collective) -> set[int]:
 
 
 def _found(
-    cause: Cause, culprits: Sequence[RankRecord], heads: dict[int, Collective], absent: dict[int, set[int]],
+    cause: Cause,
+    culprits: Sequence[RankRecord],
+    heads: dict[int, Collective],
+    absent: dict[int, set[int]],
     waiting: tuple[tuple[int, Collective | None], ...],
-) -> HangFinding:  # fmt: skip
+) -> HangFinding:
     ranks = tuple(record.rank for record in culprits)
     missed = Counter(
         (head.group, head.seq) for rank, head in heads.items() if absent[rank] & set(ranks)
@@ -143,9 +146,12 @@ def _cause_of(record: RankRecord) -> Cause:
 
 
 def _mismatch(
-    records: Sequence[RankRecord], heads: dict[int, Collective],
-    waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
-) -> HangFinding | None:  # fmt: skip
+    records: Sequence[RankRecord],
+    heads: dict[int, Collective],
+    waiting: tuple[tuple[int, Collective | None], ...],
+    *,
+    background: bool,
+) -> HangFinding | None:
     """Ranks whose collectives with the same number differ."""
     for head in sorted(heads.values(), key=lambda collective: collective.seq):
         if head.p2p:
@@ -161,9 +167,12 @@ def _mismatch(
 
 
 def _deviating(
-    records: Sequence[RankRecord], begun: dict[int, Collective],
-    waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
-) -> HangFinding:  # fmt: skip
+    records: Sequence[RankRecord],
+    begun: dict[int, Collective],
+    waiting: tuple[tuple[int, Collective | None], ...],
+    *,
+    background: bool,
+) -> HangFinding:
     """The wrong ones of these collectives: by what the ranks did before, else by the majority."""
     by_rank = {record.rank: record for record in records}
     usual = {
@@ -212,9 +221,13 @@ def _key(collective: Collective) -> tuple[object, ...]:
 
 
 def _wrong_order(
-    records: Sequence[RankRecord], heads: dict[int, Collective], missing: set[int],
-    waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
-) -> HangFinding:  # fmt: skip
+    records: Sequence[RankRecord],
+    heads: dict[int, Collective],
+    missing: set[int],
+    waiting: tuple[tuple[int, Collective | None], ...],
+    *,
+    background: bool,
+) -> HangFinding:
     """Ranks that wait for each other in different groups, or at different places of one group."""
     by_rank = {record.rank: record for record in records}
     wrong = []

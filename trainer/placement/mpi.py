@@ -34,13 +34,19 @@ class _Names:
 
 
 _OPEN_MPI = _Names(
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("OMPI_COMM_WORLD_LOCAL_RANK",),
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    ("OMPI_COMM_WORLD_LOCAL_RANK",),
     ("OMPI_COMM_WORLD_LOCAL_SIZE",),
-)  # fmt: skip
+)
 _HYDRA = _Names(
-    "PMI_RANK", "PMI_RANK", "PMI_SIZE", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
+    "PMI_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    ("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
     ("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"),
-)  # fmt: skip
+)
 
 
 def is_mpi(env: Mapping[str, str]) -> bool:

@@ -12,9 +12,17 @@ _act = partial(act, footer=False)
 def _task_shell(scope: str, noun: str) -> Action:
     help = f"Open a shell in a replica of the {noun} under the cursor"
     return Action(
-        f"{scope}.shell", "x", "shell", help, scope, "shell", operation="job.shell", footer=False,
-        name="opening a shell", when=("task", "task_job"),
-    )  # fmt: skip
+        f"{scope}.shell",
+        "x",
+        "shell",
+        help,
+        scope,
+        "shell",
+        operation="job.shell",
+        footer=False,
+        name="opening a shell",
+        when=("task", "task_job"),
+    )
 
 
 _JOB = (

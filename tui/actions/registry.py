@@ -63,16 +63,16 @@ _KEY_TEXT = {
 }
 
 
-def register(found: Iterable[Action]) -> None:
+def register(new: Iterable[Action]) -> None:
     """Add actions that every kind of work has, before a screen takes its bindings.
 
     Raises:
         ValueError: for an id that is registered already.
     """
-    for each in found:
-        if each.id in _BY_ID:
-            raise ValueError(f"two actions have the id {each.id}")
-        _BY_ID[each.id] = each
+    for action in new:
+        if action.id in _BY_ID:
+            raise ValueError(f"two actions have the id {action.id}")
+        _BY_ID[action.id] = action
 
 
 # Those of the command line first: their labels name an operation where no key was pressed.
@@ -98,11 +98,19 @@ def _of_kinds() -> list[Action]:
 def _actions_of(kind: Kind) -> tuple[Action, ...]:
     return tuple(
         Action(
-            f"{kind.scope}.{own.method}", own.key, own.label, own.help, kind.scope, own.method,
-            operation=own.operation, confirm=own.confirm, footer=own.footer, when=("job",),
+            f"{kind.scope}.{own.method}",
+            own.key,
+            own.label,
+            own.help,
+            kind.scope,
+            own.method,
+            operation=own.operation,
+            confirm=own.confirm,
+            footer=own.footer,
+            when=("job",),
         )
         for own in kind.actions
-    )  # fmt: skip
+    )
 
 
 def operation(operation_id: str) -> Action:
@@ -111,9 +119,9 @@ def operation(operation_id: str) -> Action:
     Raises:
         KeyError: for an operation that no action declares.
     """
-    for each in actions():
-        if each.operation == operation_id:
-            return each
+    for action in actions():
+        if action.operation == operation_id:
+            return action
     raise KeyError(operation_id)
 
 
@@ -142,18 +150,18 @@ def bindings(*scopes: str) -> list[BindingType]:
 def key_problems(keymap: Mapping[str, str]) -> list[str]:
     """What is wrong with a user's key map: ids that no action has, and keys that two actions want."""
     unknown = sorted(set(keymap) - {a.id for a in actions()})
-    found = [f"The key map names no action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
+    problems = [f"The key map names no action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
     for scope in dict.fromkeys(a.scope for a in actions()):
-        taken: dict[str, str] = {}
-        for each in (*actions("app"), *actions(scope)) if scope != "app" else actions("app"):
-            for key in (keymap.get(each.id) or each.key).split(","):
-                other = taken.setdefault(key.strip(), each.id)
-                if key.strip() and other != each.id and (each.id in keymap or other in keymap):
-                    found.append(f"The key map gives {key.strip()} to both {other} and {each.id}.")
-    return list(dict.fromkeys(found))
+        by_key: dict[str, str] = {}
+        for action in (*actions("app"), *actions(scope)) if scope != "app" else actions("app"):
+            for key in (keymap.get(action.id) or action.key).split(","):
+                other = by_key.setdefault(key.strip(), action.id)
+                if key.strip() and other != action.id and (action.id in keymap or other in keymap):
+                    problems.append(f"The key map gives {key.strip()} to both {other} and {action.id}.")
+    return list(dict.fromkeys(problems))
 
 
-def key_text(found: Action, keymap: Mapping[str, str]) -> str:
+def key_text(action: Action, keymap: Mapping[str, str]) -> str:
     """The action's keys as a person reads them, after the user's own key map: `j down`, `ctrl+r`, `?`."""
-    keys = (keymap.get(found.id) or found.key).split(",")
+    keys = (keymap.get(action.id) or action.key).split(",")
     return " ".join(_KEY_TEXT.get(key.strip(), key.strip()) for key in keys if key.strip())

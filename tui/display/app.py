@@ -224,7 +224,7 @@ class DisplayApp(App[Result]):
         """Write the whole frame at once, followed by the pacing's question."""
         question = self.pace.sent(len(text))
         if question:
-            driver.asked += 1
+            driver.questions += 1
         if self._sync_available:
             text = f"{SYNC_START}{text}{SYNC_END}"
         driver.write(text + question)

@@ -35,7 +35,7 @@ class ConsoleDriver(LinuxDriver):
     """Writes through a `LineWriter`, and consumes the terminal's answers to vxtui's questions."""
 
     line: LineWriter | None = None
-    asked = 0
+    questions = 0
     """Questions sent to the terminal."""
     answers = 0
     """Answers received; counted by the reading thread."""
@@ -85,6 +85,6 @@ class ConsoleDriver(LinuxDriver):
 
     def stop_application_mode(self) -> None:
         until = time.monotonic() + LAST_ANSWER
-        while 0 < self.answers < self.asked and time.monotonic() < until:
+        while 0 < self.answers < self.questions and time.monotonic() < until:
             time.sleep(0.01)
         super().stop_application_mode()

@@ -42,7 +42,7 @@ GROW_AFTER, GROW = 10.0, 1.15
 
 @dataclass(slots=True)
 class _Question:
-    asked: float
+    asked_at: float
     bytes: int
     frame: int
 
@@ -111,7 +111,7 @@ class FramePace:
         self._on_way -= question.bytes
         for other in self._questions:
             other.bytes -= question.bytes
-        trip = now - question.asked
+        trip = now - question.asked_at
         self._least_trip = min(trip, self._least_trip * 1.01)
         late = trip - self._least_trip
         if late > QUEUE:
@@ -155,13 +155,13 @@ class FramePace:
         if behind > 0 and (self._rate is not None or behind > MIN_WINDOW):
             return 0.02
         if self._answered:
-            if self._questions and now - self._questions[0].asked > LOST:
+            if self._questions and now - self._questions[0].asked_at > LOST:
                 self._forget_questions()
             busy = self._on_way - self._unasked
             return 0.05 if self._questions and busy >= self._window else 0.0
         self._drain(now)
         if self._rate is None:
-            return max(0.0, self._questions[0].asked + FIRST_ANSWER - now) if self._questions else 0.0
+            return max(0.0, self._questions[0].asked_at + FIRST_ANSWER - now) if self._questions else 0.0
         return max(0.0, (self._queued - 512) / self._rate)
 
     def _drain(self, now: float) -> None:
@@ -177,7 +177,7 @@ class FramePace:
                 self._rate = None
 
     def _gave_up(self, now: float) -> bool:
-        if self._questions and not self._answered and now - self._questions[0].asked > NO_ANSWER:
+        if self._questions and not self._answered and now - self._questions[0].asked_at > NO_ANSWER:
             self._ask = False
             self._forget_questions()
         return not self._ask or len(self._questions) > 64

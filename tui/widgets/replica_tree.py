@@ -205,7 +205,7 @@ def _states(members: Sequence[Replica]) -> Content:
 
 def _furthest_behind(data: TreeData, ids: Iterable[str]) -> tuple[Content, Content]:
     """Step and lag of the replica that is furthest behind."""
-    known = [(found.step, name) for name in ids if (found := data.newest.step(name)) is not None]
+    known = [(step.step, name) for name in ids if (step := data.newest.step(name)) is not None]
     if not known:
         return _NONE, _NONE
     last = min(known)[1]

@@ -75,17 +75,17 @@ async def _after_interrupt(service: JobService, request: LaunchRequest, creating
             return creating.result()
         try:
             async with asyncio.timeout(max(0.0, end - time.monotonic())):
-                found = await service.launched(request)
+                job = await service.launched(request)
         except (BackendError, TimeoutError):
             continue
         seen = True
-        if found is not None:
-            return found
+        if job is not None:
+            return job
     sent = sent_launch(request)
-    said = (
+    existence = (
         f"no job with the label {sent.label} is there yet, but it may still appear"
         if seen
         else "whether the job exists is not known, as the service can't be asked now"
     )
     where = f" to {request.region}" if request.region else ""
-    raise Interrupted(f"{sent.name} was sent{where} and no reply has come; {said}.", fix=sent.look_first)
+    raise Interrupted(f"{sent.name} was sent{where} and no reply has come; {existence}.", fix=sent.look_first)

@@ -71,12 +71,12 @@ class EmulatorOperations(ServerOperations):
 
 def _words(request: Mapping[str, Any]) -> str:
     """What a request sets, e.g. `tail cut_every=20 shuffle`, or `tail clear`."""
-    given = {key: value for key, value in request.items() if value and key != "do"}
+    options = {key: value for key, value in request.items() if value and key != "do"}
     if request["do"] == "clear":
         return f"clear {_text(request['numbers'])}".strip()
-    if not given.keys() - _NO_FAULT:
+    if not options.keys() - _NO_FAULT:
         return f"{request['do']} clear"
-    words = [key if value is True else f"{key}={_text(value)}" for key, value in given.items()]
+    words = [key if value is True else f"{key}={_text(value)}" for key, value in options.items()]
     return " ".join([request["do"], *words])
 
 

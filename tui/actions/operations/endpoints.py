@@ -39,9 +39,9 @@ class EndpointOperations:
 
         async def split() -> ServingEndpoint:
             now = await self._as_shown(endpoint)
-            made = await self._backend.serving.split(endpoint.name, percents, now.etag)
-            await self._remember(now, made)
-            return made
+            changed = await self._backend.serving.split(endpoint.name, percents, now.etag)
+            await self._remember(now, changed)
+            return changed
 
         return await self._run("endpoint.split", endpoint, split)
 
@@ -63,13 +63,13 @@ class EndpointOperations:
                 raise OperationError(str(error)) from error
             new = str(10**9 + secrets.randbelow(9 * 10**9))
             first = {} if before.deployed else percents
-            wanted = Deployment(version, machine, first, new, built_in_accelerator(machine))
+            deployment = Deployment(version, machine, first, new, built_in_accelerator(machine))
             try:
-                made = await self._backend.serving.deploy(endpoint.name, wanted)
+                changed = await self._backend.serving.deploy(endpoint.name, deployment)
             except FailedPrecondition as error:
                 error.fix = f"`L`, or `vxtui endpoints {endpoint.id} --logs`, shows what its server wrote."
                 raise
-            return await self._give_share(made, new, percent) if before.deployed and percent else made
+            return await self._give_share(changed, new, percent) if before.deployed and percent else changed
 
         return await self._run("endpoint.deploy", endpoint, deploy)
 
@@ -77,14 +77,16 @@ class EndpointOperations:
         """Send requests to a model that was deployed without. Raises OperationError."""
         try:
             percents = split_with(endpoint.deployed, new, percent)
-            made = await self._backend.serving.split(endpoint.name, percents, endpoint.etag)
+            changed = await self._backend.serving.split(endpoint.name, percents, endpoint.etag)
         except (SplitError, BackendError) as error:
             raise OperationError(
                 f"It is deployed and costs money, but gets no requests: {error}",
-                fix="Send it some, or undeploy it.", code="FAILED_PRECONDITION", exit_code=1,
-            ) from error  # fmt: skip
-        await self._remember(endpoint, made)
-        return made
+                fix="Send it some, or undeploy it.",
+                code="FAILED_PRECONDITION",
+                exit_code=1,
+            ) from error
+        await self._remember(endpoint, changed)
+        return changed
 
     async def _as_shown(self, endpoint: ServingEndpoint) -> ServingEndpoint:
         """The endpoint now. Raises OperationError where its split is not the one that was shown."""
@@ -94,8 +96,10 @@ class EndpointOperations:
         name = plain(endpoint.display_name)
         raise OperationError(
             f"The split of {name} was changed elsewhere meanwhile. Now: {_shares(now)}.",
-            fix="Nothing was changed. Look at it, then set it again.", code="ABORTED", exit_code=1,
-        )  # fmt: skip
+            fix="Nothing was changed. Look at it, then set it again.",
+            code="ABORTED",
+            exit_code=1,
+        )
 
     async def undeploy(self, endpoint: ServingEndpoint, gone: Deployed) -> Outcome[ServingEndpoint]:
         """Take a version off the endpoint. It may have no requests, unless it is the only one."""
@@ -147,15 +151,15 @@ class EndpointOperations:
 
         async def roll_back() -> ServingEndpoint:
             now = await self._backend.serving.endpoint(endpoint.name)
-            made = await self._backend.serving.split(endpoint.name, await self.before(now), now.etag)
+            changed = await self._backend.serving.split(endpoint.name, await self.before(now), now.etag)
             with suppress(OSError):
                 await asyncio.to_thread(self._history.drop_last, endpoint.name)
-            return made
+            return changed
 
         return await self._run("endpoint.roll_back", endpoint, roll_back)
 
     async def _remember(self, before: ServingEndpoint, after: ServingEndpoint) -> None:
-        """Keep the split before a change. The change itself is made, whatever the disk says."""
+        """Keep the split before a change. The change itself is changed, whatever the disk says."""
         old, new = percents_of(before), percents_of(after)
         if not shares(old) or shares(old) == shares(new):
             return
@@ -168,14 +172,21 @@ class EndpointOperations:
 
     async def _run(self, operation_id: str, endpoint: ServingEndpoint, act: Act) -> Outcome[ServingEndpoint]:
         return await self._runner.run(
-            operation_id, endpoint.name, act, _said, region=endpoint.region, context=endpoint.context,
-        )  # fmt: skip
+            operation_id,
+            endpoint.name,
+            act,
+            _shares_text,
+            region=endpoint.region,
+            context=endpoint.context,
+        )
 
 
-def _said(made: ServingEndpoint) -> str:
-    return f"{plain(made.display_name)}: {_shares(made)}"
+def _shares_text(endpoint: ServingEndpoint) -> str:
+    return f"{plain(endpoint.display_name)}: {_shares(endpoint)}"
 
 
 def _shares(endpoint: ServingEndpoint) -> str:
-    found = ", ".join(f"{each.percent} % to {called(each, endpoint.deployed)}" for each in endpoint.deployed)
-    return found or "nothing is deployed"
+    shares = ", ".join(
+        f"{deployed.percent} % to {called(deployed, endpoint.deployed)}" for deployed in endpoint.deployed
+    )
+    return shares or "nothing is deployed"

@@ -99,9 +99,14 @@ class JobOperations:
             return await create(service, LaunchRequest(job.region, resource, secrets.token_hex(8)))
 
         return await self._runner.run(
-            "job.rerun", job.name, rerun, lambda made: f"Launched {plain(made.display_name)} again",
-            region=job.region, context=job.context, made=lambda made: made.name,
-        )  # fmt: skip
+            "job.rerun",
+            job.name,
+            rerun,
+            lambda created: f"Launched {plain(created.display_name)} again",
+            region=job.region,
+            context=job.context,
+            created=lambda created: created.name,
+        )
 
     async def launch(
         self,
@@ -126,10 +131,12 @@ class JobOperations:
                 ready = replace(request, custom_job=await self._packed(package, tell))
             service = self._service_for(request.body, ready.resource)
             sent = LaunchRequest(
-                ready.region, ready.resource, secrets.token_hex(8),
+                ready.region,
+                ready.resource,
+                secrets.token_hex(8),
                 on_send=lambda: on_send(sent_launch(sent)),
                 title=format_of(request.body).resource_title(ready.resource),
-            )  # fmt: skip
+            )
             return await create(service, sent, lambda: on_interrupt(sent_launch(sent)))
 
         # An error of the service may quote them.
@@ -141,7 +148,7 @@ class JobOperations:
             launch,
             lambda job: f"Launched {plain(job.display_name)}",
             region=request.region,
-            made=lambda job: job.name,
+            created=lambda job: job.name,
         )
 
     def _service_for(self, body: str, resource: Mapping[str, Any]) -> JobService:

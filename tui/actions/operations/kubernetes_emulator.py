@@ -26,6 +26,8 @@ class KubernetesOperations(ServerOperations):
 
     async def fault(self, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:
         """Set or clear faults (`tui.emulator.kubernetes.api.admin`); the value is the answer."""
-        given = {key: value for key, value in request.items() if value and key != "do"}
-        words = " ".join([f"kubernetes {request['do']}", *(f"{key}={value}" for key, value in given.items())])
+        options = {key: value for key, value in request.items() if value and key != "do"}
+        words = " ".join(
+            [f"kubernetes {request['do']}", *(f"{key}={value}" for key, value in options.items())]
+        )
         return await self._fault(request, words)

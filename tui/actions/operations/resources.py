@@ -21,21 +21,32 @@ class ResourceOperations:
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> Outcome[PersistentResource]:
         """Create one of its REST form; it costs money from when it runs to its deletion."""
         return await self._runner.run(
-            "resource.create", id, lambda: self._backend.resources.create(region, id, resource),
-            lambda made: f"Creating the persistent resource {plain(made.id)}",
-            region=region, made=lambda made: made.name,
-        )  # fmt: skip
+            "resource.create",
+            id,
+            lambda: self._backend.resources.create(region, id, resource),
+            lambda changed: f"Creating the persistent resource {plain(changed.id)}",
+            region=region,
+            created=lambda changed: changed.name,
+        )
 
     async def reboot(self, resource: PersistentResource) -> Outcome[PersistentResource]:
         """Reboot its machines; the service refuses it while jobs are on it."""
         return await self._runner.run(
-            "resource.reboot", resource.name, lambda: self._backend.resources.reboot(resource.name),
-            lambda made: f"Rebooting {plain(made.id)}", region=resource.region, context=resource.context,
-        )  # fmt: skip
+            "resource.reboot",
+            resource.name,
+            lambda: self._backend.resources.reboot(resource.name),
+            lambda _: f"Rebooting {plain(resource.id)}",
+            region=resource.region,
+            context=resource.context,
+        )
 
     async def delete(self, resource: PersistentResource) -> Outcome[None]:
         """Delete it; the service cancels the jobs on it."""
         return await self._runner.run(
-            "resource.delete", resource.name, lambda: self._backend.resources.delete(resource.name),
-            lambda _: f"Deleting {plain(resource.id)}", region=resource.region, context=resource.context,
-        )  # fmt: skip
+            "resource.delete",
+            resource.name,
+            lambda: self._backend.resources.delete(resource.name),
+            lambda _: f"Deleting {plain(resource.id)}",
+            region=resource.region,
+            context=resource.context,
+        )

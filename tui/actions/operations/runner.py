@@ -39,7 +39,7 @@ class Outcome(Generic[T]):
     text: str
     fix: str = ""
     value: T | None = None
-    """What it made or answered; `None` after a failure."""
+    """What it created or answered; `None` after a failure."""
     error: BackendError | OperationError | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     """Problems by the path of the request's field, where the service names them."""
@@ -77,20 +77,20 @@ class OperationRunner:
         *,
         region: str = "",
         context: str = "",
-        made: Callable[[T], str] | None = None,
+        created: Callable[[T], str] | None = None,
     ) -> Outcome[T]:
         """Run `act` unless the context is read-only. Its `BackendError` and `OperationError` are outcomes.
 
         `context` is the job's, which may belong to a member of a group. `done` says what was done, and
-        `made` names what was made in the journal's last line.
+        `created` names what was created in the journal's last line.
 
         Raises:
             KeyError: for an operation that the registry does not know.
             Exception: any other error of `act`, after it is in the journal.
         """
-        found = operation(operation_id)
+        declared = operation(operation_id)
         where = context or self.context.name
-        refusal = read_only_refusal(found, self.access.refused_for(where))
+        refusal = read_only_refusal(declared, self.access.refused_for(where))
         if refusal is not None:
             error = OperationError(refusal.reason, fix=refusal.fix, code=refusal.code)
             return Outcome(False, error.message, error.fix, error=error)
@@ -103,7 +103,7 @@ class OperationRunner:
             await self._audit(entry, "failed", error.code, error.message)
             ended = "was interrupted" if isinstance(error, Interrupted) else "failed"
             # A service may quote what it was sent.
-            text = f"{found.title} {ended}: {plain(mask_text(error.message))}"
+            text = f"{declared.title} {ended}: {plain(mask_text(error.message))}"
             self.journal.add("error", text, target)
             fields = error.fields if isinstance(error, InvalidRequest) else {}
             fields = {path: mask_text(words) for path, words in fields.items()}
@@ -114,9 +114,9 @@ class OperationRunner:
         except Exception as error:
             await self._audit(entry, "failed", "INTERNAL", f"{type(error).__name__}: {error}")
             raise
-        await self._audit(replace(entry, target=made(value)) if made else entry, "done")
+        await self._audit(replace(entry, target=created(value)) if created else entry, "done")
         text = done(value)
-        self.journal.add("action", text, made(value) if made else target)
+        self.journal.add("action", text, created(value) if created else target)
         return Outcome(True, plain(text), value=value)
 
     async def _audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:

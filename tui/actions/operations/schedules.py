@@ -18,33 +18,43 @@ class ScheduleOperations:
     async def create(self, region: str, schedule: NewSchedule) -> Outcome[Schedule]:
         """Create one; its runs cost money like any other pipeline."""
         return await self._runner.run(
-            "schedule.create", schedule.display_name,
+            "schedule.create",
+            schedule.display_name,
             lambda: self._backend.schedules.create(region, schedule),
-            lambda made: f"Created the schedule {plain(made.display_name)}",
-            region=region, made=lambda made: made.name,
-        )  # fmt: skip
+            lambda changed: f"Created the schedule {plain(changed.display_name)}",
+            region=region,
+            created=lambda changed: changed.name,
+        )
 
     async def pause(self, schedule: Schedule) -> Outcome[Schedule]:
         """Start no more runs; those that run go on."""
         return await self._runner.run(
-            "schedule.pause", schedule.name, lambda: self._backend.schedules.pause(schedule.name),
-            lambda made: f"Paused {plain(made.display_name)}", region=schedule.region,
+            "schedule.pause",
+            schedule.name,
+            lambda: self._backend.schedules.pause(schedule.name),
+            lambda changed: f"Paused {plain(changed.display_name)}",
+            region=schedule.region,
             context=schedule.context,
-        )  # fmt: skip
+        )
 
     async def resume(self, schedule: Schedule, *, catch_up: bool) -> Outcome[Schedule]:
         """Start runs again; with `catch_up` first those that were due in the pause."""
         return await self._runner.run(
-            "schedule.resume", schedule.name,
+            "schedule.resume",
+            schedule.name,
             lambda: self._backend.schedules.resume(schedule.name, catch_up),
-            lambda made: f"Resumed {plain(made.display_name)}{', with the runs that it missed' * catch_up}",
-            region=schedule.region, context=schedule.context,
-        )  # fmt: skip
+            lambda _: f"Resumed {plain(schedule.display_name)}{', with the runs that it missed' * catch_up}",
+            region=schedule.region,
+            context=schedule.context,
+        )
 
     async def delete(self, schedule: Schedule) -> Outcome[None]:
         """Delete it; its runs stay."""
         return await self._runner.run(
-            "schedule.delete", schedule.name, lambda: self._backend.schedules.delete(schedule.name),
-            lambda _: f"Deleted the schedule {plain(schedule.display_name)}", region=schedule.region,
+            "schedule.delete",
+            schedule.name,
+            lambda: self._backend.schedules.delete(schedule.name),
+            lambda _: f"Deleted the schedule {plain(schedule.display_name)}",
+            region=schedule.region,
             context=schedule.context,
-        )  # fmt: skip
+        )

@@ -33,9 +33,11 @@ class LocalServer:
         state = self.state()
         if await asyncio.to_thread(server_status, state) is None:
             raise OperationError(
-                f"no {self.noun} runs on {state.root}", fix=f"{state.COMMAND} start", code="UNAVAILABLE",
+                f"no {self.noun} runs on {state.root}",
+                fix=f"{state.COMMAND} start",
+                code="UNAVAILABLE",
                 exit_code=5,
-            )  # fmt: skip
+            )
 
     async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """What the running server answers.

@@ -297,7 +297,7 @@ class JobScreen(FrameScreen):
             shown = [*(action for action in resume if self.blocked_reason(action) is None), *shown]
         if self.job is None or not self.job.state.terminal:
             return [action for action in shown if action.id != "job.clone"]
-        return sorted(shown, key=lambda found: found.scope != "job" or not found.mutates)
+        return sorted(shown, key=lambda action: action.scope != "job" or not action.mutates)
 
     def _status(self) -> Content:
         note = self.pane.status()

@@ -84,9 +84,9 @@ class CompareScreen(ListScreen):
         except TimeoutError:
             self._problem = (f"The runs could not be read within {SECONDS:.0f} s.", "ctrl+r tries again")
         else:
-            (first, one), (second, other) = facts
+            (first, first_facts), (second, second_facts) = facts
             self.jobs, self._problem = (first, second), ("", "")
-            self._rows = rows_of(one, other)
+            self._rows = rows_of(first_facts, second_facts)
         self.reload()
 
     # Content

@@ -68,8 +68,10 @@ def _given(job: Job) -> list[Row]:
     if run.pipeline:
         rows.append(("on a failure", Content(run.on_failure)))
     shown = list(run.parameters.items())[:MOST_PARAMETERS]
-    for at, (name, given) in enumerate(shown):
-        masked = mask_value(name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))
+    for at, (name, parameter) in enumerate(shown):
+        masked = mask_value(
+            name, parameter if isinstance(parameter, str) else json.dumps(parameter, ensure_ascii=False)
+        )
         text = f"{plain(name)}   {plain(clip(masked, LONGEST_VALUE))}"
         rows.append(("parameters" if not at else "", Content(text)))
     left = len(run.parameters) - len(shown)

@@ -83,7 +83,7 @@ class EndpointChanges:
                 self._say(f"{error.message} {error.fix}", "warning")
                 return
             question = f"Roll back {plain(endpoint.display_name)}: {moves(endpoint, percents)}?"
-            self._confirmed(endpoint, question, lambda found: found.roll_back(endpoint))
+            self._confirmed(endpoint, question, lambda operations: operations.roll_back(endpoint))
 
         background(self._screen, ask, "roll back", exclusive=False)
 
