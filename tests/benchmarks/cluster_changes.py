@@ -45,10 +45,10 @@ async def change(connection: ClusterConnection) -> bool:
     }
     try:
         if random.random() < 0.1:
-            await connection.request("DELETE", name, what="delete", body={"gracePeriodSeconds": 0})
+            await connection.request("DELETE", name, action="delete", body={"gracePeriodSeconds": 0})
         else:
             await connection.request(
-                "PATCH", f"{name}/status", what="patch", body=now, content_type=MERGE_PATCH
+                "PATCH", f"{name}/status", action="patch", body=now, content_type=MERGE_PATCH
             )
     except BackendError:
         return False

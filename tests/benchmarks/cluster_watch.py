@@ -123,7 +123,7 @@ async def bare_listing(state: KubernetesState) -> float:
     began, go_on = cpu(), ""
     while True:
         params = {"limit": 250, "continue": go_on}
-        page = json.loads(await connection.read(EVERY, what="list", params=params))
+        page = json.loads(await connection.read(EVERY, action="list", params=params))
         go_on = page["metadata"].get("continue", "")
         if not go_on:
             break
@@ -153,7 +153,7 @@ async def trouble(opened: KubernetesBackend, state: KubernetesState) -> int:
     await drain(opened)
     connection = ClusterConnection(KubeconfigCluster(str(state.kubeconfig)))
     await connection.open()
-    page = await connection.request("GET", EVERY, what="list", within=60)
+    page = await connection.request("GET", EVERY, action="list", within=60)
     await connection.aclose()
     server: dict[str, Any] = {}
     for item in page["items"]:

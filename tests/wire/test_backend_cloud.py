@@ -111,7 +111,7 @@ async def test_credentials_that_were_taken_back_say_how_to_log_in(account: Path,
             await found.connect()
         assert "gcloud auth application-default login" in refused.value.fix
     (line,) = await found.check_health()
-    assert (line.what, line.ok) == ("credentials", False)
+    assert (line.name, line.ok) == ("credentials", False)
 
 
 def point_elsewhere(account: Path) -> None:

@@ -186,7 +186,7 @@ async def test_quotas_have_limits_and_what_running_jobs_take() -> None:
 async def test_every_service_is_in_reach() -> None:
     async with both() as (_state, found):
         lines = await found.check_health()
-    assert [line.what for line in lines] == ["emulator", "jobs of every region", "logs", "metrics", "quotas"]
+    assert [line.name for line in lines] == ["emulator", "jobs of every region", "logs", "metrics", "quotas"]
     assert all(line.ok for line in lines), lines
 
 

@@ -145,7 +145,7 @@ class GroupBackend(Backend):
 
     async def check_health(self) -> Sequence[ServiceHealth]:
         answers = await self.ask(lambda member: member.check_health(), self.members)
-        return [replace(line, what=f"{m.info.name}: {line.what}") for m, lines in answers for line in lines]
+        return [replace(line, name=f"{m.info.name}: {line.name}") for m, lines in answers for line in lines]
 
     # Asking members
 

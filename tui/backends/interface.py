@@ -139,7 +139,7 @@ class Bucket:
 class ServiceHealth:
     """One line of `doctor`: a service or condition that this context needs, and whether it is fulfilled."""
 
-    what: str
+    name: str
     ok: bool
     detail: str
     fix: str = ""

@@ -36,12 +36,12 @@ async def doctor(run: Run) -> int:
     async with _opened(run) as backend:
         found += await backend.check_health()
     if run.json:
-        lines = [{"what": r.what, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in found]
+        lines = [{"what": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in found]
         print_json({"context": context.name, "checks": lines})
     else:
-        width = max(len(r.what) for r in found)
+        width = max(len(r.name) for r in found)
         for r in found:
-            out(f"{'✓' if r.ok else '✗'} {r.what:<{width}}  {r.detail}")
+            out(f"{'✓' if r.ok else '✗'} {r.name:<{width}}  {r.detail}")
             if r.fix and not r.ok:
                 out(f"  {'':<{width}}  → {r.fix}")
     return 0 if all(r.ok for r in found) else 5

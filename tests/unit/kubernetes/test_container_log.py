@@ -100,9 +100,9 @@ class World:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, what: str, params: Mapping[str, Any]
+        self, path: str, *, action: str, params: Mapping[str, Any]
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        assert path == "/api/v1/namespaces/ml/pods/train-worker-0/log", what
+        assert path == "/api/v1/namespaces/ml/pods/train-worker-0/log", action
         fault, size = self.faults.pop(0) if self.faults else ("none", 0)
         self.clock += 0.01
         if fault == "error":

@@ -273,7 +273,7 @@ async def test_what_the_login_may_not_do_is_refused_before_it_is_tried() -> None
         assert "kubectl auth can-i patch pytorchjobs.kubeflow.org -n default" in refused.value.fix
         (page,) = [page for page in await pages(opened.jobs["tf_job"]) if page.error]
         assert isinstance(page.error, PermissionDenied) and not any(p.whole for p in [page] if not p.error)
-        health = {line.what: line for line in await opened.check_health()}
+        health = {line.name: line for line in await opened.check_health()}
         assert not health["pytorchjobs.kubeflow.org"].ok
         assert health["pytorchjobs.kubeflow.org"].detail == "the login may not patch"
         assert health["jobs.batch"].ok and health["login"].ok
@@ -342,7 +342,9 @@ async def test_what_can_not_be_read_says_since_when_and_its_jobs_stay() -> None:
         running.faults.add({"verb": "list", "resource": "pytorchjobs.kubeflow.org", "code": 503})
         running.faults.add({"verb": "watch", "resource": "pytorchjobs.kubeflow.org", "code": 503})
         for watched in opened.cluster.watch.of_kind("pytorch_job"):
-            running.faults.add({"verb": "watch", "resource": watched.type.what, "kind": "cut", "after": 0.0})
+            running.faults.add(
+                {"verb": "watch", "resource": watched.type.resource, "kind": "cut", "after": 0.0}
+            )
         running.objects.forget_history()
         await opened.cluster.connection.aclose()
         await opened.cluster.connection.open()

@@ -49,20 +49,20 @@ async def test_a_read_is_tried_again_and_a_create_only_where_nothing_was_done(tm
 
     async with serving(answer) as server:
         calls = connection(tmp_path, server)
-        found = await calls.request("GET", "/api/v1/pods", what="list pods")
+        found = await calls.request("GET", "/api/v1/pods", action="list pods")
         assert (found, len(said), calls.login.cluster, calls.login.namespace) == (
             {"kind": "PodList"}, 3, "gke_p_l-c-1", "team",
         )  # fmt: skip
         refusals[:] = [status(429, "TooManyRequests", "slow down", {"Retry-After": "0"})]
-        await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+        await calls.request("POST", "/api/v1/pods", action="create a pod", body={})
         assert said[3:] == ["POST Bearer first"] * 2
         refusals[:] = [status(500, "InternalError", "etcd: leader changed")]
         with pytest.raises(BackendError, match="Can't create a pod: etcd: leader changed"):
-            await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+            await calls.request("POST", "/api/v1/pods", action="create a pod", body={})
         assert len(said) == 6
         await calls.aclose()
         with pytest.raises(Unavailable, match="closed"):
-            await calls.request("GET", "/api/v1/pods", what="list pods")
+            await calls.request("GET", "/api/v1/pods", action="list pods")
 
 
 async def test_a_wait_that_the_server_asks_for_is_obeyed(
@@ -78,11 +78,11 @@ async def test_a_wait_that_the_server_asks_for_is_obeyed(
     async with serving(answer) as server:
         calls = connection(tmp_path, server)
         began = time.monotonic()
-        assert await calls.request("PATCH", "/api/v1/pods/a", what="change a pod", body={}, repeat=True)
+        assert await calls.request("PATCH", "/api/v1/pods/a", action="change a pod", body={}, repeat=True)
         assert time.monotonic() - began >= 1
         refusals[:] = [status(429, "TooManyRequests", "slow down", {"Retry-After": "60"})]
         with pytest.raises(BackendError, match="slow down"):
-            await calls.request("PATCH", "/api/v1/pods/a", what="change a pod", body={}, repeat=True)
+            await calls.request("PATCH", "/api/v1/pods/a", action="change a pod", body={}, repeat=True)
         await calls.aclose()
 
 
@@ -114,7 +114,7 @@ async def test_a_refusal_in_words(tmp_path: Path, reply: Response, kind: type, w
     async with serving(answer) as server:
         calls = connection(tmp_path, server)
         with pytest.raises(kind) as raised:
-            await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+            await calls.request("POST", "/api/v1/pods", action="create a pod", body={})
         await calls.aclose()
     error = raised.value
     assert type(error) is kind and words in f"{error.message} {error.fix}"
@@ -129,7 +129,7 @@ async def test_causes_of_an_invalid_object_are_fields(tmp_path: Path) -> None:
     async with serving(answer) as server:
         calls = connection(tmp_path, server)
         with pytest.raises(InvalidRequest) as raised:
-            await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+            await calls.request("POST", "/api/v1/pods", action="create a pod", body={})
         await calls.aclose()
     assert raised.value.fields == {"spec.replicas": "Invalid value: -1"}
 
@@ -164,11 +164,13 @@ async def test_an_expired_token_is_renewed_once_for_all_calls(tmp_path: Path) ->
     login = {"exec": {**command, "command": sys.executable, "args": [str(plugin), str(count)]}}
     async with serving(answer) as server:
         calls = connection(tmp_path, server, **login)
-        async with calls.stream("/api/v1/log", what="follow a log", params={"follow": True}) as pieces:
+        async with calls.stream("/api/v1/log", action="follow a log", params={"follow": True}) as pieces:
             found = lines(pieces)
             assert await anext(found) == b"one"
             good = "token2"
-            await asyncio.gather(*(calls.request("GET", "/api/v1/pods", what="list pods") for _ in range(5)))
+            await asyncio.gather(
+                *(calls.request("GET", "/api/v1/pods", action="list pods") for _ in range(5))
+            )
             go_on.set()
             assert [line async for line in found] == [b"two", b"three"]
         await calls.aclose()
@@ -206,7 +208,7 @@ async def test_a_pod_logs_in_with_its_own_account(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", running.url.rpartition(":")[2])
         calls = ClusterConnection(KubeconfigCluster())
-        found = await calls.request("GET", "/version", what="ask for the version")
+        found = await calls.request("GET", "/version", action="ask for the version")
         assert "gitVersion" in found
         assert (calls.login.cluster, calls.login.namespace) == ("in-cluster", "team")
         await calls.aclose()
@@ -225,7 +227,7 @@ async def test_another_authority_is_said_in_words(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(tempfile, "tempdir", str(written))
         calls = ClusterConnection(KubeconfigCluster(str(tmp_path / "k")))
         with pytest.raises(Unavailable, match="certificate of the server") as refused:
-            await calls.request("GET", "/version", what="ask for the version", patience=0.0)
+            await calls.request("GET", "/version", action="ask for the version", patience=0.0)
         assert "certificate authority" in refused.value.fix
         await calls.aclose()
         # What kr8s wrote for the kubeconfig's data is removed: a private key may be among it.
@@ -236,7 +238,7 @@ async def test_a_server_that_is_not_there_is_said_within_the_patience(tmp_path: 
     calls = connection(tmp_path, "http://127.0.0.1:9")
     began = time.monotonic()
     with pytest.raises(Unavailable, match=r"no connection to the server at http://127.0.0.1:9"):
-        await calls.request("GET", "/api/v1/pods", what="list pods", patience=0.5)
+        await calls.request("GET", "/api/v1/pods", action="list pods", patience=0.5)
     assert time.monotonic() - began < 20, "not the patience that it has without being told"
     await calls.aclose()
 

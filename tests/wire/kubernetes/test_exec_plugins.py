@@ -79,7 +79,7 @@ class Files:
 async def test_a_plugin_is_told_of_its_cluster(running: KubernetesEmulator, tmp_path: Path) -> None:
     files = Files(tmp_path, running)
     calls = ClusterConnection(KubeconfigCluster(files.write(provideClusterInfo=True)))
-    assert await calls.request("GET", "/api/v1/namespaces", what="list namespaces")
+    assert await calls.request("GET", "/api/v1/namespaces", action="list namespaces")
     assert (calls.login.cluster, calls.login.namespace) == ("c", "team")
     await calls.aclose()
     cluster = {
@@ -96,7 +96,7 @@ async def test_one_that_does_not_ask_is_told_nothing_of_it(
 ) -> None:
     files = Files(tmp_path, running)
     calls = ClusterConnection(KubeconfigCluster(files.write(provideClusterInfo=False)))
-    await calls.request("GET", "/api/v1/namespaces", what="list namespaces")
+    await calls.request("GET", "/api/v1/namespaces", action="list namespaces")
     await calls.aclose()
     assert files.told()["spec"] == {"interactive": False}
 
@@ -111,7 +111,7 @@ async def test_a_plugin_gets_no_input_of_the_terminal(
     try:
         os.dup2(theirs, 0)
         calls = ClusterConnection(KubeconfigCluster(files.write()))
-        await calls.request("GET", "/api/v1/namespaces", what="list namespaces")
+        await calls.request("GET", "/api/v1/namespaces", action="list namespaces")
         await calls.aclose()
         with pytest.raises(Unauthenticated, match="needs a terminal"):
             await ClusterConnection(KubeconfigCluster(files.write(interactiveMode="Always"))).open()

@@ -22,7 +22,7 @@ async def test_it_is_said_until_the_namespace_is_there(monkeypatch: pytest.Monke
         assert here.error is None and [job.id for job in here.jobs] == ["bert"]
         assert isinstance(there.error, NotFound) and "no namespace nowhere" in there.error.message
         assert "kubectl create namespace nowhere" in there.error.fix
-        lines = {line.what: line for line in await opened.check_health()}
+        lines = {line.name: line for line in await opened.check_health()}
         assert not lines["namespace nowhere"].ok and "namespace default" not in lines
         running.objects.create(running.objects.resource("namespaces"), {"metadata": {"name": "nowhere"}})
         add(running, pytorch_job("other", "nowhere", workers=0))
@@ -42,4 +42,4 @@ async def test_nothing_is_said_where_namespaces_may_not_be_read() -> None:
         await opened.connect()
         (page,) = await pages(opened.jobs["pytorch_job"])
         assert page.error is None
-        assert not [line for line in await opened.check_health() if line.what.startswith("namespace")]
+        assert not [line for line in await opened.check_health() if line.name.startswith("namespace")]

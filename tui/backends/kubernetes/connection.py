@@ -60,7 +60,7 @@ def backoff(attempt: int, asked: float | None = None, most: float = MOST_DELAY) 
 
 
 class ClusterConnection:
-    """Calls to one cluster. Paths begin with `/api` or `/apis`; `what` completes "Can't …" in an error."""
+    """Calls to one cluster. Paths begin with `/api` or `/apis`; `action` completes "Can't …" in an error."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -103,7 +103,7 @@ class ClusterConnection:
         method: str,
         path: str,
         *,
-        what: str,
+        action: str,
         params: Mapping[str, Any] | None = None,
         body: Any = None,
         content_type: str = "application/json",
@@ -118,28 +118,30 @@ class ClusterConnection:
         is repeated.
         """
         request = _Request(method, path, params, body, content_type, within, accept)
-        content = await self._content(request, what, method == "GET" if repeat is None else repeat, patience)
+        content = await self._content(
+            request, action, method == "GET" if repeat is None else repeat, patience
+        )
         try:
             return json.loads(content) if content else None
         except ValueError as error:
             fix = "Something on the way may change replies, e.g. a proxy."
-            raise Unavailable(f"Can't {what}: the reply is not JSON.", fix=fix) from error
+            raise Unavailable(f"Can't {action}: the reply is not JSON.", fix=fix) from error
 
     async def read(
         self,
         path: str,
         *,
-        what: str,
+        action: str,
         params: Mapping[str, Any] | None = None,
         within: float = READ,
         patience: float | None = None,
     ) -> bytes:
         """The bytes of a GET's reply, e.g. of a log. See `request`."""
         request = _Request("GET", path, params, within=within)
-        return await self._content(request, what, again=True, patience=patience)
+        return await self._content(request, action, again=True, patience=patience)
 
     async def _content(
-        self, request: _Request, what: str, again: bool, patience: float | None = None
+        self, request: _Request, action: str, again: bool, patience: float | None = None
     ) -> bytes:
         """The reply's bytes. `again` and `patience` are `repeat` and `patience` of `request`."""
         began, most = time.monotonic(), PATIENCE[self.local] if patience is None else patience
@@ -148,28 +150,28 @@ class ClusterConnection:
             cause: Exception | None = None
             end = began + most
             try:
-                reply = await self._send(request, what)
+                reply = await self._send(request, action)
             except Exception as error:  # noqa: BLE001 - it is translated
-                found, cause = from_exception(error, what, self._server()), error
+                found, cause = from_exception(error, action, self._server()), error
                 wait = backoff(attempt) if again or _not_sent(error) else None
             else:
                 if reply.status_code < 400:
                     return reply.content
-                found = from_reply(reply.status_code, reply.headers, reply.content, what)
+                found = from_reply(reply.status_code, reply.headers, reply.content, action)
                 wait = _wait_after(reply, again, attempt)
                 if patience is None and _asked(reply) is not None:
                     end = began + max(most, LONGEST_WAIT)
             # A refused login is not repeated: a locked account would stay locked.
             hopeless = self.closed or isinstance(found, Unauthenticated)
             if wait is None or hopeless or wait > LONGEST_WAIT or time.monotonic() + wait >= end:
-                raise self._lost(found, what) from cause
+                raise self._lost(found, action) from cause
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def _send(self, request: _Request, what: str) -> httpx.Response:
+    async def _send(self, request: _Request, action: str) -> httpx.Response:
         """One attempt; if the server refuses the login, the login is read again once."""
         for renewed in (False, True):
-            session = await self._ready(what)
+            session = await self._ready(action)
             async with asyncio.timeout(request.within + 1):
                 reply = await session.client.request(
                     request.method,
@@ -192,7 +194,7 @@ class ClusterConnection:
         self,
         path: str,
         *,
-        what: str,
+        action: str,
         params: Mapping[str, Any] | None = None,
         within: float = READ,
         silence: float | None = None,
@@ -203,24 +205,24 @@ class ClusterConnection:
         detects a lost server). It is opened once; a break raises Unavailable in the reader.
         """
         try:
-            reply = await self._open_stream(path, params, within, silence, what)
+            reply = await self._open_stream(path, params, within, silence, action)
         except Exception as error:
-            raise self._lost(from_exception(error, what, self._server()), what) from error
+            raise self._lost(from_exception(error, action, self._server()), action) from error
         try:
             if reply.status_code >= 400:
                 body = await reply.aread()
-                raise self._lost(from_reply(reply.status_code, reply.headers, body, what), what)
+                raise self._lost(from_reply(reply.status_code, reply.headers, body, action), action)
             yield reply.aiter_bytes()
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise self._lost(from_exception(error, what, self._server()), what) from error
+            raise self._lost(from_exception(error, action, self._server()), action) from error
         finally:
             await reply.aclose()
 
     async def _open_stream(
-        self, path: str, params: Mapping[str, Any] | None, within: float, silence: float | None, what: str
+        self, path: str, params: Mapping[str, Any] | None, within: float, silence: float | None, action: str
     ) -> httpx.Response:
         for renewed in (False, True):
-            session = await self._ready(what)
+            session = await self._ready(action)
             request = session.client.build_request(
                 "GET",
                 path,
@@ -239,11 +241,11 @@ class ClusterConnection:
 
     @asynccontextmanager
     async def websocket(
-        self, path: str, *, what: str, params: Any = None, subprotocols: list[str] | None = None
+        self, path: str, *, action: str, params: Any = None, subprotocols: list[str] | None = None
     ) -> AsyncGenerator[httpx_ws.AsyncWebSocketSession, None]:
         """A websocket, e.g. of `exec`. `params` may be pairs, e.g. to repeat `command`."""
         try:
-            session = await self._ready(what)
+            session = await self._ready(action)
             opening: Any = httpx_ws.aconnect_ws(
                 path,
                 session.client,
@@ -256,16 +258,16 @@ class ClusterConnection:
             async with opening as websocket:
                 yield websocket
         except httpx_ws.WebSocketUpgradeError as error:
-            refused = from_reply(error.response.status_code, error.response.headers, b"", what)
-            raise self._lost(refused, what) from error
+            refused = from_reply(error.response.status_code, error.response.headers, b"", action)
+            raise self._lost(refused, action) from error
         except (httpx.HTTPError, httpx_ws.WebSocketNetworkError) as error:
-            raise self._lost(from_exception(error, what, self._server()), what) from error
+            raise self._lost(from_exception(error, action, self._server()), action) from error
 
     # Login
 
-    async def _ready(self, what: str) -> _Session:
+    async def _ready(self, action: str) -> _Session:
         if self.closed:
-            raise Unavailable(f"Can't {what}: the connection is closed.")
+            raise Unavailable(f"Can't {action}: the connection is closed.")
         return self._session or await self._log_in(None)
 
     async def _log_in(self, refused: _Session | None) -> _Session:
@@ -289,9 +291,9 @@ class ClusterConnection:
     def _server(self) -> str:
         return self._session.login.server if self._session else ""
 
-    def _lost(self, error: BackendError, what: str) -> BackendError:
+    def _lost(self, error: BackendError, action: str) -> BackendError:
         if self.closed:
-            return Unavailable(f"Can't {what}: the connection was closed.")
+            return Unavailable(f"Can't {action}: the connection was closed.")
         return self.cluster.explain(error)
 
 

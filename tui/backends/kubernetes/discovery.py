@@ -28,7 +28,7 @@ class ApiType:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def what(self) -> str:
+    def resource(self) -> str:
         """Its name in a message, e.g. `pytorchjobs.kubeflow.org`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
@@ -74,7 +74,7 @@ class Served:
 
 async def discover(connection: ClusterConnection) -> Served:
     """Read what the cluster serves. Raises BackendError."""
-    groups = await connection.request("GET", "/apis", what="ask which APIs the cluster serves")
+    groups = await connection.request("GET", "/apis", action="ask which APIs the cluster serves")
     versions = {
         str(group.get("name")): [str(v.get("version")) for v in group.get("versions") or ()]
         for group in (groups or {}).get("groups") or ()
@@ -103,7 +103,7 @@ async def _types(connection: ClusterConnection, group: str, version: str) -> lis
     """The types of one version of a group; none if its server does not answer."""
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
-        reply = await connection.request("GET", path, what=f"ask what {group}/{version} has")
+        reply = await connection.request("GET", path, action=f"ask what {group}/{version} has")
     except NotFound:
         return []
     return [
@@ -119,7 +119,7 @@ async def _positions(connection: ClusterConnection, served: Iterable[str]) -> Ap
         if version in served:
             path = f"/apis/{_VISIBILITY}/{version}"
             try:
-                reply = await connection.request("GET", path, what=f"ask what {_VISIBILITY}/{version} has")
+                reply = await connection.request("GET", path, action=f"ask what {_VISIBILITY}/{version} has")
             except BackendError:
                 # Kueue serves it through the API server: it may be down while the rest works.
                 continue

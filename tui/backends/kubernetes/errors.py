@@ -58,21 +58,23 @@ class Expired(BackendError):
     code = "OUT_OF_RANGE"
 
 
-def from_reply(status: int, headers: Mapping[str, str], body: bytes, what: str) -> BackendError:
-    """The error of a refusing reply; `what` completes "Can't …"."""
-    return from_status(_status_of(status, headers, body), what)
+def from_reply(status: int, headers: Mapping[str, str], body: bytes, action: str) -> BackendError:
+    """The error of a refusing reply; `action` completes "Can't …"."""
+    return from_status(_status_of(status, headers, body), action)
 
 
-def from_status(status: Mapping[str, Any], what: str) -> BackendError:
+def from_status(status: Mapping[str, Any], action: str) -> BackendError:
     """The error of a `Status` object, which ends a watch or a stream of exec."""
     code = int(status.get("code") or 500)
     details = status.get("details") or {}
     reason = str(status.get("reason") or "")
     words = " ".join(str(status.get("message") or reason or f"the server answered {code}").split())
     words = _of_the_object(words, details)[:_LONGEST]
-    message = f"Can't {what}: {words}"
+    message = f"Can't {action}: {words}"
     if code == 401:
-        return Unauthenticated(f"Can't {what}: the cluster does not accept the login: {words}", fix=LOGIN_FIX)
+        return Unauthenticated(
+            f"Can't {action}: the cluster does not accept the login: {words}", fix=LOGIN_FIX
+        )
     if _ADMISSION.search(words) is not None:
         return AdmissionRefused(message, fix=_admission_fix(words))
     if code == 403:
@@ -99,24 +101,26 @@ def from_status(status: Mapping[str, Any], what: str) -> BackendError:
     return BackendError(message, fix="Try again; `vxtui doctor` says whether the cluster answers.")
 
 
-def from_exception(error: BaseException, what: str, server: str = "") -> BackendError:
+def from_exception(error: BaseException, action: str, server: str = "") -> BackendError:
     """The error of an exception of httpx, ssl or kr8s."""
     if isinstance(error, BackendError):
         return error
     to = f" at {server}" if server else ""
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        return Unavailable(f"Can't {what}: no answer in time{to}.", fix=REACH_FIX)
+        return Unavailable(f"Can't {action}: no answer in time{to}.", fix=REACH_FIX)
     certificate = _cause(error, ssl.SSLCertVerificationError)
     if certificate is not None or "CERTIFICATE_VERIFY_FAILED" in str(error):
         words = getattr(certificate, "verify_message", "") or "it is not trusted"
         return Unavailable(
-            f"Can't {what}: the certificate of the server{to} is refused: {words}.", fix=_CERTIFICATE_FIX
+            f"Can't {action}: the certificate of the server{to} is refused: {words}.", fix=_CERTIFICATE_FIX
         )
     if isinstance(error, httpx.ConnectError):
-        return Unavailable(f"Can't {what}: no connection to the server{to}: {_words(error)}.", fix=REACH_FIX)
+        return Unavailable(
+            f"Can't {action}: no connection to the server{to}: {_words(error)}.", fix=REACH_FIX
+        )
     if isinstance(error, httpx.HTTPError | httpx.StreamError | OSError):
-        return Unavailable(f"Can't {what}: the connection{to} broke: {_words(error)}.", fix=REACH_FIX)
-    return BackendError(f"Can't {what}: {type(error).__name__}: {error}")
+        return Unavailable(f"Can't {action}: the connection{to} broke: {_words(error)}.", fix=REACH_FIX)
+    return BackendError(f"Can't {action}: {type(error).__name__}: {error}")
 
 
 def _status_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

@@ -43,7 +43,9 @@ async def _version(cluster: ConnectedCluster) -> ServiceHealth:
     login = cluster.connection.login
     scope = "all namespaces" if cluster.watch.scopes == (EVERYWHERE,) else ", ".join(cluster.watch.scopes)
     try:
-        reply = await cluster.connection.request("GET", "/version", what="ask for the version", patience=3.0)
+        reply = await cluster.connection.request(
+            "GET", "/version", action="ask for the version", patience=3.0
+        )
     except BackendError as error:
         return ServiceHealth("cluster", False, error.message, error.fix)
     return ServiceHealth("cluster", True, f"{login.cluster} {reply.get('gitVersion', '')}, {scope}")
@@ -60,12 +62,12 @@ async def _may(cluster: ConnectedCluster, of: ApiType, verbs: Sequence[str], ver
     )
     refused = [verb for verb, may in zip(verbs, answers, strict=True) if not may]
     if refused:
-        return _not_allowed(of.what, refused)
-    return ServiceHealth(of.what, True, f"{versions + ': ' if versions else ''}{', '.join(verbs)}")
+        return _not_allowed(of.resource, refused)
+    return ServiceHealth(of.resource, True, f"{versions + ': ' if versions else ''}{', '.join(verbs)}")
 
 
-def _not_allowed(what: str, refused: Sequence[str]) -> ServiceHealth:
+def _not_allowed(name: str, refused: Sequence[str]) -> ServiceHealth:
     return ServiceHealth(
-        what, False, f"the login may not {', '.join(refused)}",
+        name, False, f"the login may not {', '.join(refused)}",
         "Ask the cluster's administrator for a role that allows it.",
     )  # fmt: skip

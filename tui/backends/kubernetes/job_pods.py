@@ -55,7 +55,7 @@ class JobPods:
         params = {"labelSelector": f"kueue.x-k8s.io/job-uid={uid}"}
         try:
             reply = await self._connection.request(
-                "GET", queued.path(place.namespace), what=f"list the {queued.what}", params=params
+                "GET", queued.path(place.namespace), action=f"list the {queued.resource}", params=params
             )
         except BackendError:
             # Some users may not read it; the job tells the most.
@@ -85,7 +85,7 @@ class JobPods:
         reply = await self._connection.request(
             "GET",
             PODS.path(place.namespace),
-            what=f"list the pods of {place.name}",
+            action=f"list the pods of {place.name}",
             params={"labelSelector": own_identity.selector},
         )
         own = [pod for pod in items(mapping(reply).get("items")) if belongs(pod, own_identity)]

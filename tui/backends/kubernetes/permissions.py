@@ -76,7 +76,7 @@ class Permissions:
         }  # fmt: skip
         async with self._gate:
             reply = await self._connection.request(
-                "POST", _PATH, what="ask what the login may do", body=body, repeat=True, patience=3.0
+                "POST", _PATH, action="ask what the login may do", body=body, repeat=True, patience=3.0
             )
         status = (reply or {}).get("status") or {}
         may, why = bool(status.get("allowed")), str(status.get("reason") or "")

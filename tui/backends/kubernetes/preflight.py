@@ -84,7 +84,7 @@ class ClusterPreflight(PreflightService):
             of = await type_of(self._connection, launch.job)
         except NotFound as error:
             return [Check("served", CheckStatus.PROBLEM, error.message, error.fix)]
-        checks = [ok("served", f"{of.what} {of.version}")]
+        checks = [ok("served", f"{of.resource} {of.version}")]
         refused = await self._refused(of, launch)
         if refused is not None:
             return [*checks, refused]
@@ -108,12 +108,12 @@ class ClusterPreflight(PreflightService):
         """Check the job against the server's schema, defaults and admission webhooks."""
         body = {**launch.job, "metadata": {**fields(launch.job, "metadata"), "namespace": launch.namespace}}
         params = {"dryRun": "All", "fieldManager": MANAGER, "fieldValidation": "Strict"}
-        what = f"create the {of.kind} {launch.name} on trial"
+        action = f"create the {of.kind} {launch.name} on trial"
         try:
             for obj in launch.others:
                 await self._apply_on_trial(obj, launch.namespace)
             await self._connection.request(
-                "POST", of.path(launch.namespace), what=what, body=body, params=params, repeat=True
+                "POST", of.path(launch.namespace), action=action, body=body, params=params, repeat=True
             )
         except AlreadyExists:
             return unknown("dry-run", "the name is taken, so the server did not check the rest")
@@ -129,7 +129,7 @@ class ClusterPreflight(PreflightService):
         name = str(at(obj, "metadata", "name") or "")
         where = namespace if of.namespaced else ""
         await self._connection.request(
-            "PATCH", of.path(where, name), what=f"apply the {of.kind} {name} on trial", body=dict(obj),
+            "PATCH", of.path(where, name), action=f"apply the {of.kind} {name} on trial", body=dict(obj),
             params={"fieldManager": MANAGER, "dryRun": "All"}, content_type=APPLY, repeat=True,
         )  # fmt: skip
 
@@ -148,9 +148,9 @@ class ClusterPreflight(PreflightService):
     async def _name(self, launch: _Launch) -> list[Check]:
         """Check that the name is free; if a job has it, say what differs."""
         of = await type_of(self._connection, launch.job)
-        what = f"look for the {of.kind} {launch.name}"
+        action = f"look for the {of.kind} {launch.name}"
         try:
-            there = await self._get(of.path(launch.namespace, launch.name), what)
+            there = await self._get(of.path(launch.namespace, launch.name), action)
         except NotFound:
             return [ok("name", f"{launch.name} is free")]
         taken = await self._names(of, launch.namespace)
@@ -260,24 +260,24 @@ class ClusterPreflight(PreflightService):
         fix = f"Name one of {', '.join(names)}." if names else "Ask for a LocalQueue in this namespace."
         return Check("queue", CheckStatus.PROBLEM, f"there is no LocalQueue {name} in {namespace}", fix)
 
-    async def _kueue(self, path: str, what: str) -> Any:
+    async def _kueue(self, path: str, action: str) -> Any:
         lost: BackendError | None = None
         for version in _VERSIONS:
             try:
-                return await self._get(f"{_KUEUE}/{version}/{path}", what)
+                return await self._get(f"{_KUEUE}/{version}/{path}", action)
             except NotFound as error:
                 lost = lost or error
         assert lost is not None
         raise lost
 
-    async def _get(self, path: str, what: str, **params: Any) -> Any:
-        return await self._connection.request("GET", path, what=what, params=params or None)
+    async def _get(self, path: str, action: str, **params: Any) -> Any:
+        return await self._connection.request("GET", path, action=action, params=params or None)
 
-    async def _all(self, path: str, what: str) -> list[Mapping[str, Any]]:
+    async def _all(self, path: str, action: str) -> list[Mapping[str, Any]]:
         objects: list[Mapping[str, Any]] = []
         token = ""
         while True:
-            page = await self._get(path, what, limit=PAGE, **({"continue": token} if token else {}))
+            page = await self._get(path, action, limit=PAGE, **({"continue": token} if token else {}))
             objects += (page or {}).get("items") or []
             token = str(at(page, "metadata", "continue") or "")
             if not token:

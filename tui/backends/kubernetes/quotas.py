@@ -55,32 +55,32 @@ class ClusterQuotas(QuotaService):
 
     async def _in(self, namespaces: Sequence[str], plural: str) -> Found:
         """The objects of every readable namespace; `None` if none is readable."""
-        what = "read the LocalQueues of {}" if plural == "localqueues" else "read the ResourceQuotas of {}"
+        action = "read the LocalQueues of {}" if plural == "localqueues" else "read the ResourceQuotas of {}"
         pages = await asyncio.gather(
             *(
-                self._kueue(f"namespaces/{name}/{plural}", what.format(name))
+                self._kueue(f"namespaces/{name}/{plural}", action.format(name))
                 if plural == "localqueues"
-                else self._list(f"/api/v1/namespaces/{name}/{plural}", what.format(name))
+                else self._list(f"/api/v1/namespaces/{name}/{plural}", action.format(name))
                 for name in namespaces
             )
         )
         pages_read = [page for page in pages if page is not None]
         return [obj for page in pages_read for obj in page] if pages_read else None
 
-    async def _kueue(self, path: str, what: str) -> Found:
+    async def _kueue(self, path: str, action: str) -> Found:
         for version in VERSIONS:
-            objects = await self._list(f"{KUEUE}/{version}/{path}", what)
+            objects = await self._list(f"{KUEUE}/{version}/{path}", action)
             if objects is not None:
                 return objects
         return None
 
-    async def _list(self, path: str, what: str, **params: str) -> Found:
+    async def _list(self, path: str, action: str, **params: str) -> Found:
         """All objects of a list; `None` if it is not served, or may not be read."""
         objects: list[dict[str, Any]] = []
         page = {"limit": PAGE, **params}
         while True:
             try:
-                reply = await self._connection.request("GET", path, what=what, params=page)
+                reply = await self._connection.request("GET", path, action=action, params=page)
             except (NotFound, PermissionDenied) as error:
                 self._refused.append(error)
                 return None

@@ -56,7 +56,7 @@ class KubernetesShells(ShellService):
         failed: Exception | None = None
         async with self._connection.websocket(
             PODS.path(pod.namespace, pod.name, "exec"),
-            what=f"open a shell in {replica} (pod {pod.name})",
+            action=f"open a shell in {replica} (pod {pod.name})",
             params=params,
             subprotocols=PROTOCOLS,
         ) as socket:

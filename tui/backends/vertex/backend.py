@@ -75,17 +75,17 @@ class VertexBackend(Backend):
         return self._connected
 
     async def check_health(self) -> Sequence[ServiceHealth]:
-        what = "emulator" if self.info.local else "credentials"
+        action = "emulator" if self.info.local else "credentials"
         try:
             async with asyncio.timeout(CHECK_CONNECT_SECONDS):
                 await self.connect()
         except BackendError as error:
-            return [ServiceHealth(what, False, error.message, error.fix)]
+            return [ServiceHealth(action, False, error.message, error.fix)]
         except TimeoutError:
             late = f"not ready within {CHECK_CONNECT_SECONDS:.0f} s"
-            return [ServiceHealth(what, False, late, "Try again; see the network, or the emulator's log.")]
+            return [ServiceHealth(action, False, late, "Try again; see the network, or the emulator's log.")]
         lines = await self._open.health.check()
-        return [ServiceHealth(what, True, self.info.endpoint or "ready"), *lines]
+        return [ServiceHealth(action, True, self.info.endpoint or "ready"), *lines]
 
 
 def _load() -> Any:

@@ -50,10 +50,10 @@ class HealthCheck:
             f"jobs of {where}", lambda: self._clients.jobs(region).list_custom_jobs, request
         )
 
-    async def _try(self, what: str, method: Callable[[], Method], request: Any) -> ServiceHealth:
+    async def _try(self, action: str, method: Callable[[], Method], request: Any) -> ServiceHealth:
         """Call the method once; whether it answered."""
         try:
-            await self._clients.once(f"reach {what}", method, request, within=deadlines.CHECK)
+            await self._clients.once(f"reach {action}", method, request, within=deadlines.CHECK)
         except BackendError as error:
-            return ServiceHealth(what, False, error.message, error.fix)
-        return ServiceHealth(what, True, "answers")
+            return ServiceHealth(action, False, error.message, error.fix)
+        return ServiceHealth(action, True, "answers")

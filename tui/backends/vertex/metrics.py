@@ -93,7 +93,7 @@ class Metrics(MetricService):
             log_project(job.name, self._info.project),
             text,
             window,
-            what=f"read {metric} of {job.name}",
+            action=f"read {metric} of {job.name}",
             aggregation=aggregation,
         )
         return [series for pb in messages if (series := _series(metric, pb)).points]
@@ -137,7 +137,7 @@ async def list_series(
     text: str,
     window: tuple[datetime, datetime],
     *,
-    what: str,
+    action: str,
     aggregation: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """The series of every page of a ListTimeSeries as plain protobuf."""
@@ -150,7 +150,7 @@ async def list_series(
         "page_size": PAGE,
     }
     pages = clients.pages(
-        what, lambda: clients.monitoring().list_time_series, request, "time_series", deadlines.SERIES
+        action, lambda: clients.monitoring().list_time_series, request, "time_series", deadlines.SERIES
     )
     return [series async for series in pages]
 

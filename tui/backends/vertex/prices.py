@@ -69,9 +69,9 @@ async def _read(clients: Clients) -> Prices:
 
 async def _skus(clients: Clients, client: Any, service: str) -> list[Any]:
     """The SKUs of a service that training uses: few of thousands."""
-    what = "read the prices of the Cloud Billing catalogue"
+    action = "read the prices of the Cloud Billing catalogue"
     request = {"parent": f"services/{service}", "currency_code": "USD", "page_size": PAGE}
-    skus = clients.pages(what, lambda: client.list_skus, request, "skus")
+    skus = clients.pages(action, lambda: client.list_skus, request, "skus")
     return [pb async for pb in skus if key_of(pb.description)]
 
 

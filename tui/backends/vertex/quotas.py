@@ -94,7 +94,7 @@ class VertexQuotas(QuotaService):
                 self._info.project,
                 text,
                 (now - USAGE_WINDOW, now),
-                what=f"read the quota usage of {self._info.project}",
+                action=f"read the quota usage of {self._info.project}",
             )
         except (NotFound, InvalidRequest):
             # The project has never used a quota of this kind.

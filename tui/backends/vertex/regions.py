@@ -35,11 +35,11 @@ class RegionLists:
         return RegionResults(newest_first(item for _, items in answers for item in items), errors)
 
     async def all(
-        self, what: str, method: Callable[[], Method], request: Mapping[str, Any], field: str
+        self, action: str, method: Callable[[], Method], request: Mapping[str, Any], field: str
     ) -> list[Pb]:
         """The items of all pages. Raises BackendError."""
         request = {**request, "page_size": PAGE}
-        return [item async for item in self._clients.pages(what, method, request, field)]
+        return [item async for item in self._clients.pages(action, method, request, field)]
 
 
 def newest_first(items: Any) -> list[Any]:

@@ -96,17 +96,17 @@ class Serving(ServingService):
                 # The caller would repeat an aborted request, which fails again: the etag is outdated.
                 raise _Overtaken from error
 
-        what = f"split the traffic of {endpoint}"
+        action = f"split the traffic of {endpoint}"
         try:
             # A split may be sent again after a lost reply: it is idempotent.
-            changed = await self._clients.caller.read(what, send, within=deadlines.CHANGE)
+            changed = await self._clients.caller.read(action, send, within=deadlines.CHANGE)
         except _Overtaken as error:
             # The other change may be this one, if its reply was lost.
             now = await self.endpoint(endpoint)
             if shares(percents_of(now)) == shares(percents):
                 return now
             raise FailedPrecondition(
-                f"Can't {what}: it was changed elsewhere meanwhile.",
+                f"Can't {action}: it was changed elsewhere meanwhile.",
                 fix="Look at the split, then set it again.",
             ) from error
         return self._endpoint(changed, region)
@@ -144,7 +144,7 @@ class Serving(ServingService):
         return await self._operated(f"undeploy {deployed_id}", endpoint, "undeploy_model", request)
 
     async def _operated(
-        self, what: str, endpoint: str, method: str, request: dict[str, Any]
+        self, action: str, endpoint: str, method: str, request: dict[str, Any]
     ) -> ServingEndpoint:
         """Run a long-running operation on an endpoint; the endpoint as it is afterwards."""
         region = region_in(endpoint, "endpoints")
@@ -158,7 +158,7 @@ class Serving(ServingService):
             return future.operation
 
         try:
-            begun = await self._clients.caller.once(what, send, within=deadlines.CREATE)
+            begun = await self._clients.caller.once(action, send, within=deadlines.CREATE)
         except Unavailable as error:
             if isinstance(error, Stopped):
                 raise
@@ -166,7 +166,7 @@ class Serving(ServingService):
                 f"{error.message.rstrip('.')}. The change may have begun all the same, and cost money.",
                 fix="Look at the endpoint in a few minutes before you try again.",
             ) from error
-        await wait_for(self._clients, region, begun, what, seconds=LONGEST_CHANGE)
+        await wait_for(self._clients, region, begun, action, seconds=LONGEST_CHANGE)
         return await self.endpoint(endpoint)
 
     def _model(self, pb: Pb, region: str) -> Model:

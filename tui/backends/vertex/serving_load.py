@@ -53,7 +53,9 @@ async def read_loads(
             "alignment_period": duration_pb2.Duration(seconds=period),
             "per_series_aligner": aligner,
         }
-        return await list_series(clients, where, text, window, what=f"read {metric}", aggregation=aggregation)
+        return await list_series(
+            clients, where, text, window, action=f"read {metric}", aggregation=aggregation
+        )
 
     window_seconds = int(WINDOW.total_seconds())
     total = ' AND metric.labels.latency_type="total"'

@@ -55,29 +55,29 @@ class Storage(StorageService):
 
     async def bucket(self, name: str) -> Bucket:
         """Read a bucket. Raises NotFound, PermissionDenied, Unavailable."""
-        what = f"read the bucket gs://{name}"
-        bucket = await self._call(what, lambda client: client.get_bucket(name, **self._patience()), name)
+        action = f"read the bucket gs://{name}"
+        bucket = await self._call(action, lambda client: client.get_bucket(name, **self._patience()), name)
         return _bucket(bucket)
 
     async def buckets(self) -> list[Bucket]:
         """Every bucket of the project."""
-        what = f"list the buckets of {self._info.project}"
-        buckets = await self._call(what, lambda client: list(client.list_buckets(**self._patience())), "")
+        action = f"list the buckets of {self._info.project}"
+        buckets = await self._call(action, lambda client: list(client.list_buckets(**self._patience())), "")
         return [_bucket(bucket) for bucket in buckets]
 
     async def create_bucket(self, name: str, location: str) -> Bucket:
         """Create a bucket. Raises FailedPrecondition if the name is taken."""
-        what = f"create the bucket gs://{name}"
+        action = f"create the bucket gs://{name}"
         bucket = await self._call(
-            what, lambda client: client.create_bucket(name, location=location, timeout=CALL_SECONDS), name
+            action, lambda client: client.create_bucket(name, location=location, timeout=CALL_SECONDS), name
         )
         return _bucket(bucket)
 
     async def allowed(self, name: str, permissions: list[str]) -> list[str]:
         """The given permissions that the caller has on a bucket."""
-        what = f"ask for permissions on gs://{name}"
+        action = f"ask for permissions on gs://{name}"
         granted = await self._call(
-            what,
+            action,
             lambda client: client.bucket(name).test_iam_permissions(permissions, **self._patience()),
             name,
         )
@@ -135,7 +135,7 @@ class Storage(StorageService):
         finally:
             cancelled.set()
 
-    async def _call(self, what: str, work: Callable[[Any], T], bucket: str) -> T:
+    async def _call(self, action: str, work: Callable[[Any], T], bucket: str) -> T:
         """Run `work` with the client, in a thread. Raises BackendError."""
         await self._endpoint.ready()
         try:
@@ -143,7 +143,7 @@ class Storage(StorageService):
         except BackendError:
             raise
         except Exception as error:
-            raise self._endpoint.explain(_explained(error, what, bucket)) from error
+            raise self._endpoint.explain(_explained(error, action, bucket)) from error
 
     def _patience(self) -> dict[str, Any]:
         from google.cloud.storage.retry import DEFAULT_RETRY
@@ -218,7 +218,7 @@ def _bucket(bucket: Any) -> Bucket:
     )
 
 
-def _explained(error: Exception, what: str, bucket: str) -> BackendError:
+def _explained(error: Exception, action: str, bucket: str) -> BackendError:
     """The error of an HTTP reply, which has only a status and a text; the address is removed from the
     text."""
     from google.api_core import exceptions as api
@@ -229,13 +229,13 @@ def _explained(error: Exception, what: str, bucket: str) -> BackendError:
         error = error.cause
     if isinstance(error, OSError) and hasattr(error, "request"):  # of the HTTP library
         kind = type(error).__name__
-        return Unavailable(f"Can't {what}: no connection to Cloud Storage ({kind}).", fix=_REACH)
+        return Unavailable(f"Can't {action}: no connection to Cloud Storage ({kind}).", fix=_REACH)
     # This includes the media library's own error after its last retry.
     response = getattr(error, "response", None)
     status = int(getattr(response, "status_code", 0) or 0)
     if not status:
-        return translate(error, what)
-    message = f"Can't {what}: {_said(response, status)}"
+        return translate(error, action)
+    message = f"Can't {action}: {_said(response, status)}"
     if status == HTTPStatus.NOT_FOUND:
         fix = f"Check that the bucket gs://{bucket} exists in the intended project."
         return NotFound(message, fix=fix)

@@ -42,11 +42,11 @@ class JobCreation:
             await self._apply(each, region)
         body = _marked(job, region, request.mark)
         named = at(body, "metadata", "name") or at(body, "metadata", "generateName")
-        what = f"create the {self._workload.kind} {named} in {region}"
+        action = f"create the {self._workload.kind} {named} in {region}"
         try:
             request.on_send()
             reply = await self._cluster.connection.request(
-                "POST", of.path(region), what=what, body=body, within=CREATE
+                "POST", of.path(region), action=action, body=body, within=CREATE
             )
         except AlreadyExists as error:
             # An earlier create may have succeeded although its reply was lost.
@@ -66,7 +66,7 @@ class JobCreation:
         """The job with the request's label."""
         for of in self._cluster.served.jobs[self._workload.key]:
             listed = await self._cluster.connection.request(
-                "GET", of.path(request.region), what=f"look for the {of.what} of a launch",
+                "GET", of.path(request.region), action=f"look for the {of.resource} of a launch",
                 params={"labelSelector": request.label},
             )  # fmt: skip
             for item in (listed or {}).get("items") or ():
@@ -85,7 +85,7 @@ class JobCreation:
         where = str(at(obj, "metadata", "namespace") or namespace) if of.namespaced else ""
         await self._cluster.permissions.require("patch", of, where)
         await self._cluster.connection.request(
-            "PATCH", of.path(where, name), what=f"apply the {of.kind} {name}", body=dict(obj),
+            "PATCH", of.path(where, name), action=f"apply the {of.kind} {name}", body=dict(obj),
             params={"fieldManager": MANAGER}, content_type=APPLY, within=CREATE, repeat=True,
         )  # fmt: skip
 

@@ -42,7 +42,7 @@ class QueuePositions:
         if now - read_at >= RECENT:
             try:
                 summary = await self._cluster.connection.request(
-                    "GET", path, what=f"read who waits in the LocalQueue {queue}"
+                    "GET", path, action=f"read who waits in the LocalQueue {queue}"
                 )
             except BackendError:
                 # The job is shown without its position.

@@ -190,7 +190,7 @@ class KubernetesJobs(JobService):
     async def _in_scope(self, of: ApiType, scope: str, name: str) -> list[Job]:
         params = {"fieldSelector": f"metadata.name={name}"}
         listed = await self._cluster.connection.request(
-            "GET", of.path(scope), what=f"look for the {of.what} {name}", params=params
+            "GET", of.path(scope), action=f"look for the {of.resource} {name}", params=params
         )
         jobs = []
         for item in (listed or {}).get("items") or ():
@@ -230,7 +230,7 @@ class KubernetesJobs(JobService):
         patch = scale_patch(self._workload.key, replicas, obj)
         if patch is None:
             raise FailedPrecondition(f"{parts.name} has no workers that can be scaled.")
-        await self._patch(of, parts, patch, f"scale the {of.what} {parts.name}")
+        await self._patch(of, parts, patch, f"scale the {of.resource} {parts.name}")
 
     async def delete(self, name: str) -> None:
         """Delete the job with its pods (propagation Foreground), and wait until they are deleted."""
@@ -241,23 +241,23 @@ class KubernetesJobs(JobService):
             "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground",
             "preconditions": {"uid": uid},
         }  # fmt: skip
-        what = f"delete the {of.what} {parts.name}"
+        action = f"delete the {of.resource} {parts.name}"
         path = of.path(parts.namespace, parts.name)
         try:
             # May be sent again after a lost reply: the precondition protects a new job of the same name.
             await self._cluster.connection.request(
-                "DELETE", path, what=what, body=options, within=CHANGE, repeat=True
+                "DELETE", path, action=action, body=options, within=CHANGE, repeat=True
             )
         except NotFound:
             return
-        await self._gone(path, str(uid), what)
+        await self._gone(path, str(uid), action)
 
-    async def _gone(self, path: str, uid: str, what: str) -> None:
+    async def _gone(self, path: str, uid: str, action: str) -> None:
         end = asyncio.get_running_loop().time() + GONE_SECONDS
         wait = 0.1
         while True:
             try:
-                now = await self._cluster.connection.request("GET", path, what=what)
+                now = await self._cluster.connection.request("GET", path, action=action)
             except NotFound:
                 return
             if at(now, "metadata", "uid") != uid:
@@ -265,7 +265,7 @@ class KubernetesJobs(JobService):
             if asyncio.get_running_loop().time() > end:
                 left = ", ".join(at(now, "metadata", "finalizers") or ()) or "its pods"
                 raise Unavailable(
-                    f"Can't {what}: it still exists after {GONE_SECONDS:.0f} s.",
+                    f"Can't {action}: it still exists after {GONE_SECONDS:.0f} s.",
                     fix=f"The deletion waits for {left}; see the pods and their nodes.",
                 )
             await asyncio.sleep(wait)
@@ -274,15 +274,15 @@ class KubernetesJobs(JobService):
     async def _suspend(self, name: str, suspend: bool) -> None:
         parts = self._parsed(name)
         of, obj = await self._object_to("patch", parts)
-        what = f"{'suspend' if suspend else 'resume'} the {of.what} {parts.name}"
+        action = f"{'suspend' if suspend else 'resume'} the {of.resource} {parts.name}"
         state = status_of(obj, self._workload.key).state
         if state.terminal:
-            raise FailedPrecondition(f"Can't {what}: it {state.phrase} already.")
-        if queue_of(obj) and await self._deactivate(parts, obj, suspend, what):
+            raise FailedPrecondition(f"Can't {action}: it {state.phrase} already.")
+        if queue_of(obj) and await self._deactivate(parts, obj, suspend, action):
             return
-        await self._patch(of, parts, suspend_patch(obj, suspend), what)
+        await self._patch(of, parts, suspend_patch(obj, suspend), action)
 
-    async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, what: str) -> bool:
+    async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, action: str) -> bool:
         """Suspend through Kueue, which would admit a suspended job again. False if Kueue does not know the
         job."""
         workload = await self._single.queued(name, obj)
@@ -292,7 +292,7 @@ class KubernetesJobs(JobService):
         path = of.path(name.namespace, str(at(workload, "metadata", "name")))
         await self._cluster.permissions.require("patch", of, name.namespace)
         await self._cluster.connection.request(
-            "PATCH", path, what=what, body={"spec": {"active": not suspend}}, content_type=MERGE_PATCH,
+            "PATCH", path, action=action, body={"spec": {"active": not suspend}}, content_type=MERGE_PATCH,
             within=CHANGE, repeat=True,
         )  # fmt: skip
         return True
@@ -303,10 +303,10 @@ class KubernetesJobs(JobService):
         await self._cluster.permissions.require(verb, of, name.namespace)
         return of, obj
 
-    async def _patch(self, of: ApiType, name: JobName, patch: Mapping[str, Any], what: str) -> None:
+    async def _patch(self, of: ApiType, name: JobName, patch: Mapping[str, Any], action: str) -> None:
         # The patch is idempotent, so it may be sent again.
         await self._cluster.connection.request(
-            "PATCH", of.path(name.namespace, name.name), what=what, body=patch, content_type=MERGE_PATCH,
+            "PATCH", of.path(name.namespace, name.name), action=action, body=patch, content_type=MERGE_PATCH,
             within=CHANGE, repeat=True,
         )  # fmt: skip
 

@@ -56,7 +56,9 @@ class SingleReader:
         lost: BackendError | None = None
         for of in self._cluster.served.jobs[self._workload.key]:
             try:
-                obj = await self._read(of.path(name.namespace, name.name), f"read the {of.what} {name.name}")
+                obj = await self._read(
+                    of.path(name.namespace, name.name), f"read the {of.resource} {name.name}"
+                )
             except NotFound as error:
                 lost = lost or error
                 continue
@@ -159,15 +161,15 @@ class SingleReader:
 
     async def _items(self, of: ApiType, namespace: str, params: Mapping[str, Any]) -> list[Obj]:
         """Objects of a list; none if it can't be read: the job is shown without them."""
-        reply = await self._may_be(of.path(namespace), f"list the {of.what} of a job", params)
+        reply = await self._may_be(of.path(namespace), f"list the {of.resource} of a job", params)
         return list((reply or {}).get("items") or ())
 
-    async def _may_be(self, path: str, what: str, params: Mapping[str, Any] | None = None) -> Obj | None:
+    async def _may_be(self, path: str, action: str, params: Mapping[str, Any] | None = None) -> Obj | None:
         try:
-            return await self._read(path, what, params)
+            return await self._read(path, action, params)
         except BackendError:
             return None
 
-    async def _read(self, path: str, what: str, params: Mapping[str, Any] | None = None) -> Obj:
-        reply: Obj = await self._cluster.connection.request("GET", path, what=what, params=params)
+    async def _read(self, path: str, action: str, params: Mapping[str, Any] | None = None) -> Obj:
+        reply: Obj = await self._cluster.connection.request("GET", path, action=action, params=params)
         return reply

@@ -189,8 +189,8 @@ def _explained(error: Exception, named: str, context: str) -> BackendError:
     if words == "Unable to find valid credentials":
         return Unauthenticated(f"The kubeconfig {named} has no usable credentials.", fix=LOGIN_FIX)
     which = f" (context {context})" if context else ""
-    what = f"it lacks {words}" if isinstance(error, KeyError) else words
+    problem = f"it lacks {words}" if isinstance(error, KeyError) else words
     return InvalidRequest(
-        f"The kubeconfig {named}{which} can't be read: {what or type(error).__name__}",
+        f"The kubeconfig {named}{which} can't be read: {problem or type(error).__name__}",
         fix="`kubectl config view` shows its content.",
     )

@@ -193,7 +193,7 @@ class ContainerReader:
         path = f"/api/v1/namespaces/{name.namespace}/pods/{name.pod}/log"
         try:
             async with self._connection.stream(
-                path, what=f"read the log of {name.words}", params=params
+                path, action=f"read the log of {name.words}", params=params
             ) as pieces:
                 self.source.opened(self._out.now())
                 self.reading_since = self._out.now()

@@ -235,7 +235,7 @@ class JobWatch:
         """Read one pod again."""
         path = f"/api/v1/namespaces/{view.pod.namespace}/pods/{view.pod.name}"
         try:
-            obj = mapping(await self.connection.request("GET", path, what=f"read pod {view.pod.name}"))
+            obj = mapping(await self.connection.request("GET", path, action=f"read pod {view.pod.name}"))
         except NotFound:
             view.lose()
             return
@@ -308,12 +308,12 @@ class JobWatch:
 
     async def list_events(self) -> list[Obj]:
         """The events of the job's namespace and of nodes. Raises BackendError."""
-        path, what = EVENTS.path(self.job.namespace), "list the events"
-        events = items(mapping(await self.connection.request("GET", path, what=what)).get("items"))
+        path, action = EVENTS.path(self.job.namespace), "list the events"
+        events = items(mapping(await self.connection.request("GET", path, action=action)).get("items"))
         if self.job.namespace != node_events.NAMESPACE:
             params = {"fieldSelector": node_events.FIELDS}
             with suppress(PermissionDenied):
-                more = await self.connection.request("GET", node_events.PATH, what=what, params=params)
+                more = await self.connection.request("GET", node_events.PATH, action=action, params=params)
                 events += items(mapping(more).get("items"))
         return events
 

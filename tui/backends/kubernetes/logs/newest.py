@@ -130,7 +130,7 @@ class NewestReader:
         path = f"/api/v1/namespaces/{name.namespace}/pods/{name.pod}/log"
         async with self._slots:
             data = await self._connection.read(
-                path, what=f"read the log of {name.words}", params=params, within=within,
+                path, action=f"read the log of {name.words}", params=params, within=within,
                 patience=patience,
             )  # fmt: skip
         splitter = LineSplitter()

@@ -123,7 +123,7 @@ class CloudMetrics:
             self._place.project,
             " AND ".join(parts),
             window,
-            what=f"read {source.type} of {place.name}",
+            action=f"read {source.type} of {place.name}",
             aggregation=_rate() if source.rate else None,
         )
         values: dict[Key, list[tuple[datetime, float]]] = {}

@@ -88,7 +88,7 @@ class NodeAccelerators:
         paths.append((CADVISOR, f"/api/v1/nodes/{name}/proxy/metrics/cadvisor"))
         for source, path in paths:
             try:
-                reply = await self._connection.read(path, what=f"read accelerators of the node {name}")
+                reply = await self._connection.read(path, action=f"read accelerators of the node {name}")
             except NotFound:
                 continue
             except PermissionDenied as error:
@@ -119,7 +119,7 @@ class NodeAccelerators:
         params: dict[str, Any] = {"labelSelector": selector}
         try:
             reply = await self._connection.request(
-                "GET", "/api/v1/pods", what="look for DCGM exporters", params=params, patience=2.0
+                "GET", "/api/v1/pods", action="look for DCGM exporters", params=params, patience=2.0
             )
         except BackendError:
             return {}

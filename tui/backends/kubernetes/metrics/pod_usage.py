@@ -38,7 +38,7 @@ class PodUsage:
         params = {"labelSelector": selector}
         try:
             reply = await self._connection.request(
-                "GET", path, what="read the usage of pods", params=params, patience=2.0
+                "GET", path, action="read the usage of pods", params=params, patience=2.0
             )
         except NotFound:
             return [], "the cluster has no metrics API (metrics-server)"
@@ -88,7 +88,7 @@ class PodUsage:
         if known is None:
             try:
                 node = await self._connection.request(
-                    "GET", f"/api/v1/nodes/{name}", what=f"read node {name}", patience=2.0
+                    "GET", f"/api/v1/nodes/{name}", action=f"read node {name}", patience=2.0
                 )
             except (NotFound, PermissionDenied):
                 node = None

@@ -36,7 +36,7 @@ class AskedRead:
                 return
             try:
                 await self._connection.request(
-                    "GET", self._path, what="read the cluster again", params={"limit": 1},
+                    "GET", self._path, action="read the cluster again", params={"limit": 1},
                     within=WITHIN, patience=PATIENCE,
                 )  # fmt: skip
             except (PermissionDenied, NotFound):

@@ -100,12 +100,12 @@ class ClusterWatch:
         types = [type_ for types_of_kind in self.served.jobs.values() for type_ in types_of_kind]
         for of in [*types, PODS, *self.served.parts]:
             for scope in self.scopes if of.namespaced else (EVERYWHERE,):
-                source = ApiSource(self._connection, of.path(scope), of.what)
+                source = ApiSource(self._connection, of.path(scope), of.resource)
                 reduce: Callable[[Obj], Any] = reduced if of is PODS else partial(_kept, of)
-                reflector: Reflector[Any] = Reflector(of.what, source, reduce, lambda key: None)
+                reflector: Reflector[Any] = Reflector(of.resource, source, reduce, lambda key: None)
                 reflector.changed = partial(self._take, of, reflector)
                 self._watched.append(Watched(of, scope, reflector))
-                name = f"watch {of.what} {scope}".rstrip()
+                name = f"watch {of.resource} {scope}".rstrip()
                 self._tasks.append(asyncio.create_task(reflector.run(), name=name))
         for events_reflector in self.events.open(self._connection, self.scopes):
             self._tasks.append(asyncio.create_task(events_reflector.run(), name="watch events"))

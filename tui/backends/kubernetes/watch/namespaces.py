@@ -48,7 +48,7 @@ class MissingNamespaces:
     async def _look_for(self, namespace: str) -> NotFound | None:
         try:
             await self._connection.request(
-                "GET", NAMESPACES.path("", namespace), what=f"look for the namespace {namespace}",
+                "GET", NAMESPACES.path("", namespace), action=f"look for the namespace {namespace}",
                 within=WITHIN, patience=0.0,
             )  # fmt: skip
         except NotFound:

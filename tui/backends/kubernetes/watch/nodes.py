@@ -87,7 +87,7 @@ class NodeReader:
 
     async def _get(self, path: str, form: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         reply: Mapping[str, Any] = await self._connection.request(
-            "GET", path, what="read the nodes of jobs", params=params, patience=2.0,
+            "GET", path, action="read the nodes of jobs", params=params, patience=2.0,
             accept=METADATA.format(form),
         )  # fmt: skip
         return reply

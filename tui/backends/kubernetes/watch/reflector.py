@@ -60,7 +60,7 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        what: str,
+        title: str,
         source: WatchSource,
         reduce: Callable[[Obj], T | None],
         changed: Callable[[str], None],
@@ -69,7 +69,7 @@ class Reflector(Generic[T]):
         last: Callable[[Obj], None] = lambda _obj: None,
     ) -> None:
         """`last` is called with the last state of a deleted object, before `changed`."""
-        self.what = what
+        self.title = title
         self.objects: dict[str, T] = {}
         self.synced = asyncio.Event()
         """Set once all objects have been listed."""
@@ -126,9 +126,9 @@ class Reflector(Generic[T]):
                 broke = error
             except Exception as error:
                 # A defect or a malformed object must not end the watch: the console would look up to date.
-                LOG.exception("the watch of %s failed", self.what)
+                LOG.exception("the watch of %s failed", self.title)
                 self._point = ""
-                broke = BackendError(f"Can't watch the {self.what}: {type(error).__name__}: {error}")
+                broke = BackendError(f"Can't watch the {self.title}: {type(error).__name__}: {error}")
             lasted = self._watching and time.monotonic() - began >= SHORT
             self._watching = False
             await self._pause(self._wait(lasted, broke))
@@ -204,7 +204,7 @@ class Reflector(Generic[T]):
         if not self._watching:
             self._opened()
         if kind == "ERROR":
-            raise from_status(obj, f"watch the {self.what}")
+            raise from_status(obj, f"watch the {self.title}")
         if kind == "BOOKMARK":
             self._reach(str((obj.get("metadata") or {}).get("resourceVersion") or ""))
             return

@@ -17,12 +17,12 @@ class ApiSource:
     """One type of object at a path, in one namespace or in all."""
 
     def __init__(
-        self, connection: ClusterConnection, path: str, what: str, selector: str = "", fields: str = ""
+        self, connection: ClusterConnection, path: str, action: str, selector: str = "", fields: str = ""
     ) -> None:
         """`selector` selects by labels, `fields` by fields."""
         self._connection = connection
         self._path = path
-        self._what = what
+        self._what = action
         self._selectors = {"labelSelector": selector, "fieldSelector": fields or None}
         self.opened: Callable[[], None] = lambda: None
 
@@ -30,7 +30,12 @@ class ApiSource:
         params = {"limit": limit or None, "continue": token, **self._selectors}
         # The reflector itself lists again; a repeated call would only hide the failure for longer.
         reply: Mapping[str, Any] = await self._connection.request(
-            "GET", self._path, what=f"list the {self._what}", params=params, within=LIST_SECONDS, patience=2.0
+            "GET",
+            self._path,
+            action=f"list the {self._what}",
+            params=params,
+            within=LIST_SECONDS,
+            patience=2.0,
         )
         return reply or {}
 
@@ -39,8 +44,8 @@ class ApiSource:
             "watch": True, "allowWatchBookmarks": True, "resourceVersion": version,
             "timeoutSeconds": seconds, **self._selectors,
         }  # fmt: skip
-        what = f"watch the {self._what}"
-        async with self._connection.stream(self._path, what=what, params=params) as pieces:
+        action = f"watch the {self._what}"
+        async with self._connection.stream(self._path, action=action, params=params) as pieces:
             self.opened()
             async with aclosing(lines(pieces)) as event_lines:
                 async for line in event_lines:
@@ -50,5 +55,5 @@ class ApiSource:
                         event = json.loads(line)
                     except ValueError as error:
                         # The last line of a broken stream.
-                        raise Unavailable(f"Can't {what}: the stream broke within an event.") from error
+                        raise Unavailable(f"Can't {action}: the stream broke within an event.") from error
                     yield event

@@ -15,7 +15,7 @@ SECONDS = 120.0
 
 
 async def wait_for(
-    clients: Clients, region: str, operation: Any, what: str, *, seconds: float = SECONDS
+    clients: Clients, region: str, operation: Any, action: str, *, seconds: float = SECONDS
 ) -> None:
     """Poll `operation` until it is done. Raises BackendError with its error, or after `seconds`."""
 
@@ -27,11 +27,11 @@ async def wait_for(
     while not operation.done:
         if asyncio.get_running_loop().time() > end:
             raise Unavailable(
-                f"Can't {what}: not done after {seconds:.0f} s.",
+                f"Can't {action}: not done after {seconds:.0f} s.",
                 fix="The operation continues by itself; check again later.",
             )
         await asyncio.sleep(pause)
         pause = min(2.0, pause * 1.7)
-        operation = await clients.caller.read(what, send)
+        operation = await clients.caller.read(action, send)
     if operation.HasField("error"):
-        raise from_status(operation.error, what)
+        raise from_status(operation.error, action)

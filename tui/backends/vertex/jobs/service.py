@@ -225,9 +225,9 @@ class VertexJobs(JobService):
             request.on_send()
             return self._made(await call(create, retry=None, timeout=seconds))
 
-        what = f"create the {self.resource.title} {message.display_name!r} in {region}"
+        action = f"create the {self.resource.title} {message.display_name!r} in {region}"
         try:
-            return await self._call.once(what, send, within=deadlines.CREATE)
+            return await self._call.once(action, send, within=deadlines.CREATE)
         except BackendError as error:
             # These errors leave open whether the service acted; any other one is a refusal.
             if type(error) not in (Unavailable, BackendError, QuotaExceeded):
@@ -269,7 +269,7 @@ class VertexJobs(JobService):
     async def delete(self, name: str) -> None:
         """Delete the job and wait for the operation's end."""
         region, call = self._region_of(name), self._method(name, "delete")
-        what = f"delete the {self.resource.title} {name}"
+        action = f"delete the {self.resource.title} {name}"
         sent = 0
 
         async def send(seconds: float) -> Any:
@@ -278,13 +278,13 @@ class VertexJobs(JobService):
             return await call(name=name, retry=None, timeout=seconds)
 
         try:
-            future = await self._call.read(what, send, within=deadlines.CHANGE)
+            future = await self._call.read(action, send, within=deadlines.CHANGE)
         except NotFound:
             self._forget(name)
             if sent < 2:
                 raise
             return
-        await wait_for(self._clients, region, future.operation, what)
+        await wait_for(self._clients, region, future.operation, action)
         self._forget(name)
 
     def _forget(self, name: str) -> None:

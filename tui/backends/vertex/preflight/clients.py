@@ -30,9 +30,9 @@ class CheckClients:
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
 
-    async def read(self, what: str, method: Callable[[], Method], *request: Any, **fields: Any) -> Any:
+    async def read(self, action: str, method: Callable[[], Method], *request: Any, **fields: Any) -> Any:
         """The plain reply of a method that changes nothing, or BackendError after a short while."""
-        return await self.clients.read(what, method, *request, patience=2.0, **fields)
+        return await self.clients.read(action, method, *request, patience=2.0, **fields)
 
     def projects(self) -> Any:
         return self._over(Service.PROJECTS, "", ProjectsAsyncClient, ProjectsGrpcAsyncIOTransport)

@@ -129,7 +129,7 @@ class Clients:
 
     async def read(
         self,
-        what: str,
+        action: str,
         method: Callable[[], Method],
         *request: Any,
         within: float = deadlines.READ,
@@ -145,11 +145,11 @@ class Clients:
         async def send(seconds: float) -> Any:
             return await plain(await method()(*request, retry=None, timeout=seconds, **fields))
 
-        return await self.caller.read(what, send, within=within, patience=patience, limiter=limiter)
+        return await self.caller.read(action, send, within=within, patience=patience, limiter=limiter)
 
     async def once(
         self,
-        what: str,
+        action: str,
         method: Callable[[], Method],
         *request: Any,
         within: float = deadlines.CHANGE,
@@ -160,11 +160,11 @@ class Clients:
         async def send(seconds: float) -> Any:
             return await plain(await method()(*request, retry=None, timeout=seconds, **fields))
 
-        return await self.caller.once(what, send, within=within)
+        return await self.caller.once(action, send, within=within)
 
     async def pages(
         self,
-        what: str,
+        action: str,
         method: Callable[[], Method],
         request: Mapping[str, Any],
         field: str,
@@ -173,7 +173,7 @@ class Clients:
         """The items of `field` of every page of a list, in plain messages. Raises BackendError."""
         token = ""
         while True:
-            page = await self.read(what, method, {**request, "page_token": token}, within=within)
+            page = await self.read(action, method, {**request, "page_token": token}, within=within)
             for item in getattr(page, field):
                 yield item
             token = page.next_page_token

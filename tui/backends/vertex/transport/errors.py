@@ -44,38 +44,38 @@ class UndecodableReply(Exception):
     """The bytes of a reply don't decode as its type. grpc.aio returns None for such a reply."""
 
 
-def translate(error: BaseException, what: str) -> BackendError:
-    """`error` as a BackendError whose message says that `what` (e.g. "list the jobs of r") failed."""
+def translate(error: BaseException, action: str) -> BackendError:
+    """`error` as a BackendError whose message says that `action` (e.g. "list the jobs of r") failed."""
     if isinstance(error, BackendError):
         return error
     if isinstance(error, grpc.RpcError) and hasattr(error, "code"):
         error = api.from_grpc_error(error)
     if isinstance(error, api.GoogleAPICallError):
-        return _from_api_error(error, what)
+        return _from_api_error(error, action)
     if isinstance(error, auth.TransportError):
-        return Unavailable(f"Can't {what}: {error}", fix="Check the network, or the proxy.")
+        return Unavailable(f"Can't {action}: {error}", fix="Check the network, or the proxy.")
     if isinstance(error, auth.GoogleAuthError):
-        return Unauthenticated(f"Can't {what}: no usable Google credentials: {error}", fix=LOGIN)
+        return Unauthenticated(f"Can't {action}: no usable Google credentials: {error}", fix=LOGIN)
     if isinstance(error, UndecodableReply):
         # The next reply may be sound, and the call's effect is unknown.
-        return Unavailable(f"Can't {what}: the reply can't be decoded", fix=_GARBLED)
+        return Unavailable(f"Can't {action}: the reply can't be decoded", fix=_GARBLED)
     if isinstance(error, TimeoutError | OSError):
-        return Unavailable(f"Can't {what}: {error or 'no answer in time'}", fix=REACH_FIX)
-    return BackendError(f"Can't {what}: {type(error).__name__}: {error}")
+        return Unavailable(f"Can't {action}: {error or 'no answer in time'}", fix=REACH_FIX)
+    return BackendError(f"Can't {action}: {type(error).__name__}: {error}")
 
 
-def from_status(status: Any, what: str) -> BackendError:
+def from_status(status: Any, action: str) -> BackendError:
     """The error for the google.rpc.Status that ends an operation."""
-    return _from_api_error(api.from_grpc_status(status.code, status.message), what)
+    return _from_api_error(api.from_grpc_status(status.code, status.message), action)
 
 
-def _from_api_error(error: api.GoogleAPICallError, what: str) -> BackendError:
+def _from_api_error(error: api.GoogleAPICallError, action: str) -> BackendError:
     code = error.grpc_status_code or _code_of_http(error)
     reason = (error.message or "").strip() or "the service gave no reason"
-    message = f"Can't {what}: {reason}"
+    message = f"Can't {action}: {reason}"
     details = list(error.details or ())
     if PLUGIN_FAILED in reason:
-        return Unauthenticated(f"Can't {what}: the Google credentials have expired: {reason}", fix=LOGIN)
+        return Unauthenticated(f"Can't {action}: the Google credentials have expired: {reason}", fix=LOGIN)
     if code is StatusCode.UNAUTHENTICATED:
         return Unauthenticated(message, fix=LOGIN)
     if code is StatusCode.PERMISSION_DENIED:

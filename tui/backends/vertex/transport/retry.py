@@ -75,10 +75,10 @@ class Caller:
         self._endpoint = endpoint
         self.closed = False
 
-    async def once(self, what: str, send: Send[T], *, within: float = deadlines.READ) -> T:
-        """One attempt of `within` seconds. `what` completes "Can't …". Raises BackendError."""
+    async def once(self, action: str, send: Send[T], *, within: float = deadlines.READ) -> T:
+        """One attempt of `within` seconds. `action` completes "Can't …". Raises BackendError."""
         if self.closed:
-            raise Unavailable(f"Can't {what}: the connection is closed.")
+            raise Unavailable(f"Can't {action}: the connection is closed.")
         began = time.monotonic()
         try:
             await self._endpoint.ready()
@@ -89,18 +89,18 @@ class Caller:
             # gRPC cancels the calls of a closed channel; this task is not cancelled.
             task = asyncio.current_task()
             if self.closed and not (task is not None and task.cancelling()):
-                raise Unavailable(f"Can't {what}: the connection was closed.") from None
+                raise Unavailable(f"Can't {action}: the connection was closed.") from None
             raise
         except Exception as error:
-            failure = translate(error, what)
+            failure = translate(error, action)
             if type(failure) in {Unavailable, BackendError} and time.monotonic() - began >= within * IN_TIME:
                 # gRPC words it in several ways, e.g. 'Stream removed (Deadline Exceeded)'.
-                failure = Unavailable(f"Can't {what}: no answer within {within:g} s", fix=REACH_FIX)
+                failure = Unavailable(f"Can't {action}: no answer within {within:g} s", fix=REACH_FIX)
             raise self._endpoint.explain(failure) from error
 
     async def read(
         self,
-        what: str,
+        action: str,
         send: Send[T],
         *,
         within: float = deadlines.READ,
@@ -120,7 +120,7 @@ class Caller:
                 pace = self._endpoint.pace
                 end = time.monotonic() + (pace.patience if patience is None else patience)
             try:
-                return await self.once(what, send, within=within)
+                return await self.once(action, send, within=within)
             except (Unavailable, QuotaExceeded) as error:
                 wait = delay(attempt, error, self._endpoint.pace.reconnect)
                 if self.closed or isinstance(error, Stopped) or time.monotonic() + wait >= end:
