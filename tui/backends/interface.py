@@ -490,7 +490,7 @@ class Backend(ABC):
     async def parent_of(self, job: Job) -> Job | None:
         """The job that `job` is a part of, or `None`. Raises BackendError."""
         reads = [service.parent_of(job) for service in self.jobs.values()]
-        answers = await all_or_enough(reads, lambda found: found is not None)
+        answers = await all_or_enough(reads, lambda parent: parent is not None)
         return next((parent for parent in answers if parent is not None), None)
 
     async def find_jobs(self, reference: str) -> list[Job]:

@@ -60,13 +60,13 @@ async def answers_of(
     answers = await asyncio.gather(*(question(key) for key in keys), return_exceptions=True)
     results: list[tuple[K, T]] = []
     errors: dict[K, BackendError] = {}
-    for each, answer in zip(keys, answers, strict=True):
+    for key, answer in zip(keys, answers, strict=True):
         if isinstance(answer, BackendError):
-            errors[each] = answer
+            errors[key] = answer
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            results.append((each, answer))
+            results.append((key, answer))
     return results, errors
 
 

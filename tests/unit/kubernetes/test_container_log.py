@@ -176,7 +176,7 @@ class World:
     def now(self) -> float:
         return self.clock
 
-    def wanted(self, entry: LogEntry, stamp: int) -> bool:
+    def selects(self, entry: LogEntry, stamp: int) -> bool:
         return True
 
     def gap(self, gap: LogGap) -> None:

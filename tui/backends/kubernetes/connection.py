@@ -54,9 +54,9 @@ _KEEP_ALIVE = [
 MERGE_PATCH = "application/merge-patch+json"
 
 
-def backoff(attempt: int, asked: float | None = None, most: float = MOST_DELAY) -> float:
-    """Seconds before attempt 1, 2, …: exponential with full jitter, never less than the server asked for."""
-    return (asked or 0.0) + random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
+def backoff(attempt: int, least: float | None = None, most: float = MOST_DELAY) -> float:
+    """Seconds before attempt 1, 2, …: exponential with full jitter, never less than `least`."""
+    return (least or 0.0) + random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
 
 
 class ClusterConnection:
@@ -152,19 +152,19 @@ class ClusterConnection:
             try:
                 reply = await self._send(request, action)
             except Exception as error:  # noqa: BLE001 - it is translated
-                found, cause = from_exception(error, action, self._server()), error
+                failure, cause = from_exception(error, action, self._server()), error
                 wait = backoff(attempt) if again or _not_sent(error) else None
             else:
                 if reply.status_code < 400:
                     return reply.content
-                found = from_reply(reply.status_code, reply.headers, reply.content, action)
+                failure = from_reply(reply.status_code, reply.headers, reply.content, action)
                 wait = _wait_after(reply, again, attempt)
-                if patience is None and _asked(reply) is not None:
+                if patience is None and _requested_wait(reply) is not None:
                     end = began + max(most, LONGEST_WAIT)
             # A refused login is not repeated: a locked account would stay locked.
-            hopeless = self.closed or isinstance(found, Unauthenticated)
+            hopeless = self.closed or isinstance(failure, Unauthenticated)
             if wait is None or hopeless or wait > LONGEST_WAIT or time.monotonic() + wait >= end:
-                raise self._lost(found, action) from cause
+                raise self._lost(failure, action) from cause
             attempt += 1
             await asyncio.sleep(wait)
 
@@ -393,14 +393,14 @@ def _not_sent(error: BaseException) -> bool:
 
 def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | None:
     """Seconds before a refused request is repeated; `None` if it is not."""
-    asked = _asked(reply)
-    refused = reply.status_code in _REFUSED and asked is not None
+    requested = _requested_wait(reply)
+    refused = reply.status_code in _REFUSED and requested is not None
     if refused or (again and reply.status_code in _REFUSED | _READ_AGAIN):
-        return backoff(attempt, asked)
+        return backoff(attempt, requested)
     return None
 
 
-def _asked(reply: httpx.Response) -> float | None:
+def _requested_wait(reply: httpx.Response) -> float | None:
     """The wait that the server requests."""
     text = reply.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None

@@ -79,9 +79,9 @@ async def discover(connection: ClusterConnection) -> Served:
         str(group.get("name")): [str(v.get("version")) for v in group.get("versions") or ()]
         for group in (groups or {}).get("groups") or ()
     }
-    wanted = {(w.group, v) for w in WORKLOADS for v in w.versions}
-    wanted |= {(group, v) for group, known, _ in _PARTS for v in known}
-    served = sorted((group, v) for group, v in wanted if v in versions.get(group, ()))
+    known_types = {(w.group, v) for w in WORKLOADS for v in w.versions}
+    known_types |= {(group, v) for group, known, _ in _PARTS for v in known}
+    served = sorted((group, v) for group, v in known_types if v in versions.get(group, ()))
     answers = await asyncio.gather(*(_types(connection, group, version) for group, version in served))
     types = {(type_.group, type_.version, type_.kind): type_ for answer in answers for type_ in answer}
     jobs = {w.key: tuple(_of_kind(types, w.group, w.versions, w.kind)) for w in WORKLOADS}

@@ -134,7 +134,7 @@ class ReplicaNames:
             for job_ in elements(obj, "spec", "replicatedJobs")
             if isinstance(job_, Mapping)
         }
-        self._taken: dict[str, str] = {}
+        self._used: dict[str, str] = {}
         """Unnumbered pods that may run, by replica."""
 
     def __call__(self, pod: Obj) -> str:
@@ -150,14 +150,14 @@ class ReplicaNames:
         if kept.index is not None:
             return f"{group}-{kept.job_index * self._per_job.get(group, 1) + kept.index}"
         names = [f"{group}-{at}" for at in range(self._sizes.get(group, 1))]
-        own = next((name_ for name_, of in self._taken.items() if of == name and name_ in names), None)
-        own = own or next((name_ for name_ in names if name_ not in self._taken), names[-1])
+        own = next((name_ for name_, of in self._used.items() if of == name and name_ in names), None)
+        own = own or next((name_ for name_ in names if name_ not in self._used), names[-1])
         if kept.phase == "Failed":
             # The next pod takes its place.
-            self._taken.pop(own, None)
+            self._used.pop(own, None)
             self._known[name] = own
         else:
-            self._taken[own] = name
+            self._used[own] = name
         return own
 
 

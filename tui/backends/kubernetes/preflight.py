@@ -153,9 +153,9 @@ class ClusterPreflight(PreflightService):
             there = await self._get(of.path(launch.namespace, launch.name), action)
         except NotFound:
             return [ok("name", f"{launch.name} is free")]
-        taken = await self._names(of, launch.namespace)
+        names = await self._names(of, launch.namespace)
         free = next(
-            f"{launch.name}-{n}" for n in range(2, len(taken) + 3) if f"{launch.name}-{n}" not in taken
+            f"{launch.name}-{n}" for n in range(2, len(names) + 3) if f"{launch.name}-{n}" not in names
         )
         lines = change_lines(there, launch.job)
         differs = f"it differs in {in_words(lines)}" if lines else "it is the same job"
@@ -219,11 +219,11 @@ class ClusterPreflight(PreflightService):
         fits = [fit(group, nodes) for group in groups(launch.job)]
         short = [group_fit for group_fit in fits if group_fit.room < group_fit.pods]
         if not short:
-            return [ok("nodes", "; ".join(each.sentence for each in fits))]
+            return [ok("nodes", "; ".join(group_fit.sentence for group_fit in fits))]
         fix = "A pool that scales up may bring such nodes; otherwise the pods wait."
         if self._connection.local:
             fix = "Request nodes that this cluster has; its configuration names the node pools."
-        words = "; ".join(each.sentence for each in short)
+        words = "; ".join(group_fit.sentence for group_fit in short)
         return [Check("nodes", CheckStatus.PROBLEM, words, fix, stops=self._connection.local)]
 
     async def _queue(self, launch: _Launch, name: str) -> list[Check]:

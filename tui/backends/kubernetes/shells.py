@@ -79,7 +79,7 @@ class KubernetesShells(ShellService):
             return running[-1]
         if not pods:
             known = ", ".join(replica_.id for replica_ in job.replicas)
-            if replica not in {each.id for each in job.replicas}:
+            if replica not in {known_replica.id for known_replica in job.replicas}:
                 raise NotFound(f"{job.display_name} has no replica {replica}; it has {known or 'none yet'}.")
             raise FailedPrecondition(f"{replica} of {job.display_name} has no pod now.")
         pod = pods[-1]

@@ -126,17 +126,21 @@ class Serving(ServingService):
     async def log(self, endpoint: str, deployed_id: str = "", limit: int = 200) -> Sequence[LogEntry]:
         return await read_log(self._reader, endpoint, deployed_id, limit)
 
-    async def deploy(self, endpoint: str, wanted: Deployment) -> ServingEndpoint:
-        kind, count = wanted.accelerator
+    async def deploy(self, endpoint: str, deployment: Deployment) -> ServingEndpoint:
+        kind, count = deployment.accelerator
         more = {"accelerator_type": kind, "accelerator_count": count} if count else {}
-        resources = {"machine_spec": {"machine_type": wanted.machine, **more}, "min_replica_count": 1}
+        resources = {"machine_spec": {"machine_type": deployment.machine, **more}, "min_replica_count": 1}
         request = {
             "endpoint": endpoint,
-            "deployed_model": {"id": wanted.id, "model": wanted.model, "dedicated_resources": resources},
-            "traffic_split": dict(wanted.percents),
+            "deployed_model": {
+                "id": deployment.id,
+                "model": deployment.model,
+                "dedicated_resources": resources,
+            },
+            "traffic_split": dict(deployment.percents),
         }
         return await self._operated(
-            f"deploy {wanted.model.rpartition('/')[2]}", endpoint, "deploy_model", request
+            f"deploy {deployment.model.rpartition('/')[2]}", endpoint, "deploy_model", request
         )
 
     async def undeploy(self, endpoint: str, deployed_id: str) -> ServingEndpoint:

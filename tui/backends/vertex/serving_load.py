@@ -103,7 +103,7 @@ def _counts(series: Sequence[Any]) -> Mapping[_Key, tuple[int, float, dict[str, 
 
 def _last(series: Sequence[Any]) -> dict[_Key, float]:
     """The newest value of each deployed model."""
-    return {_key(line): found[-1][1] for line in series if (found := points(line))}
+    return {_key(line): values[-1][1] for line in series if (values := points(line))}
 
 
 def _key(series: Any) -> _Key:

@@ -29,8 +29,8 @@ async def read_log(reader: LogReader, endpoint: str, deployed_id: str, limit: in
     ]
     if deployed_id:
         parts.append(f"labels.deployed_model_id={quote(deployed_id)}")
-    found = await reader.page(" AND ".join(parts), (endpoint,), newest_first=True, size=limit)
+    reply = await reader.page(" AND ".join(parts), (endpoint,), newest_first=True, size=limit)
     return [
         replace(convert.entry(pb), replica=pb.labels.get("deployed_model_id", ""))
-        for pb in reversed(found.entries)
+        for pb in reversed(reply.entries)
     ]

@@ -38,8 +38,8 @@ class JobCreation:
         job, others = _split(request.resource)
         of = await type_of(self._cluster.connection, job)
         await self._cluster.permissions.require("create", of, region)
-        for each in others:
-            await self._apply(each, region)
+        for other in others:
+            await self._apply(other, region)
         body = _marked(job, region, request.mark)
         named = at(body, "metadata", "name") or at(body, "metadata", "generateName")
         action = f"create the {self._workload.kind} {named} in {region}"

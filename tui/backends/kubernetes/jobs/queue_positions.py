@@ -27,7 +27,7 @@ class QueuePositions:
         self._summaries: dict[str, tuple[float, Obj]] = {}
         """Time of reading and summary, by path; the summary is empty if the API can't be read."""
 
-    async def told(self, name: JobName, job: Job, workload: Obj | None) -> Job:
+    async def with_position(self, name: JobName, job: Job, workload: Obj | None) -> Job:
         """Add the number of jobs ahead in the queue to the reasons why the job waits."""
         of, queue = self._cluster.served.positions, str(at(workload or {}, "spec", "queueName") or "")
         if of is None or workload is None or not queue or not job.waiting or not is_pending(workload):

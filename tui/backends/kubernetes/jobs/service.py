@@ -67,7 +67,7 @@ class KubernetesJobs(JobService):
         await asyncio.gather(self._listed(), watch.namespaces.look())
         if known:
             # Without a new list, only a request tells whether the cluster answers.
-            await watch.asked.ask()
+            await watch.probe.ask()
         watch.take_changed(key)
         await self._convert(watch.places(key))
         for page in self._pages(watch.places(key), whole=True):
@@ -77,7 +77,7 @@ class KubernetesJobs(JobService):
         watch, key = self._cluster.watch, self._workload.key
         watch.start()
         watch.learn_nodes_later()
-        await watch.asked.repeat()
+        await watch.probe.repeat()
         await watch.namespaces.repeat()
         places = watch.take_changed(key)
         done = False
@@ -140,7 +140,7 @@ class KubernetesJobs(JobService):
                 shown = sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))
                 read_at = watch.as_of(key, scope) or datetime.now(UTC)
                 went = tuple(gone.get(namespace, ()))
-                soft = watch.asked.error or watch.namespaces.errors.get(namespace)
+                soft = watch.probe.error or watch.namespaces.errors.get(namespace)
                 pages.append(JobPage(namespace, tuple(shown), soft, read_at, whole=whole, gone=went))
         return pages
 
@@ -155,7 +155,8 @@ class KubernetesJobs(JobService):
             job = self._cluster.watch.job(place)
             if job is None:
                 raise NotFound(f"There is no {self._workload.kind} {parts.name} in {parts.namespace}.")
-            return await self._single.positions.told(parts, job, self._cluster.watch.part(place, "Workload"))
+            workload = self._cluster.watch.part(place, "Workload")
+            return await self._single.positions.with_position(parts, job, workload)
         return await self._single.job(parts)
 
     async def spec(self, name: str) -> dict[str, Any]:

@@ -75,14 +75,14 @@ class SingleReader:
             self.queued(name, obj), self._pod_group(name, obj),
         )  # fmt: skip
         place = (name.namespace, self._workload.kind, name.name)
-        told = wait_events(events, place, pods) if events is not None else ()
-        found = RelatedObjects(
+        wait = wait_events(events, place, pods) if events is not None else ()
+        related = RelatedObjects(
             pods=pods, job_set=job_set, runtime=runtime, events=events, workload=workload,
-            waiting=waits_for(obj, pods, workload, group, told),
+            waiting=waits_for(obj, pods, workload, group, wait),
         )  # fmt: skip
         cluster, context = self._cluster.connection.login.cluster, self._cluster.info.name
-        job = job_of(obj, self._workload, context, cluster, found)
-        return await self.positions.told(name, job, workload)
+        job = job_of(obj, self._workload, context, cluster, related)
+        return await self.positions.with_position(name, job, workload)
 
     async def pods(self, name: JobName, obj: Obj) -> list[Pod]:
         """The pods of the job and of its parts, without those of an earlier job of the same name."""

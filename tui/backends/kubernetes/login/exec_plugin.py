@@ -99,7 +99,7 @@ def _cluster_info(cluster: Obj) -> dict[str, Any]:
     extensions = (
         extension for extension in cluster.get("extensions") or () if extension.get("name") == EXTENSION
     )
-    return {**info, "config": next((each.get("extension") for each in extensions), None)}
+    return {**info, "config": next((extension.get("extension") for extension in extensions), None)}
 
 
 async def _run(plugin: Obj, folder: Path, cluster: Obj) -> Obj:

@@ -239,7 +239,7 @@ class ContainerReader:
         self._last_run = read.run
         entries = entries_of(self.name, line.stamp, ordinal, line.text)
         self.recent.extend(entries)
-        selected = [entry for entry in entries if self._out.wanted(entry, line.stamp)]
+        selected = [entry for entry in entries if self._out.selects(entry, line.stamp)]
         self.source.add(line.stamp, selected, self._out.now())
         return True
 

@@ -89,7 +89,7 @@ class DeletedPodLogs:
                 if seen.has(entry):
                     continue
                 count += 1
-                if log.wanted(entry, at):
+                if log.selects(entry, at):
                     source.add(at, [entry], log.now())
             await log.room(source)
         return count
@@ -190,7 +190,7 @@ async def _copy(  # noqa: PLR0917 - source, log and two filters
                     continue
                 count += 1
                 at = stamp_at(entry.timestamp) + entry.nanos
-                if log.wanted(entry, at):
+                if log.selects(entry, at):
                     source.add(at, [entry], log.now())
             await log.room(source)
     finally:

@@ -34,7 +34,6 @@ class _Log:
     previous: bool
     """The previous run has a log too."""
     lines: list[StampedLine] = field(default_factory=list)
-    asked: int = 0
     whole: bool = False
     """There are no older lines."""
 
@@ -93,7 +92,7 @@ class NewestReader:
                 before = await self._previous(log.name, size - len(lines))
                 log.whole = before is None or len(before) < size - len(lines)
                 lines = [*(before or ()), *lines]
-            log.lines, log.asked = lines, size
+            log.lines = lines
         except BackendError as error:
             problems[log.name] = error
             log.whole = True

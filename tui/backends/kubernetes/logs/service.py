@@ -1,4 +1,4 @@
-"""The log service of one cluster: stored lines of the pods of a job, and lines as they come."""
+"""The log service of one cluster: stored and new lines of a job's pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tui.domain.core.log_entry import LogEntry, LogGap
 
 PAGE = 1000
 QUIET = timedelta(seconds=60)
-"""How far before the start of a reading its end is put: clocks of nodes differ a little."""
+"""How long before its start a read is complete: clocks of nodes differ a little."""
 
 
 class KubernetesLogs(LogService):
@@ -72,21 +72,21 @@ class KubernetesLogs(LogService):
                         return
 
     async def _read_newest(self, query: LogQuery, limit: int | None) -> AsyncGenerator[LogBatch, None]:
-        """Pages, the newest entry first, then what can't be read."""
+        """Pages, newest entry first, then the gaps."""
         selection, began = Selection(query), datetime.now(UTC)
         pods = await self._pods.pods(query.job_name)
         most = limit if limit is not None else 1 << 31
-        found, (service, replaced) = await asyncio.gather(
-            self._newest.read(pods, selection, most), self._told(query, selection)
+        newest, (service, replaced) = await asyncio.gather(
+            self._newest.read(pods, selection, most), self._cluster_log(query, selection)
         )
-        entries = [*found.entries, *service]
+        entries = [*newest.entries, *service]
         entries.sort(key=lambda entry: entry.key, reverse=True)
         holes = [
             gaps.unreadable(name, self._start_of(pods, name.uid), error.message)
-            for name, error in found.problems
+            for name, error in newest.problems
             if not isinstance(error, NotFound)
         ]
-        received = None if holes else _received(pods, found.entries, began)
+        received = None if holes else _received(pods, newest.entries, began)
         oldest = entries[:most][-1].timestamp if entries and len(entries) > most else None
         holes += [gap for gap in replaced if oldest is None or (gap.until or gap.timestamp) >= oldest]
         for start in range(0, len(entries[:most]), PAGE):
@@ -97,46 +97,48 @@ class KubernetesLogs(LogService):
     def _start_of(self, pods: Iterable[LoggedPod], uid: str) -> int:
         return next((pod.created for pod in pods if pod.uid == uid and pod.created), 0)
 
-    async def _told(self, query: LogQuery, selection: Selection) -> tuple[list[LogEntry], list[LogGap]]:
-        """What the cluster itself says of the job, as it is now, and which pods others have replaced."""
+    async def _cluster_log(
+        self, query: LogQuery, selection: Selection
+    ) -> tuple[list[LogEntry], list[LogGap]]:
+        """Entries of the cluster itself about the job as it is now, and the gaps of replaced pods."""
         name = query.job_name
         objects, job = await asyncio.gather(self._pods.objects(name), self._pods.job(name))
-        who = identity(name, objects[0], self._pods.selector(name))
+        own = identity(name, objects[0], self._pods.selector(name))
+        entries: dict[str, LogEntry] = {}
+
+        def add(more: Iterable[LogEntry]) -> None:
+            entries.update((entry.insert_id, entry) for entry in more)
+
         replica_of = self._pods.naming(job, objects[0])
-        told: dict[str, LogEntry] = {}
-
-        def tell(entries: Iterable[LogEntry]) -> None:
-            told.update((entry.insert_id, entry) for entry in entries)
-
-        watch = JobWatch(self._connection, who, self._pods, replica_of, lambda _view: None, tell)
+        watch = JobWatch(self._connection, own, self._pods, replica_of, lambda _view: None, add)
         pods = await self._pods.pod_objects(name)
         events: list[Mapping[str, Any]] = []
         with suppress(BackendError):
-            # Not everybody may read events; the conditions tell the most.
+            # Some users may not read events; the conditions tell the most.
             events = await watch.list_events()
-        now = [pod for pod, _ in pods]
-        gone = watch.replaced(events, [group.name for group in job.groups], now)
-        asked = selected_generations(job, gone, {pod.replica for pod in now}, selection)
-        holes = [replaced_gap(each, selection) for each in joined(asked)]
+        present = [pod for pod, _ in pods]
+        replaced = watch.replaced(events, [group.name for group in job.groups], present)
+        selected = selected_generations(job, replaced, {pod.replica for pod in present}, selection)
+        holes = [replaced_gap(generation, selection) for generation in joined(selected)]
         if not selection.service:
             return [], holes
         for pod, obj in pods:
-            tell(watch.status_entries(pod, obj))
-        tell(await watch.job_entries())
-        for each in events:
-            tell(watch.event_entries(each))
-        return [entry for entry in told.values() if selection.has(entry, stamp_at(entry.timestamp))], holes
+            add(watch.status_entries(pod, obj))
+        add(await watch.job_entries())
+        for event in events:
+            add(watch.event_entries(event))
+        return [e for e in entries.values() if selection.has(e, stamp_at(e.timestamp))], holes
 
 
 def _received(pods: Iterable[LoggedPod], entries: Iterable[LogEntry], began: datetime) -> datetime | None:
-    """Until when a reading is complete: the newest line of pods that still write, or a little before now."""
-    writing = {pod.replica for pod in pods if not pod.over}
-    if not writing:
+    """Time up to which a read is complete: the newest line of running pods, or a little before now."""
+    running = {pod.replica for pod in pods if not pod.over}
+    if not running:
         return began - QUIET
     newest: dict[str, datetime] = {}
     for entry in entries:
-        if entry.replica in writing:
+        if entry.replica in running:
             newest[entry.replica] = max(entry.timestamp, newest.get(entry.replica, entry.timestamp))
-    if writing - newest.keys():
+    if running - newest.keys():
         return None
     return min(*newest.values(), began - QUIET)

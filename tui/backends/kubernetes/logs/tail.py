@@ -137,8 +137,8 @@ class PodLogTail:
         if not isinstance(self._phase, Collecting):
             return
         watch = self._watch
-        told = not self._selection.service or (watch.events_known and self._poll.conditions_read)
-        if (watch.synced and told) or self._log.now() - self._phase.since > BEGIN:
+        entries_known = not self._selection.service or (watch.events_known and self._poll.conditions_read)
+        if (watch.synced and entries_known) or self._log.now() - self._phase.since > BEGIN:
             self._phase = Following()
             self._service.begin()
 

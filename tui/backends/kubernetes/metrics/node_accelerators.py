@@ -75,11 +75,11 @@ class NodeAccelerators:
         async with self._gate:
             known = self._known.get(name)
             if known is None or known[0] <= time.monotonic():
-                source, samples, wait = await self._asked(name)
+                source, samples, wait = await self._read_node(name)
                 known = self._known[name] = time.monotonic() + wait, source, samples
             return known[1], known[2]
 
-    async def _asked(self, name: str) -> tuple[str, list[AcceleratorSample], float]:
+    async def _read_node(self, name: str) -> tuple[str, list[AcceleratorSample], float]:
         """The node's exporter, its samples, and the seconds for which they are used."""
         self._problems.pop(name, None)
         wait = AGAIN

@@ -16,11 +16,11 @@ from typing import Any
 from tui.backends.errors import BackendError, Unavailable
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, ApiType, Served
-from tui.backends.kubernetes.watch.asked import AskedRead
 from tui.backends.kubernetes.watch.events import EVERYWHERE, WatchedEvents
 from tui.backends.kubernetes.watch.failed_pods import FailedPods
 from tui.backends.kubernetes.watch.namespaces import MissingNamespaces
 from tui.backends.kubernetes.watch.nodes import NodeReader
+from tui.backends.kubernetes.watch.probe import ClusterProbe
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.core.job import Job
@@ -70,7 +70,7 @@ class ClusterWatch:
         self._context = context
         self.served = served
         self.scopes = tuple(scopes)
-        self.asked = AskedRead(connection, self.scopes)
+        self.probe = ClusterProbe(connection, self.scopes)
         self.namespaces = MissingNamespaces(connection, self.scopes)
         self._watched: list[Watched] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -146,7 +146,7 @@ class ClusterWatch:
             for watched in (*self.of_kind(key), *self.of_pods())
             if watched.scope in {EVERYWHERE, namespace}
         ]
-        return bool(watches) and all(each.reflector.live for each in watches)
+        return bool(watches) and all(watched.reflector.live for watched in watches)
 
     def error(self, key: str, scope: str) -> BackendError | None:
         """Why the jobs of a kind in a scope can't be read now."""
@@ -176,7 +176,7 @@ class ClusterWatch:
 
     def places(self, key: str) -> list[Place]:
         """The places of a kind's jobs, without parts of jobs of other kinds."""
-        workload = next(each for each in WORKLOADS if each.key == key)
+        workload = next(workload_ for workload_ in WORKLOADS if workload_.key == key)
         return [place for place in self._objects if place[1] == workload.kind and self._is_job(place)]
 
     def job(self, place: Place) -> Job | None:

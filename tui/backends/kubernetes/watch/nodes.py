@@ -65,10 +65,10 @@ class NodeReader:
     async def _read(self, names: set[str]) -> dict[str, NodeMachine]:
         if len(names) > ONE_BY_ONE:
             return await self._all()
-        machines = await asyncio.gather(*map(self._one, sorted(names)))
+        machines = await asyncio.gather(*map(self._read_one, sorted(names)))
         return {name: machine for name, machine in zip(sorted(names), machines, strict=True) if machine}
 
-    async def _one(self, name: str) -> NodeMachine | None:
+    async def _read_one(self, name: str) -> NodeMachine | None:
         try:
             return machine_of(await self._get(f"{NODES}/{quote(name, safe='')}", "", {}))
         except NotFound:

@@ -22,7 +22,7 @@ class ApiSource:
         """`selector` selects by labels, `fields` by fields."""
         self._connection = connection
         self._path = path
-        self._what = action
+        self._resource = action
         self._selectors = {"labelSelector": selector, "fieldSelector": fields or None}
         self.opened: Callable[[], None] = lambda: None
 
@@ -32,7 +32,7 @@ class ApiSource:
         reply: Mapping[str, Any] = await self._connection.request(
             "GET",
             self._path,
-            action=f"list the {self._what}",
+            action=f"list the {self._resource}",
             params=params,
             within=LIST_SECONDS,
             patience=2.0,
@@ -44,7 +44,7 @@ class ApiSource:
             "watch": True, "allowWatchBookmarks": True, "resourceVersion": version,
             "timeoutSeconds": seconds, **self._selectors,
         }  # fmt: skip
-        action = f"watch the {self._what}"
+        action = f"watch the {self._resource}"
         async with self._connection.stream(self._path, action=action, params=params) as pieces:
             self.opened()
             async with aclosing(lines(pieces)) as event_lines:

@@ -111,12 +111,12 @@ class JobListing:
             async for batch in self.whole():
                 yield batch
             return
-        found = await asyncio.gather(*map(self._read_again, left))
-        jobs = tuple(job for job in found if job is not None)
+        reread = await asyncio.gather(*map(self._read_again, left))
+        jobs = tuple(job for job in reread if job is not None)
         self._active = active | self._may_change(jobs)
         self._saw(newest)
         if left:
-            gone = tuple(name for name, job in zip(left, found, strict=True) if job is None)
+            gone = tuple(name for name, job in zip(left, reread, strict=True) if job is None)
             yield Batch(jobs, whole=False, gone=gone)
 
     async def first(self, filter: str) -> Job | None:
@@ -131,8 +131,8 @@ class JobListing:
         self._active.pop(name, None)
 
     def _take_deleted(self) -> tuple[str, ...]:
-        found, self._deleted = tuple(self._deleted), set()
-        return found
+        names, self._deleted = tuple(self._deleted), set()
+        return names
 
     def _may_change(self, jobs: Iterable[Job]) -> dict[str, Job]:
         return {job.name: job for job in jobs if job.state.active}

@@ -73,8 +73,8 @@ class Resource:
     def call(self, clients: Clients, region: str, verb: str) -> Callable[..., Any]:
         """The method of this verb, e.g. `get`, on the client of a region."""
         suffix = "s" if verb == "list" else ""
-        found: Callable[..., Any] = getattr(self.client(clients, region), f"{verb}_{self.noun}{suffix}")
-        return found
+        method: Callable[..., Any] = getattr(self.client(clients, region), f"{verb}_{self.noun}{suffix}")
+        return method
 
     def list_request(self, **fields: Any) -> Any:
         return getattr(self.types, f"List{self._title}sRequest")(**fields)

@@ -76,8 +76,8 @@ class VertexJobs(JobService):
         """Pages of all regions as they arrive; a failing region is a page with its error."""
         regions = ["-"] if self._clients.endpoint.all_regions else self._info.regions
         streams = {region: self._pages(region, read(self._listing(region))) for region in regions}
-        async with aclosing(merged(streams, AT_ONCE)) as found:
-            async for _, page in found:
+        async with aclosing(merged(streams, AT_ONCE)) as pages:
+            async for _, page in pages:
                 yield page
 
     async def _pages(
@@ -114,12 +114,12 @@ class VertexJobs(JobService):
         ]
 
     def _listing(self, region: str) -> JobListing:
-        found = self._listings.get(region)
-        if found is None:
+        listing = self._listings.get(region)
+        if listing is None:
             parent = self._parent(region)
-            found = JobListing(self.resource, self._clients, self._info.name, parent, region, self.get)
-            self._listings[region] = found
-        return found
+            listing = JobListing(self.resource, self._clients, self._info.name, parent, region, self.get)
+            self._listings[region] = listing
+        return listing
 
     async def get(self, name: str) -> Job:
         """One job. If it was deleted, the next poll of the list reports that too."""
@@ -147,9 +147,9 @@ class VertexJobs(JobService):
         if self.owns(reference):
             return await self._get_all([reference])
         if self.resource.id_pattern.fullmatch(reference):
-            found = await self._by_id(reference)
-            if found:
-                return found
+            jobs = await self._by_id(reference)
+            if jobs:
+                return jobs
         return await self.named(reference)
 
     async def named(self, display_name: str) -> list[Job]:
@@ -170,9 +170,9 @@ class VertexJobs(JobService):
         names = [
             f"{self._parent(region)}/{self.resource.collection}/{job_id}" for region in self._info.regions
         ]
-        found = await self._get_all(names)
-        if found or not self._clients.endpoint.all_regions:
-            return found
+        jobs = await self._get_all(names)
+        if jobs or not self._clients.endpoint.all_regions:
+            return jobs
         # The emulator may have it in another region or project, which its other clients choose freely.
         try:
             message = await self._fetch(f"projects/-/locations/-/{self.resource.collection}/{job_id}", "-")
@@ -194,21 +194,21 @@ class VertexJobs(JobService):
                     return error
 
         answers = await asyncio.gather(*(one(name) for name in names))
-        found = [answer for answer in answers if isinstance(answer, Job)]
+        jobs = [answer for answer in answers if isinstance(answer, Job)]
         errors = [answer for answer in answers if isinstance(answer, BackendError)]
-        if errors and not found:
+        if errors and not jobs:
             raise errors[0]
-        return found
+        return jobs
 
     async def _matching(self, filter: str) -> list[Job]:
-        found: list[Job] = []
+        jobs: list[Job] = []
         failed: BackendError | None = None
         async for page in self.list_all(filter=filter):
-            found.extend(page.jobs)
+            jobs.extend(page.jobs)
             failed = failed or page.error
-        if failed is not None and not found:
+        if failed is not None and not jobs:
             raise failed
-        return found
+        return jobs
 
     # Change
 
@@ -223,7 +223,7 @@ class VertexJobs(JobService):
 
         async def send(seconds: float) -> Job:
             request.on_send()
-            return self._made(await call(create, retry=None, timeout=seconds))
+            return self._created_job(await call(create, retry=None, timeout=seconds))
 
         action = f"create the {self.resource.title} {message.display_name!r} in {region}"
         try:
@@ -234,7 +234,7 @@ class VertexJobs(JobService):
                 raise
             return await self._created(request, error)
 
-    def _made(self, reply: Any) -> Job:
+    def _created_job(self, reply: Any) -> Job:
         """The job of a create's reply. Raises BackendError if the reply names no job."""
         job = self.resource.convert(self.resource.message.pb(reply), self._info.name)
         if not self.owns(job.name):

@@ -26,7 +26,7 @@ class MissingRange:
     reasons: list[str]
     lost: int = 0
     """How many entries the service reported as suppressed; 0 (unknown) after a broken stream."""
-    found: int = 0
+    filled: int = 0
     fills: int = 0
 
 

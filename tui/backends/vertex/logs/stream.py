@@ -67,13 +67,13 @@ class Inbox:
 
     async def get(self) -> StreamEvent:
         """Wait for the next event."""
-        return self._taken(await self._events.get())
+        return self._removed(await self._events.get())
 
     def get_nowait(self) -> StreamEvent:
         """The next event. Raises asyncio.QueueEmpty."""
-        return self._taken(self._events.get_nowait())
+        return self._removed(self._events.get_nowait())
 
-    def _taken(self, event: StreamEvent) -> StreamEvent:
+    def _removed(self, event: StreamEvent) -> StreamEvent:
         self._entries -= len(event.entries)
         if self._entries < WAITING:
             self._room.set()

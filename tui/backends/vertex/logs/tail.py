@@ -437,7 +437,7 @@ class LogTail:
         if coverage.seams and listing.stream is not stream:
             # Cut meanwhile, and perhaps opened again: the newer seams are not filled.
             if self._holes.missing is not None:
-                self._holes.missing.found += fresh
+                self._holes.missing.filled += fresh
             self._times.list_by(now + SETTLE)
             return
         self._times.keep_until = now

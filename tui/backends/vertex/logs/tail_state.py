@@ -161,14 +161,14 @@ class Holes:
         hole = self.missing
         if hole is None:
             return True
-        hole.found, hole.fills = hole.found + filled, hole.fills + 1
-        missing = max(0, hole.lost - hole.found)
+        hole.filled, hole.fills = hole.filled + filled, hole.fills + 1
+        missing = max(0, hole.lost - hole.filled)
         if missing and hole.fills < FILLS and not last:
             return False
-        if missing or (hole.found and now - hole.began > OUTAGE):
+        if missing or (hole.filled and now - hole.began > OUTAGE):
             since = hole.since or datetime.now(UTC)
             reason = ", ".join(dict.fromkeys(hole.reasons)) or "reconnected"
-            recovered = min(hole.found, hole.lost) if hole.lost else hole.found
+            recovered = min(hole.filled, hole.lost) if hole.lost else hole.filled
             self.gaps.append(LogGap(since, missing, reason, newest, recovered))
         self.missing = None
         return True

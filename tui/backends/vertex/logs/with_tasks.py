@@ -102,21 +102,21 @@ class TasksLog:
 
     def _tasks(self, job: Job) -> Tasks:
         """The newest selected tasks that have jobs."""
-        tasks = {name: task.id for task in job.tasks if self._wanted(task.id) for name in task.jobs}
+        tasks = {name: task.id for task in job.tasks if self._selects(task.id) for name in task.jobs}
         return dict(islice(tasks.items(), max(0, len(tasks) - MOST_JOBS), None))
 
-    def _wanted(self, task: str) -> bool:
+    def _selects(self, task: str) -> bool:
         return not self._query.replicas or task in self._query.replicas
 
     def _left_out(self, job: Job) -> str:
         """The note on tasks that are left out because there are too many."""
-        count = sum(len(task.jobs) for task in job.tasks if self._wanted(task.id))
+        count = sum(len(task.jobs) for task in job.tasks if self._selects(task.id))
         return f"only the newest {MOST_JOBS} of {count:,} jobs of its parts" if count > MOST_JOBS else ""
 
     def _named(self, entries: Iterable[LogEntry], tasks: Tasks) -> tuple[LogEntry, ...]:
         """The entries with the task in the replica's name."""
         ids = {job_id(name): task for name, task in tasks.items()}
-        own = self._wanted(SERVICE)
+        own = self._selects(SERVICE)
         entries_and_tasks = ((entry, ids.get(entry.job_id)) for entry in entries)
         return tuple(
             entry if task is None else replace(entry, replica=of_task(task, entry.replica))

@@ -192,11 +192,11 @@ class Clients:
     def _client(self, service: Service, region: str = "", classes: tuple[Any, Any] | None = None) -> Any:
         target = self.endpoint.target(service, region)
         client, transport = classes or _CLIENTS[service]
-        found = self._clients.get((client, target))
-        if found is None:
-            found = client(transport=transport(channel=self._channel(target)))
-            self._clients[client, target] = found
-        return found
+        existing = self._clients.get((client, target))
+        if existing is None:
+            existing = client(transport=transport(channel=self._channel(target)))
+            self._clients[client, target] = existing
+        return existing
 
     def _channel(self, target: str) -> grpc.aio.Channel:
         channel = self._channels.get(target)

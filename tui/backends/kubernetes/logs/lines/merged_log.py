@@ -25,7 +25,7 @@ class MergedLog:
         self._loop = asyncio.get_running_loop()
         self._gaps: list[LogGap] = []
         self._changed = asyncio.Event()
-        self._taken = asyncio.Event()
+        self._room_made = asyncio.Event()
 
     # For readers
 
@@ -33,7 +33,7 @@ class MergedLog:
         """Seconds of the event loop."""
         return self._loop.time()
 
-    def wanted(self, entry: LogEntry, stamp: int) -> bool:
+    def selects(self, entry: LogEntry, stamp: int) -> bool:
         """Whether the query asks for the entry."""
         return self.selection.has(entry, stamp)
 
@@ -51,8 +51,8 @@ class MergedLog:
         if source.queue:
             self.wake()
         while source.full:
-            self._taken.clear()
-            await self._taken.wait()
+            self._room_made.clear()
+            await self._room_made.wait()
 
     def failing(self, name: ContainerName, error: BackendError | None) -> None:
         """Note that the log of a container can't be read now; `None`: it can be read again."""
@@ -84,7 +84,7 @@ class MergedLog:
     def ready(self) -> list[LogEntry]:
         """Take the entries that may be delivered now, in order; readers may bring more."""
         entries = self.merge.ready(self.now())
-        self._taken.set()
+        self._room_made.set()
         return entries
 
     def take_gaps(self) -> tuple[LogGap, ...]:

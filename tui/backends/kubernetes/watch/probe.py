@@ -18,7 +18,7 @@ FIRST_REST, MOST_REST = 2.0, 30.0
 """Seconds before the next request after one or more failures, at first and at most."""
 
 
-class AskedRead:
+class ClusterProbe:
     """One cheap request, a list of one pod. `error` is that of the last request."""
 
     def __init__(self, connection: ClusterConnection, scopes: Sequence[str]) -> None:
