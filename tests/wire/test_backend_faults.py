@@ -82,7 +82,7 @@ async def test_a_create_of_which_nothing_can_be_known_says_how_to_find_out(
     fake.fail("CreateCustomJob", LOST, after=True)
     fake.fail("ListCustomJobs", *[Abort(StatusCode.PERMISSION_DENIED)] * 5)
     async with connected(fake) as found:
-        with pytest.raises(Unavailable, match="not known") as lost:
+        with pytest.raises(Unavailable, match="unknown whether the job exists") as lost:
             await found.jobs["custom_job"].create(LAUNCH)
     mark = next(iter(fake.jobs.values())).labels["vxtui-launch"]
     assert mark in lost.value.fix

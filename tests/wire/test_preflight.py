@@ -110,7 +110,7 @@ async def test_buckets_that_are_far_cold_or_not_there() -> None:
         assert (await looked(backend, mended))["bucket:arr-coc-us"].status is CheckStatus.OK
         await clients.admin(do="buckets", kind="denied")
         denied = (await looked(backend, job(**output("wide"))))["bucket:wide"]
-        assert denied.status is CheckStatus.UNKNOWN and "may not look" in denied.sentence
+        assert denied.status is CheckStatus.UNKNOWN and "may not read" in denied.sentence
         await clients.admin(do="buckets")
         info = ContextInfo("local", "p", (REGION,))
         async with VertexBackend(info, LocalEndpoint(running.state)) as local:

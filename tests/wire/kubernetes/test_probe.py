@@ -9,13 +9,13 @@ import pytest
 from tests.waiting import until
 from tests.wire.kubernetes.backends import add, cluster_backend, listed, pages, pytorch_job
 from tui.backends.errors import BackendError
-from tui.backends.kubernetes.watch import asked
+from tui.backends.kubernetes.watch import probe
 
 
 @pytest.mark.parametrize("code", [500, 429])
 async def test_a_reading_that_was_asked_for_fails(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "SHARED", 0.0)
-    monkeypatch.setattr(asked, "FIRST_REST", 0.0)
+    monkeypatch.setattr(probe, "SHARED", 0.0)
+    monkeypatch.setattr(probe, "FIRST_REST", 0.0)
     async with cluster_backend() as (running, opened):
         add(running, pytorch_job(workers=0))
         service = opened.jobs["pytorch_job"]
