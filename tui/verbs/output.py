@@ -17,6 +17,7 @@ SCHEMA = 1
 LEAST_ROOM = 24
 """Cells of the last column where a terminal has less room."""
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 def out(text: str = "") -> None:
@@ -78,23 +79,53 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
         out("  ".join(cells).rstrip())
 
 
+Printed = list[tuple[Field[Any], list[str]]]
+"""Columns with the texts of their rows."""
+
+
 def print_fields(fields: Iterable[Field[R]], rows: Sequence[R]) -> None:
-    """Print the fields' columns; a last column that takes the rest of the line is cut to it."""
-    shown = [
-        (field, [field.cell(row).words for row in rows])
+    """Print the fields' columns, without the optional ones that are empty."""
+    _print(_columns(fields, rows))
+
+
+def print_nested(
+    fields: Iterable[Field[R]], inner: Iterable[Field[S]], rows: Sequence[tuple[R, Sequence[S]]]
+) -> None:
+    """Print a line for each inner row, with the outer row's columns in the first of its lines."""
+    parts = [part for _, inner_rows in rows for part in inner_rows]
+    outer = [
+        (
+            field,
+            [
+                text if at == 0 else ""
+                for text, (_, inner_rows) in zip(texts, rows, strict=True)
+                for at in range(len(inner_rows))
+            ],
+        )
+        for field, texts in _columns(fields, [row for row, _ in rows])
+    ]
+    _print([*outer, *_columns(inner, parts)])
+
+
+def _columns(fields: Iterable[Field[R]], rows: Sequence[R]) -> Printed:
+    columns = [
+        (field, [plain(field.cell(row).words) for row in rows])
         for field in fields
         if field.cell is not None and field.only != "screen"
     ]
-    shown = [(field, words) for field, words in shown if not field.optional or any(words)]
-    if shown and shown[-1][0].flex and shown[-1][0].max_width:
-        (*others, (last, words)) = shown
-        widths = [max(len(text) for text in (_title(field), *texts)) for field, texts in others]
+    return [(field, texts) for field, texts in columns if not field.optional or any(texts)]
+
+
+def _print(columns: Printed) -> None:
+    """Print the columns; a last one that takes the rest of the line is cut to it."""
+    *others, (last, texts) = columns
+    if last.flex and last.max_width:
+        widths = [max(map(len, (_title(field), *cells))) for field, cells in others]
         room = _room(widths, last.max_width)
-        shown = [*others, (last, [clip(plain(text), room) for text in words])]
-    right = [at for at, (field, _) in enumerate(shown) if field.right]
-    table(
-        [_title(field) for field, _ in shown], list(zip(*(words for _, words in shown), strict=True)), right
-    )
+        columns = [*others, (last, [clip(text, room) for text in texts])]
+    right = [at for at, (field, _) in enumerate(columns) if field.right]
+    rows = list(zip(*(cells for _, cells in columns), strict=True))
+    table([_title(field) for field, _ in columns], rows, right)
 
 
 def _title(field: Field[Any]) -> str:

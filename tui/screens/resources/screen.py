@@ -11,17 +11,20 @@ from textual.content import Content
 
 from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.formatting import pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
-from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
+from tui.domain.fields.field import columns
+from tui.domain.fields.resources import RESOURCE_FIELDS, ResourceRow
+from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, jobs_on
 from tui.domain.resources.regional import with_kept
 from tui.screens.flat_rows import FlatRows, RegionalItems
 from tui.screens.list_screen import ListScreen
 from tui.screens.polling import Polled
 from tui.screens.resources.details import detail_lines
 from tui.session import Session
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.table import Cells, Table
 
 if TYPE_CHECKING:
     from tui.actions.operations.resources import ResourceOperations
@@ -35,18 +38,7 @@ POLLED = Polled(
         "vxtui resources create NAME --from PROFILE makes one",
     ),
 )
-COLUMNS = (
-    Column("state", "STATE", 14, max_width=14),
-    Column("name", "NAME", 14, max_width=64, flex=True),
-    Column("region", "REGION", 8, max_width=20, rank=4),
-    Column("used", "USED", 6, max_width=12, right=True),
-    Column("machine", "MACHINES", 14, max_width=60, rank=1),
-    Column("jobs", "JOBS", 4, max_width=6, right=True),
-    Column("idle", "IDLE", 5, max_width=6, right=True),
-    Column("idle_cost", "IDLE $/H", 8, max_width=12, right=True),
-    Column("cost", "COST $/H", 8, max_width=12, right=True, rank=3),
-    Column("age", "AGE", 5, max_width=6, right=True, rank=2),
-)
+COLUMNS = columns(RESOURCE_FIELDS)
 WHILE_CHANGING = 2.0
 """Seconds between two readings while one is provisioned, updated, rebooted or deleted."""
 
@@ -97,25 +89,8 @@ class ResourcesScreen(ListScreen):
 
     def _cells(self, resource: PersistentResource) -> Cells:
         costs, region = self.console.costs, resource.region
-        since = idle_since(resource, self._jobs)
-        age_of = self.console.clock() - resource.create_time if resource.create_time else None
-        machines = ", ".join(dict.fromkeys(pool.machine for pool in resource.pools))
-        muted = "$text-muted"
-        full = resource.replicas > 0 and resource.used >= resource.replicas
-        return {
-            "state": state_words(resource),
-            "name": Content(plain(resource.id)),
-            "region": Content.styled(plain(region), muted),
-            "used": Content.styled(f"{resource.used}/{resource.replicas}", "$text-success" if full else ""),
-            "machine": Content(plain(machines)),
-            "jobs": Content(str(len(jobs_on(resource, self._jobs)))),
-            "idle": Content.styled(age(self.console.clock() - since), "$text-warning")
-            if since is not None
-            else Content.styled(NOT_MEASURED, muted),
-            "idle_cost": Content(costs.parts_text(resource.idle_parts(), region)),
-            "cost": Content.styled(costs.parts_text(resource.parts(), region), muted),
-            "age": Content.styled(age(age_of), muted),
-        }
+        rate, idle = (costs.parts_rate(parts, region) for parts in (resource.parts(), resource.idle_parts()))
+        return row_cells(COLUMNS, ResourceRow(resource, self._jobs, self.console.clock(), rate, idle))
 
     @property
     def _jobs(self) -> Sequence[Job]:
@@ -216,19 +191,6 @@ class ResourcesScreen(ListScreen):
 
     def _operations(self) -> ResourceOperations | None:
         return self.console.operations.resources()
-
-
-def state_words(resource: PersistentResource) -> Content:
-    """Glyph and word; a running resource without jobs stands out as idle."""
-    if resource.state == ERROR:
-        return Content.styled("✗ error", "$text-error")
-    if resource.changing:
-        return Content.styled(f"◐ {resource.state.lower()}", "$text-warning")
-    return (
-        Content.styled("○ idle", "$text-primary")
-        if resource.idle
-        else Content.styled("● in use", "$text-success")
-    )
 
 
 def _text(resource: PersistentResource) -> str:

@@ -11,10 +11,12 @@ from textual.content import Content
 
 from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces
+from tui.domain.core.formatting import pieces
 from tui.domain.core.text import plain
+from tui.domain.fields.endpoints import DEPLOYED_FIELDS, DeployedRow
+from tui.domain.fields.field import columns
 from tui.domain.resources.regional import with_kept
-from tui.domain.serving.load import Load, latency_text, rate_text
+from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 from tui.screens.context_line import SEP, WIDE
@@ -27,27 +29,13 @@ from tui.screens.serving.changes import EndpointChanges
 from tui.screens.serving.models import ModelsScreen
 from tui.session import BackendError, Session
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.table import Cells, Table
 
 POLLED = Polled("serving", "endpoints", ("No endpoints here yet.", "The SDK's Endpoint.create makes one."))
-COLUMNS = (
-    Column("name", "ENDPOINT", 16, max_width=40, flex=True),
-    Column("version", "VER", 3, max_width=6, right=True),
-    Column("traffic", "TRAFFIC", 15, max_width=36),
-    Column("rate", "REQ/S", 5, max_width=8, right=True),
-    Column("errors", "ERRORS", 9, max_width=10, right=True),
-    Column("p50", "P50", 6, max_width=8, right=True, rank=1),
-    Column("p95", "P95", 6, max_width=8, right=True),
-    Column("machine", "MACHINE", 13, max_width=24, rank=3),
-    Column("replicas", "REPL", 4, max_width=6, right=True, rank=5),
-    Column("cost", "$/H", 7, max_width=12, right=True, rank=4),
-    Column("region", "REGION", 10, max_width=20, rank=6),
-    Column("age", "AGE", 5, max_width=6, right=True, rank=2),
-)
+COLUMNS = columns(DEPLOYED_FIELDS)
 BARS = ((180, 30), (0, 9))
 """Width of the screen, and cells of a traffic bar from that width."""
-BAD = 0.05
-"""Share of errors from which the figure is red."""
 
 
 class EndpointsScreen(ListScreen):
@@ -117,12 +105,12 @@ class EndpointsScreen(ListScreen):
             if not _fits(endpoint, words):
                 continue
             self._rows[endpoint.name] = (endpoint, None)
-            cells[endpoint.name] = self._head(endpoint, now)
+            cells[endpoint.name] = self._cells(endpoint, None, now)
             for deployed in endpoint.deployed:
                 key = f"{endpoint.name}/{deployed.id}"
                 self._rows[key] = (endpoint, deployed)
                 parents[key] = endpoint.name
-                cells[key] = self._version(endpoint, deployed, now)
+                cells[key] = self._cells(endpoint, deployed, now)
             for begun in sorted(self.changes.deploying):
                 if begun[0] == endpoint.name:
                     key = f"{endpoint.name}/{begun[1]}@{begun[2]}"
@@ -138,32 +126,15 @@ class EndpointsScreen(ListScreen):
         self.polling.show_notice(shown=bool(cells), filtered=" ".join(words))
         self.refresh_frame()
 
-    def _head(self, endpoint: ServingEndpoint, now: datetime) -> Cells:
-        return {
-            "name": Content.styled(plain(endpoint.display_name or endpoint.id), "bold"),
-            "traffic": "" if endpoint.deployed else muted("· nothing"),
-            "region": muted(plain(endpoint.region)),
-            "age": muted(age(now - endpoint.create_time if endpoint.create_time else None)),
-        }
-
-    def _version(self, endpoint: ServingEndpoint, deployed: Deployed, now: datetime) -> Cells:
-        least, most = deployed.replicas or (0, 0)
-        replicas = "" if not most else str(most) if least == most else f"{least}-{most}"
-        cost = self.console.costs.rate_words(self.console.costs.serving_rate(deployed, endpoint.region))
-        style = "$text-success" if deployed.percent else "$text-muted"
-        return {
-            **_figures(self._loads.get((endpoint.name, deployed.id))),
-            "name": Content(f"  {plain(deployed.display_name)}"),
-            "version": Content(plain(deployed.version)),
-            "traffic": Content.assemble(
-                (bar(deployed.percent / 100, self._bar), style), f" {deployed.percent:>3} %"
-            ),
-            "machine": muted(plain(deployed.machine)),
-            "replicas": muted(replicas),
-            "cost": muted(cost),
-            "region": "",
-            "age": muted(age(now - deployed.create_time if deployed.create_time else None)),
-        }
+    def _cells(self, endpoint: ServingEndpoint, deployed: Deployed | None, now: datetime) -> Cells:
+        """The row of a version, or of the endpoint."""
+        row = DeployedRow(endpoint, deployed, now)
+        if deployed is not None:
+            costs = self.console.costs
+            cost = costs.rate_words(costs.serving_rate(deployed, endpoint.region))
+            load = self._loads.get((endpoint.name, deployed.id))
+            row = DeployedRow(endpoint, deployed, now, load, cost, self._bar)
+        return row_cells(COLUMNS, row)
 
     def count_text(self) -> str:
         shown = len({endpoint.name for endpoint, _ in self._rows.values()})
@@ -272,22 +243,6 @@ class EndpointsScreen(ListScreen):
         """Take this version off the endpoint, after a yes."""
         if self.current is not None and self.current[1] is not None:
             self.changes.undeploy(*self.current)
-
-
-def _figures(load: Load | None) -> Cells:
-    """Requests, errors and latency of a version; a dot where a figure was not measured."""
-    none = muted(NOT_MEASURED)
-    if load is None:
-        return dict.fromkeys(("rate", "errors", "p50", "p95"), none)
-    share = load.error_share or 0.0
-    style = "$text-error" if share >= BAD else "$text-warning" if share else ""
-    errors = load.error_text
-    return {
-        "rate": Content(rate_text(load)),
-        "errors": Content.styled(errors, style) if errors else none,
-        "p50": Content(latency_text(load.p50)) if load.p50 is not None else none,
-        "p95": Content(latency_text(load.p95)) if load.p95 is not None else none,
-    }
 
 
 def _fits(endpoint: ServingEndpoint, words: Sequence[str]) -> bool:

@@ -16,19 +16,21 @@ from textual.content import Content
 
 from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, bindings
-from tui.domain.core.formatting import age, pieces
-from tui.domain.core.text import plain
+from tui.domain.core.formatting import pieces
+from tui.domain.fields.field import columns
+from tui.domain.fields.models import MODEL_FIELDS, ModelRow
 from tui.domain.resources.regional import with_kept
 from tui.domain.serving.origin import candidates, made_by, output_folder
 from tui.domain.serving.traffic import Model
 from tui.screens.dialogs.link import show_resource
 from tui.screens.list_screen import ListScreen
 from tui.screens.polling import Polled, Polling
-from tui.screens.serving.base import AT_ONCE, muted
+from tui.screens.serving.base import AT_ONCE
 from tui.screens.serving.changes import EndpointChanges
 from tui.session import BackendError, Session
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.table import Cells, Table
 
 POLLED = Polled(
     "serving",
@@ -40,16 +42,7 @@ POLLED = Polled(
     # Each model's versions take a call.
     every=(60.0, 5.0),
 )
-COLUMNS = (
-    Column("name", "MODEL", 14, max_width=40),
-    Column("version", "VER", 3, max_width=6, right=True),
-    Column("aliases", "ALIASES", 8, max_width=30, rank=1),
-    Column("age", "AGE", 5, max_width=6, right=True),
-    Column("endpoints", "ENDPOINTS", 9, max_width=30, rank=3),
-    Column("job", "MADE BY", 14, max_width=50, flex=True),
-    Column("labels", "LABELS", 10, max_width=40, rank=4),
-    Column("region", "REGION", 10, max_width=20, rank=2, whole=True),
-)
+COLUMNS = columns(MODEL_FIELDS)
 MOST_OPEN = 5
 """Most versions of a model that start unfolded."""
 OPEN, CLOSED = "▾ ", "▸ "
@@ -194,25 +187,11 @@ class ModelsScreen(ListScreen):
 
     def _cells(self, model: Model, now: datetime, mark: str, hidden: Sequence[Model]) -> Cells:
         """`mark` says whether it is folded; `hidden` are its versions that are not shown."""
-        name = model.display_name or model.id
-        endpoints = {name for version in (model, *hidden) for name in version.endpoints}
         job_name = self._job(model)
-        job = self.console.store.jobs.get(job_name)
-        labels = "  ".join(f"{key}={value}" for key, value in sorted(model.labels.items()))
-        return {
-            "name": Content.assemble(
-                (mark, "$text-muted"),
-                (plain(name), "bold" if self._fitting[model.name][0] is model else "$text-muted"),
-                (f"  +{len(hidden):,}" if hidden else "", "$text-muted"),
-            ),
-            "version": Content(plain(model.version)),
-            "aliases": Content(plain(" ".join(model.aliases))),
-            "age": muted(age(now - model.create_time if model.create_time else None)),
-            "endpoints": Content(pieces(len(endpoints), "endpoint") if endpoints else ""),
-            "job": Content(plain(job.display_name)) if job else muted(job_name.rpartition("/")[2]),
-            "labels": muted(plain(labels)),
-            "region": muted(plain(model.region)),
-        }
+        newest = self._fitting[model.name][0] is model
+        row = ModelRow(model, now, newest, hidden, job_name, self.console.store.jobs.get(job_name))
+        cells = row_cells(COLUMNS, row)
+        return {**cells, "name": Content.assemble((mark, "$text-muted"), cells["name"])}
 
     def count_text(self) -> str:
         if self.polling.is_unknown:

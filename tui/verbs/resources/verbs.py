@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
 
 import click
 
 from tui.backends.interface import Backend
-from tui.backends.serving import RegionResults
 from tui.config.paths import state_dir
-from tui.domain.core import formatting
 from tui.domain.core.formatting import pieces, rfc3339
 from tui.domain.core.job import Job
-from tui.domain.resources.persistent import PersistentResource, idle_since, jobs_on, parts_of, resource_of
-from tui.domain.vertex.cost import an_hour, hourly_parts, money
-from tui.domain.vertex.prices import Prices, Range
+from tui.domain.fields.field import json_object
+from tui.domain.fields.resources import POOL_FIELDS, RESOURCE_FIELDS, ResourceRow
+from tui.domain.resources.persistent import PersistentResource, jobs_on, parts_of, resource_of
+from tui.domain.vertex.cost import an_hour, hourly_parts
 from tui.session import now
 from tui.store.jobs.costs import read_prices
 from tui.verbs.launch import prepare
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
-from tui.verbs.output import note, print_json, table
+from tui.verbs.output import note, print_json, print_nested
 from tui.verbs.run import (
     READS,
     Failure,
@@ -60,9 +57,13 @@ async def show(run: Run, resource: str | None) -> int:
         shown = found.items if resource is None else [one_of(backend, found, resource, RESOURCE)]
         jobs = await _jobs_of(backend, shown)
     if run.json:
-        _print_json(found, shown, jobs)
+        objects = [json_object(RESOURCE_FIELDS, row) for row in _rows(shown, jobs)]
+        print_json({"resources": objects, "errors": errors_json(found)})
     else:
-        _print(shown, jobs)
+        print_nested(RESOURCE_FIELDS, POOL_FIELDS, [(row, row.resource.pools) for row in _rows(shown, jobs)])
+        for listed in shown:
+            if listed.error:
+                note(f"{listed.id}: {listed.error}")
         if not shown and not found.errors:
             note("No persistent resources here. `vxtui resources create NAME --from PROFILE` makes one.")
     return end(run, found)
@@ -155,83 +156,22 @@ async def _jobs_of(backend: Backend, found: Sequence[PersistentResource]) -> dic
     return jobs
 
 
-def _print(found: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) -> None:
-    """A line for each pool, the resource's own columns in the first of them."""
+def _rows(found: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) -> list[ResourceRow]:
     prices, at = read_prices(state_dir())[0], now()
-    rows = []
-    for each in found:
-        cost = money(_hour(each, prices), "/h") if each.state != "STOPPING" else ""
-        on = jobs_on(each, jobs[each.name])
-        idle = _idle_words(each, jobs[each.name], at)
-        start = [each.id, each.state.lower(), each.region]
-        end = [cost, idle, " ".join(job.id for job in on)]
-        for pool in each.pools:
-            scaled = f" ({pool.least}-{pool.most})" if pool.most else ""
-            disk = f"{pool.disk_type} {pool.disk_gb} GB"
-            rows.append([*start, pool.id, pool.machine, disk, f"{pool.used}/{pool.replicas}{scaled}", *end])
-            start, end = ["", "", ""], ["", "", ""]
-        if each.error:
-            note(f"{each.id}: {each.error}")
-    headers = ("NAME", "STATE", "REGION", "POOL", "MACHINE", "DISK", "USED", "COST", "IDLE", "JOBS")
-    table(headers, rows, right=(6, 7, 8))
-
-
-def _hour(resource: PersistentResource, prices: Prices) -> Range | None:
-    return hourly_parts(resource.parts(), resource.region, prices)
-
-
-def _idle_words(resource: PersistentResource, jobs: Sequence[Job], at: datetime) -> str:
-    since = idle_since(resource, jobs)
-    return formatting.age(at - since) if since is not None else ""
-
-
-def _print_json(
-    found: RegionResults[PersistentResource],
-    shown: Sequence[PersistentResource],
-    jobs: Mapping[str, list[Job]],
-) -> None:
-    prices = read_prices(state_dir())[0]
-    listed = [resource_json(each, prices, jobs[each.name]) for each in shown]
-    print_json({"resources": listed, "errors": errors_json(found)})
+    return [
+        ResourceRow(
+            resource,
+            jobs.get(resource.name, []),
+            at,
+            hourly_parts(resource.parts(), resource.region, prices),
+            prices_of=prices.date,
+        )
+        for resource in found
+    ]
 
 
 def _print_one(run: Run, made: PersistentResource) -> None:
     if run.json:
-        print_json({"resource": resource_json(made, read_prices(state_dir())[0], [])})
+        print_json({"resource": json_object(RESOURCE_FIELDS, _rows([made], {})[0])})
     else:
         note(f"{made.id} is {made.state.lower()}; `vxtui resources {made.id}` shows how it goes on.")
-
-
-def resource_json(resource: PersistentResource, prices: Prices, jobs: Sequence[Job]) -> dict[str, Any]:
-    """A persistent resource in the documented shape (docs/JSON.md). `jobs` are all that ran on it."""
-    hour = _hour(resource, prices)
-    return {
-        "name": resource.name,
-        "id": resource.id,
-        "display_name": resource.display_name,
-        "context": resource.context,
-        "region": resource.region,
-        "state": resource.state,
-        "error": resource.error or None,
-        "create_time": rfc3339(resource.create_time),
-        "start_time": rfc3339(resource.start_time),
-        "labels": dict(resource.labels),
-        "pools": [
-            {
-                "id": pool.id,
-                "machine_type": pool.machine_type,
-                "accelerator_type": pool.accelerator_type or None,
-                "accelerator_count": pool.accelerator_count,
-                "disk_type": pool.disk_type,
-                "disk_gb": pool.disk_gb,
-                "replicas": pool.replicas,
-                "used": pool.used,
-                "autoscaling": {"min": pool.least, "max": pool.most} if pool.most else None,
-            }
-            for pool in resource.pools
-        ],
-        "usd_per_hour": None if hour is None else {"low": round(hour.low, 4), "high": round(hour.high, 4)},
-        "prices_of": prices.date,
-        "idle_since": rfc3339(idle_since(resource, jobs)),
-        "jobs": [job.name for job in jobs_on(resource, jobs)],
-    }

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from tui.backends.interface import Backend, BackendError
-from tui.domain.core import formatting
 from tui.domain.core.formatting import rfc3339
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.text import sentences
-from tui.domain.serving.load import Load, latency_text, rate_text
+from tui.domain.fields.endpoints import DEPLOYED_FIELDS, ENDPOINT_FIELDS, DeployedRow, EndpointRow, Loads
+from tui.domain.fields.field import json_object
+from tui.domain.fields.models import MODEL_FIELDS, ModelRow
 from tui.domain.serving.log import log_lines
-from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
+from tui.domain.serving.traffic import Model, ServingEndpoint
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
-from tui.verbs.output import note, out, print_json, table
+from tui.verbs.output import note, out, print_fields, print_json, print_nested
 from tui.verbs.run import READS, Failure, Run, verb, yes_option
 from tui.verbs.serving import changes
 
 MODEL, ENDPOINT = Noun("model", "vxtui models"), Noun("endpoint", "vxtui endpoints")
-Loads = Mapping[tuple[str, str], Load]
 
 
 @click.command()
@@ -35,10 +35,12 @@ async def models(run: Run, model: str | None) -> int:
         shown: Sequence[Model] = found.items
         if model is not None:
             shown = await backend.serving.versions(one_of(backend, found, model, MODEL).name)
+    now = datetime.now(UTC)
+    rows = [ModelRow(version, now) for version in shown]
     if run.json:
-        print_json({"models": [_model_json(each) for each in shown], "errors": errors_json(found)})
+        print_json({"models": [json_object(MODEL_FIELDS, row) for row in rows], "errors": errors_json(found)})
     else:
-        _print_models(shown)
+        print_fields(MODEL_FIELDS, rows)
         if not shown and not found.errors:
             note("No models here yet. A training pipeline with `modelToUpload` makes one.")
     return end(run, found)
@@ -82,12 +84,17 @@ async def endpoints(
         if wanted.options:
             shown = [await changes.change(run, backend, shown[0], wanted, yes=yes)]
         loads = await _loads(run, backend, shown)
+    now = datetime.now(UTC)
+    rows = [EndpointRow(endpoint, loads, now) for endpoint in shown]
     if run.json:
-        print_json(
-            {"endpoints": [_endpoint_json(each, loads) for each in shown], "errors": errors_json(found)}
-        )
+        listed = [json_object(ENDPOINT_FIELDS, row) for row in rows]
+        print_json({"endpoints": listed, "errors": errors_json(found)})
     else:
-        _print_endpoints(shown, loads)
+        print_nested(
+            ENDPOINT_FIELDS,
+            DEPLOYED_FIELDS,
+            [(row, row.versions or [DeployedRow(row.endpoint, None, now)]) for row in rows],
+        )
         if not shown and not found.errors:
             note("No endpoints here yet. The SDK's Endpoint.create makes one.")
     return end(run, found)
@@ -124,19 +131,6 @@ def _percents(split: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _print_models(found: Sequence[Model]) -> None:
-    now = datetime.now(UTC)
-    rows = [
-        [
-            each.display_name, each.id, each.version, " ".join(each.aliases), each.region, _age(each, now),
-            " ".join(name.rpartition("/")[2] for name in each.endpoints), each.made_by.rpartition("/")[2],
-        ]
-        for each in found
-    ]  # fmt: skip
-    headers = ("NAME", "ID", "VERSION", "ALIASES", "REGION", "AGE", "ENDPOINTS", "MADE BY")
-    table(headers, rows, right=(5,))
-
-
 async def _loads(run: Run, backend: Backend, shown: Sequence[ServingEndpoint]) -> Loads:
     """The figures of the last minutes; why there are none is a note."""
     try:
@@ -145,108 +139,3 @@ async def _loads(run: Run, backend: Backend, shown: Sequence[ServingEndpoint]) -
         if not run.json:
             note(sentences(f"No requests, errors and latencies: {error.message}", error.fix))
         return {}
-
-
-def _print_endpoints(found: Sequence[ServingEndpoint], loads: Loads) -> None:
-    """A line for each deployed model, the endpoint's name in the first of them."""
-    now = datetime.now(UTC)
-    rows = []
-    for each in found:
-        start = [each.display_name, each.id, each.region]
-        for deployed in each.deployed or (None,):
-            load = loads.get((each.name, deployed.id)) if deployed is not None else None
-            rows.append([*start, *_deployed_cells(deployed, now), *_load_cells(load)])
-            start = ["", "", ""]
-    headers = (
-        "NAME",
-        "ID",
-        "REGION",
-        "TRAFFIC",
-        "MODEL",
-        "VERSION",
-        "DEPLOYED",
-        "MACHINE",
-        "REPL",
-        "AGE",
-        "REQ/S",
-        "ERRORS",
-        "P50",
-        "P95",
-    )
-    table(headers, rows, right=(3, 9, 10, 11, 12, 13))
-
-
-def _load_cells(load: Load | None) -> list[str]:
-    if load is None:
-        return ["", "", "", ""]
-    return [rate_text(load), load.error_text, latency_text(load.p50), latency_text(load.p95)]
-
-
-def _deployed_cells(deployed: Deployed | None, now: datetime) -> list[str]:
-    if deployed is None:
-        return ["", "nothing deployed", "", "", "", "", ""]
-    least, most = deployed.replicas or (0, 0)
-    replicas = "" if not most else str(most) if least == most else f"{least}-{most}"
-    return [
-        f"{deployed.percent} %", deployed.display_name, deployed.version, deployed.id, deployed.machine,
-        replicas, _age(deployed, now),
-    ]  # fmt: skip
-
-
-def _age(each: Model | Deployed, now: datetime) -> str:
-    return formatting.age(now - each.create_time if each.create_time is not None else None)
-
-
-def _model_json(each: Model) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "id": each.id,
-        "display_name": each.display_name,
-        "context": each.context,
-        "region": each.region,
-        "version": each.version,
-        "aliases": list(each.aliases),
-        "create_time": rfc3339(each.create_time),
-        "image": each.image or None,
-        "artifacts": each.artifacts or None,
-        "made_by": each.made_by or None,
-        "endpoints": list(each.endpoints),
-        "labels": dict(each.labels),
-    }
-
-
-def _endpoint_json(each: ServingEndpoint, loads: Loads) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "id": each.id,
-        "display_name": each.display_name,
-        "context": each.context,
-        "region": each.region,
-        "create_time": rfc3339(each.create_time),
-        "deployed": [
-            {
-                "id": deployed.id,
-                "model": deployed.model,
-                "version": deployed.version,
-                "display_name": deployed.display_name,
-                "percent": deployed.percent,
-                "machine": deployed.machine or None,
-                "replicas": list(deployed.replicas) if deployed.replicas else None,
-                "create_time": rfc3339(deployed.create_time),
-                "load": _load_json(loads.get((each.name, deployed.id))),
-            }
-            for deployed in each.deployed
-        ],
-    }
-
-
-def _load_json(load: Load | None) -> dict[str, Any] | None:
-    if load is None:
-        return None
-    return {
-        "requests": load.requests,
-        "seconds": load.seconds,
-        "errors": dict(load.errors),
-        "p50_ms": load.p50,
-        "p95_ms": load.p95,
-    }
