@@ -1,4 +1,4 @@
-"""The common fields of a manifest, as sections of the form: the job, and each replica group."""
+"""Sections of a manifest's form: common fields of the job and of each replica group."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _YES = _one_of("true")
 def _field(
     path: Path, label: str, words: str, kind: FieldType, unset: str = "", *, common: bool = True
 ) -> FormField:
-    # Positions in lists are parts of a path like names.
+    # Paths contain list indices as well as names.
     return FormField(path, label, words, kind, common, unset)  # type: ignore[arg-type]
 
 
 def sections(value: Any) -> list[tuple[Section, Path]] | None:
-    """The sections of a manifest's form, each with the path of its object; None for another file."""
+    """Return the sections of a manifest's form, each with the path of its object; None for another file."""
     manifest = _written(value)
     if manifest is None:
         return None
@@ -71,7 +71,7 @@ def sections(value: Any) -> list[tuple[Section, Path]] | None:
 
 
 def _written(value: Any) -> tuple[Any, Path] | None:
-    """What a file says of its objects, and where."""
+    """Return a file's manifest and its path."""
     if isinstance(value, Mapping) and value.get(BODY) is not None:
         return value[BODY], (BODY,)
     if is_object(value) or (isinstance(value, list) and value and all(map(is_object, value))):

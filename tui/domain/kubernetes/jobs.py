@@ -1,4 +1,4 @@
-"""A job of a cluster as a domain `Job`: its object, its pods, and for a TrainJob what its runtime adds."""
+"""Build the domain `Job` of a cluster's job from its object, its pods and, for a TrainJob, its runtime."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LONGEST = 600
 
 @dataclass(frozen=True, slots=True)
 class RelatedObjects:
-    """What is known of one job besides its object."""
+    """What belongs to a job besides its object."""
 
     pods: Sequence[Pod] = ()
     job_set: Obj | None = None
@@ -67,21 +67,21 @@ class RelatedObjects:
     """The (Cluster)TrainingRuntime of a TrainJob."""
     waiting: tuple[Wait, ...] = ()
     seen: Sequence[Pod] = ()
-    """Failed pods that were seen before they were replaced."""
+    """Failed pods, as last seen before they were replaced."""
     events: EventIndex | None = None
-    """Events of its namespace and of nodes; None where they can't be read."""
+    """Events of its namespace and of nodes, or None if they can't be read."""
     workload: Obj | None = None
     """The Workload of a job in a queue."""
     nodes: tuple[NodeShare, ...] = ()
-    """The nodes that its pods are on."""
+    """The nodes of its pods."""
     started: datetime | None = None
-    """When it was first seen to run: its status forgets that when it ends."""
+    """When the job was first seen running; its status loses that time at its end."""
 
 
 def job_of(
     obj: Obj, kind: WorkloadKind, context: str, cluster: str, related: RelatedObjects | None = None
 ) -> Job:
-    """The domain's view of a job object."""
+    """Return the domain's view of a job object."""
     related = related or RelatedObjects()
     metadata = fields(obj, "metadata")
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
@@ -137,9 +137,9 @@ def job_of(
 def _diagnosis(
     obj: Obj, related: RelatedObjects, state: JobState, first: ReplicaFailure | None, waiting: Sequence[Wait]
 ) -> Diagnosis | None:
-    """What helps: where it waits, what that needs, else what its last failure says.
+    """Return the next step: what a waiting job needs, else what its last failure calls for.
 
-    `state` is the job's, or FAILED where the replica that failed has not been started again.
+    `state` is the job's, or FAILED if the failed replica has not restarted yet.
     """
     if state is JobState.SUSPENDED:
         name = fields(obj, "metadata").get("name")
@@ -157,7 +157,7 @@ _WAITS = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 @dataclass(frozen=True, slots=True)
 class GroupLayout:
-    """A replica group, and how many of its pods one Job has."""
+    """A replica group, and the number of pods that one Job of it has."""
 
     group: ReplicaGroup
     per_job: int = 1
@@ -165,7 +165,7 @@ class GroupLayout:
 
 
 def replica_groups(obj: Obj, related: RelatedObjects) -> list[GroupLayout]:
-    """The replica groups of a job; of a TrainJob those of its JobSet, or what its runtime says of them."""
+    """Return a job's replica groups; a TrainJob's come from its JobSet, or from its runtime."""
     own = groups(obj)
     if obj.get("kind") != "TrainJob":
         return [_part(group, obj) for group in own]
@@ -175,7 +175,7 @@ def replica_groups(obj: Obj, related: RelatedObjects) -> list[GroupLayout]:
 
 
 def _of_runtime(obj: Obj, runtime: Obj | None) -> list[GroupLayout]:
-    """The groups of a TrainJob that has no JobSet yet."""
+    """Return the groups of a TrainJob that has no JobSet yet."""
     trainer = fields(obj, "spec", "trainer")
     default = whole(at(runtime, "spec", "mlPolicy", "numNodes")) or 1
     nodes = whole(trainer.get("numNodes")) or default
@@ -208,7 +208,7 @@ def _as_trainer(group: ReplicaGroup, nodes: int, count: int, image: str) -> Repl
 
 def _part(group: Group, obj: Obj) -> GroupLayout:
     count = gpus(group) or 0
-    # An accelerator has the same name as on Vertex AI.
+    # Accelerators have the same names as on Vertex AI.
     kind = accelerator(group).upper().replace("-", "_")
     per_job = 1
     if obj.get("kind") == "JobSet":
@@ -243,7 +243,7 @@ def replicas(
     *,
     cleaned: bool = False,
 ) -> tuple[Replica, ...]:
-    """The replicas of all groups: those that have a pod as the pod says, the others as the job says.
+    """Return the replicas of all groups, as their pods report them or as the job's state implies.
 
     `cleaned`: pods may have been removed when the job ended.
     """
@@ -255,7 +255,7 @@ def replicas(
     for replica in inferred:
         tries = by_place.pop((replica.group, replica.index), None)
         shown.append(_with_pod(replica, tries) if tries else _without_pod(replica, state, cleaned))
-    # An elastic job that was scaled down still has the pods that leave.
+    # An elastic job that was scaled down still has the leaving pods.
     groups_by_name = {part.group.name: part.group for part in parts}
     for (name, index), tries in sorted(by_place.items()):
         group = groups_by_name.get(name)
@@ -265,7 +265,7 @@ def replicas(
 
 
 def _places(parts: Sequence[GroupLayout], pods: Iterable[Pod]) -> dict[tuple[str, int], list[Pod]]:
-    """Pods by group and index, of each replica the oldest first."""
+    """Group pods by group and index, the oldest of each replica first."""
     per_job = {part.group.name: part.per_job for part in parts}
     only = parts[0].group.name if parts else "worker"
     places: dict[tuple[str, int], list[Pod]] = {}
@@ -278,7 +278,7 @@ def _places(parts: Sequence[GroupLayout], pods: Iterable[Pod]) -> dict[tuple[str
         places.setdefault((group, pod.job_index * per_job.get(group, 1) + pod.index), []).append(pod)
     counts = {part.group.name: max(1, part.group.replicas) for part in parts}
     for group, several in unnumbered.items():
-        # Pods of a Job without indices: one that failed gives its place to the next.
+        # Pods of a Job without indices: the next pod takes the place of a failed one.
         for index, pod in _numbered(several, counts.get(group, 1)):
             places.setdefault((group, index), []).append(pod)
     return places
@@ -310,15 +310,16 @@ def _with_pod(replica: Replica, tries: Sequence[Pod]) -> Replica:
 
 
 def _cleans_up(obj: Obj) -> bool:
-    """Whether the job's operator removes pods when it ends."""
+    """Whether the operator removes pods when the job ends."""
     policy = at(obj, "spec", "runPolicy", "cleanPodPolicy") or at(obj, "spec", "cleanPodPolicy")
     return policy in {"Running", "All"}
 
 
 def _without_pod(replica: Replica, state: JobState, cleaned: bool) -> Replica:
-    """A replica whose pod is not there yet, or not any more: nobody knows how it ended."""
+    """Return a replica without a pod, before its creation or after its deletion: nobody knows how it
+    ended."""
     if cleaned and state is JobState.SUCCEEDED:
-        # As that of an MPIJob's worker, which waits for the launcher until it is stopped.
+        # For example an MPIJob's worker, which waits for the launcher until it is stopped.
         return replace(replica, state=state, reason="ended with the job: removed by cleanPodPolicy")
     own = JobState.UNKNOWN if state.terminal or state is JobState.CANCELLING else state
     own = JobState.PENDING if own is JobState.RUNNING else own
@@ -326,7 +327,7 @@ def _without_pod(replica: Replica, state: JobState, cleaned: bool) -> Replica:
 
 
 def _owner(obj: Obj, parts: Sequence[GroupLayout], related: RelatedObjects, restarts: int) -> OwningJob:
-    """The job as its replaced pods are found by."""
+    """Return the job as the search for its replaced pods needs it."""
     metadata = fields(obj, "metadata")
     return OwningJob(
         str(metadata.get("namespace") or ""),
@@ -343,7 +344,7 @@ def _owner(obj: Obj, parts: Sequence[GroupLayout], related: RelatedObjects, rest
 def _failures(
     parts: Sequence[GroupLayout], owner: OwningJob, related: RelatedObjects, replaced: Replaced
 ) -> list[ReplicaFailure]:
-    """The failures of the replicas, of existing and of deleted pods."""
+    """Return the failures of the replicas, from existing and from deleted pods."""
     present = [
         failure_of(pod, f"{group}-{index}")
         for (group, index), tries in _places(parts, related.pods).items()
@@ -354,20 +355,21 @@ def _failures(
     if owner.kind not in _SCALED_AWAY:
         return [*own, *replaced.failures]
     here = {f"{part.group.name}-{index}" for part in parts for index in range(part.group.replicas)}
-    # A replica that the job does not have any more will not run again.
+    # A replica beyond the job's present size will not run again.
     return [*own, *(failure for failure in replaced.failures if failure.replica in here)]
 
 
 _SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})
-"""Kinds whose replicas are numbered from 0 to as many as they have now."""
+"""Kinds that number their replicas from 0 up to their present size."""
 
 
 _AFTER = timedelta(seconds=5)
-"""So much later than its replica an operator may say that a job has failed, and other replicas may end."""
+"""Longest delay between a replica's failure and the operator's report of it; other replicas may end within
+it."""
 
 
 def _until(end: datetime | None, failures: Sequence[ReplicaFailure]) -> Sequence[ReplicaFailure]:
-    """Without those that came after the job's end: pods that are left then may fail again and again."""
+    """Drop failures after the job's end: pods that are left then may fail again and again."""
     return [
         failure for failure in failures if end is None or failure.at is None or failure.at <= end + _AFTER
     ] or failures
@@ -376,7 +378,7 @@ def _until(end: datetime | None, failures: Sequence[ReplicaFailure]) -> Sequence
 def with_failures(
     shown: Sequence[Replica], failures: Iterable[ReplicaFailure], state: JobState
 ) -> tuple[Replica, ...]:
-    """The replicas with their last failures."""
+    """Return the replicas with their last failures."""
     last = newest_by_replica(failures)
     return tuple(_with_failure(replica, last.get(replica.id), state) for replica in shown)
 
@@ -384,7 +386,7 @@ def with_failures(
 def _with_failure(replica: Replica, failure: ReplicaFailure | None, state: JobState) -> Replica:
     if failure is None:
         return replica
-    # Without a pod the one that failed last has not been replaced yet.
+    # The last failed pod of a replica without a pod has not been replaced yet.
     more = failure.count if replica.pod else max(0, failure.count - 1)
     quiet = state.terminal or replica.state.terminal or replica.reason
     reason = replica.reason if quiet else failure.restarted if replica.pod else failure.cause
@@ -392,29 +394,29 @@ def _with_failure(replica: Replica, failure: ReplicaFailure | None, state: JobSt
 
 
 def _set_restarts(obj: Obj, related: RelatedObjects) -> int:
-    """How often a JobSet has made all of its Jobs anew."""
+    """Return how often a JobSet recreated all its Jobs."""
     job_set = related.job_set if obj.get("kind") == "TrainJob" else obj
     return whole(at(job_set, "status", "restarts")) or 0 if fields(job_set, "status") else 0
 
 
 def _again(replica: Replica, restarts: int) -> Replica:
-    """The replica with the restarts of the whole set."""
+    """Return the replica with the restarts of the whole JobSet."""
     return replace(replica, restarts=max(replica.restarts or 0, restarts)) if restarts else replica
 
 
 def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
-    """What the numbers of restarts leave out: only a JobSet counts the pods that it replaces."""
+    """Return what the restart counts leave out: only a JobSet counts the pods that it replaces."""
     if not str(obj.get("apiVersion") or "").startswith("kubeflow.org/"):
         return ""
     if related.events is None:
         return (
-            "Restarts are those of the pods that exist: this login may not read Events, which tell of "
+            "Restarts count existing pods only: this login may not read Events, which record the "
             "replaced pods."
         )
     if counts_all(owner, related.pods, related.events):
         return ""
     return (
-        "Restarts are those of the pods that exist, and of replaced pods that Events still tell of: a "
+        "Restarts count existing pods, and replaced pods that Events still record: a "
         "cluster keeps Events for an hour."
     )
 
@@ -423,7 +425,7 @@ def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
 
 
 def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | None:
-    """When its first pod ran, as far as that is known."""
+    """Return when the job's first pod started running, if known."""
     starts = [time for time in (related.started, *(pod.started for pod in related.pods)) if time is not None]
     running = condition(obj, "Running")
     if starts:
@@ -431,7 +433,7 @@ def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | 
     if running is not None:
         return running.since
     if status.state is JobState.SUSPENDED and any(entry.type == "Running" for entry in conditions_of(obj)):
-        # It ran until its suspension; the time of its last start stays until it is resumed.
+        # The job ran until its suspension; the time of its last start stays until it is resumed.
         return time_of(at(obj, "status", "startTime"))
     if status.state in {JobState.QUEUED, JobState.PENDING, JobState.SUSPENDED}:
         return None
@@ -456,7 +458,7 @@ def _timeout(obj: Obj) -> timedelta | None:
 
 
 def _error(status: Status, failures: Sequence[ReplicaFailure]) -> JobError | None:
-    """Why a job failed: its condition, then the replicas that failed first."""
+    """Return why a job failed: its condition, then the replicas that failed first."""
     if status.state is not JobState.FAILED:
         return None
     failed = sorted(

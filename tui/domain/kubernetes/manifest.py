@@ -1,4 +1,4 @@
-"""`manifest`: objects of Kubernetes, one of which is a training job. See `SpecFormat`."""
+"""The body `manifest`: Kubernetes objects, one of which is a training job. Implements `SpecFormat`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ OBJECTS = "objects"
 
 
 class ManifestFormat(BodyDefaults):
-    """The body `manifest`: one object or a list of them, the job last.
+    """The body `manifest`: one object, or a list of them with the job last.
 
-    As fields it is `{objects: […]}`, however the file writes it: so are the paths of its findings.
+    Its fields are `{objects: […]}`, however the file writes them; the paths of findings follow these fields.
     """
 
     body = BODY
@@ -45,7 +45,7 @@ class ManifestFormat(BodyDefaults):
     resource_fields: Mapping[str, FieldType] = {"metadata": LABELS, "apiVersion": STRING, "kind": STRING}
     python_client = ""
     sign = "apiVersion"
-    fix = "It is an object of Kubernetes with apiVersion, kind, metadata and spec, or a list of them."
+    fix = "Write a Kubernetes object with apiVersion, kind, metadata and spec, or a list of them."
     unpriced = "the nodes of a cluster are billed, whether a job uses them or not"
 
     def as_fields(self, value: Any) -> dict[str, Any] | None:
@@ -63,7 +63,7 @@ class ManifestFormat(BodyDefaults):
         written = value[BODY] if wrapped else value
         rest = path[2:]
         if isinstance(written, Mapping):
-            # An object alone, or a List of them.
+            # A single object, or a List.
             listed = written.get("kind") == LIST_KIND and isinstance(written.get("items"), list)
             rest = ("items", *rest) if listed else rest[1:]
         return (BODY, *rest) if wrapped else rest
@@ -144,7 +144,7 @@ class ManifestFormat(BodyDefaults):
         objects = objects_of(resource) or []
         if not all(map(is_object, objects)) or job_index(objects) is None:
             kinds = ", ".join(dict.fromkeys(str(fields(obj).get("kind")) for obj in objects))
-            message = f"no training job is in it, only {kinds or 'nothing'}."
+            message = f"it contains no training job, only {kinds or 'nothing'}."
             raise ProfileInvalid([Problem(str(at(resource, "metadata", "name") or ""), 0, "", message)])
         clean_objects = [cleaned(obj) for obj in objects]
         index = job_index(clean_objects)
@@ -152,13 +152,13 @@ class ManifestFormat(BodyDefaults):
         name = str(job["metadata"].pop("name", "") or "job")
         notes = []
         if at(resource, "spec", "suspend") is True or at(resource, "spec", "runPolicy", "suspend") is True:
-            notes.append("it is suspended, and a launch of the profile is too")
+            notes.append("it is suspended, so a launch of the profile is too")
         header = {"displayName": dns_name(name, 63)}
         return {**header, BODY: clean_objects[0] if len(clean_objects) == 1 else clean_objects}, tuple(notes)
 
 
 def _job(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The job among the objects of a body; no fields where there is none."""
+    """Return the job among the objects of a body, or no fields without one."""
     objects = body.get(OBJECTS)
     objects = objects if isinstance(objects, list) else []
     index = job_index(objects)

@@ -27,14 +27,14 @@ class JobName:
 
     @property
     def key(self) -> str:
-        """Its name within the cluster, among those of its kind."""
+        """Namespace and name, unique within the cluster for one kind."""
         return f"{self.namespace}/{self.name}"
 
 
 def parse_name(text: str) -> JobName | None:
-    """The parts of a full name; None for anything else.
+    """Parse a full name; None for anything else.
 
-    They become parts of a URL, so nothing but a name of Kubernetes is taken for one.
+    The parts go into a URL, so only valid Kubernetes names are accepted.
     """
     match = _NAME.fullmatch(text)
     return JobName(**match.groupdict()) if match else None

@@ -1,4 +1,4 @@
-"""Objects of a manifest: made ready to create, and cleaned of what only a cluster fills."""
+"""Objects of a manifest: prepared for creation, and cleaned of the server's fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIST_KIND = "List"
 
 
 def is_object(value: Any) -> bool:
-    """Whether it is an object of Kubernetes, or a list of them."""
+    """Whether the value is a Kubernetes object or a `List`."""
     return (
         isinstance(value, Mapping)
         and isinstance(value.get("apiVersion"), str)
@@ -32,7 +32,7 @@ def is_object(value: Any) -> bool:
 
 
 def objects_of(value: Any) -> list[Any] | None:
-    """The objects in one object, a `List`, or several; None where it is none of these."""
+    """Return the objects of a single object, a `List` or a list; None for any other value."""
     if isinstance(value, list):
         return list(value) if value and all(isinstance(item, Mapping) for item in value) else None
     if not isinstance(value, Mapping) or not value:
@@ -43,14 +43,14 @@ def objects_of(value: Any) -> list[Any] | None:
 
 
 def as_list(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One object that holds these: itself where it is one, else a `List`, which kubectl takes."""
+    """Return one object that holds these: the object itself, or a `List`, which kubectl accepts."""
     if len(objects) == 1:
         return dict(objects[0])
     return {"apiVersion": "v1", "kind": LIST_KIND, "items": [dict(obj) for obj in objects]}
 
 
 def job_in(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The job object of what `as_list` made; no fields where it has none."""
+    """Return the job object in the output of `as_list`, or no fields without one."""
     objects = objects_of(resource) or []
     index = job_index(objects)
     return {} if index is None else fields(objects, index)
@@ -59,7 +59,7 @@ def job_in(resource: Mapping[str, Any]) -> Mapping[str, Any]:
 def named(
     objects: Sequence[Any], name: str, labels: Mapping[str, str], namespace: str = ""
 ) -> list[dict[str, Any]]:
-    """A copy of the objects, the job among them with this name and these labels."""
+    """Return a copy of the objects in which the job has this name and these labels."""
     renamed: list[dict[str, Any]] = [dict(copy.deepcopy(obj)) for obj in objects]
     index = job_index(renamed)
     for i, obj in enumerate(renamed):
@@ -70,7 +70,7 @@ def named(
             if labels:
                 metadata["labels"] = {**fields(metadata, "labels"), **labels}
         if workload_scoped(obj):
-            # The launch says where: all of them go there.
+            # The launch decides the namespace of all objects.
             metadata.pop("namespace", None)
             metadata |= {"namespace": namespace} if namespace else {}
         head: dict[str, Any] = {k: obj[k] for k in ("apiVersion", "kind") if k in obj}
@@ -86,18 +86,18 @@ _CLUSTER_KINDS = frozenset(
 
 
 def workload_scoped(obj: Mapping[str, Any]) -> bool:
-    """Whether objects of its kind are in a namespace, as far as the kind is known."""
+    """Whether objects of this kind have a namespace, as far as the kind is known."""
     return str(obj.get("kind") or "") not in _CLUSTER_KINDS
 
 
 def dns_name(words: str, limit: int = 50) -> str:
-    """A name for an object made of words: a DNS label that begins with a letter."""
+    """Turn words into an object's name: a DNS label that begins with a letter."""
     label = _NAME.sub("-", words.lower()).strip("-")[:limit].strip("-")
     return label if label[:1].isalpha() else f"job-{label}".strip("-")
 
 
 def cleaned(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without what only the cluster fills, so that it can be created again."""
+    """Return the object without the server's fields, ready to be created again."""
     copied: dict[str, Any] = copy.deepcopy({k: v for k, v in obj.items() if k != "status"})
     metadata = {k: v for k, v in fields(copied, "metadata").items() if k not in _SERVER_FIELDS}
     notes = {k: v for k, v in fields(metadata, "annotations").items() if k != _APPLIED}
@@ -116,7 +116,7 @@ def cleaned(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def server_fields(obj: Mapping[str, Any]) -> list[Path]:
-    """Paths of the fields of an object that only the cluster fills."""
+    """Return the paths of an object's fields that only the server fills."""
     paths: list[Path] = [("status",)] if "status" in obj else []
     paths += [("metadata", k) for k in _SERVER_FIELDS if k in fields(obj, "metadata")]
     if _APPLIED in fields(obj, "metadata", "annotations"):
@@ -130,7 +130,7 @@ def server_fields(obj: Mapping[str, Any]) -> list[Path]:
 
 
 def _without_controller(job: dict[str, Any]) -> None:
-    """Remove the labels by which a batch Job found its pods: another Job needs its own."""
+    """Remove the labels by which a batch Job selects its pods: another Job needs its own."""
     spec = job.get("spec")
     if not isinstance(spec, dict) or spec.get("manualSelector"):
         return
@@ -152,7 +152,7 @@ def _remove(root: Any, path: Path) -> None:
 
 
 def containers(job: Mapping[str, Any]) -> Iterator[tuple[Group, Path, Mapping[str, Any]]]:
-    """Every container of every group with its path from the job object, init containers too."""
+    """Yield every container, init containers too, with its group and its path from the job object."""
     for group in groups(job):
         if not group.template:
             yield group, group.container_path, group.container
@@ -163,7 +163,7 @@ def containers(job: Mapping[str, Any]) -> Iterator[tuple[Group, Path, Mapping[st
 
 
 def with_variable(job: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
-    """The job with a variable in every container that trains; one that sets it itself keeps its value."""
+    """Add a variable to each training container that does not set it."""
     changed: dict[str, Any] = copy.deepcopy(dict(job))
 
     def add(container: dict[str, Any]) -> None:

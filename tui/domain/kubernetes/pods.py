@@ -1,4 +1,4 @@
-"""A pod, reduced to what the console uses, and as a replica of its job."""
+"""A pod, reduced to what the console uses, and its place as a replica of its job."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ JOBSET = "jobset.sigs.k8s.io/"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _JOBS = frozenset(workload.kind for workload in WORKLOADS)
 _GONE_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "NodeLost"})
-"""`status.reason` of a pod whose node was shut down, which is how GKE takes a Spot node away."""
+"""Values of `status.reason` of a pod whose node was shut down; GKE preempts Spot nodes this way."""
 _NODE_DISRUPTIONS = frozenset({"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager"})
 _LOW = "low on resource"
-"""A kubelet that evicts a pod says so of its node."""
+"""Part of the kubelet's eviction message that names the node's resource."""
 _WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
-"""A container in these is on its way; other reasons say what is wrong."""
+"""Waiting reasons of a container that is starting; other reasons name a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The object that controls another one."""
+    """The controller of an object."""
 
     kind: str
     name: str
     uid: str = ""
 
     def is_other_than(self, kind: str, uid: str) -> bool:
-        """Whether it is an earlier object of this kind, which another one of the same name has followed."""
+        """Whether the controller is an earlier object of this kind with another uid."""
         return self.kind == kind and bool(self.uid and uid) and self.uid != uid
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What is kept of a pod. `group` and `index` are those of its replica, as its labels say them."""
+    """The parts of a pod that are kept; `group` and `index` of its replica come from its labels."""
 
     name: str
     namespace: str
@@ -51,7 +51,7 @@ class Pod:
     group: str
     index: int | None
     job_index: int
-    """Of its Job among those of one replicated job of a JobSet."""
+    """Index of its Job within the replicated job of a JobSet."""
     state: JobState
     phase: str
     created: datetime | None = None
@@ -61,22 +61,22 @@ class Pod:
     exit_code: int | None = None
     restarts: int = 0
     reason: str = ""
-    """Why it is as it is: `OOMKilled`, `Evicted`, `ImagePullBackOff`, `Unschedulable`."""
+    """Reason of its state: `OOMKilled`, `Evicted`, `ImagePullBackOff`, `Unschedulable`."""
     message: str = ""
     spot: bool = False
     gpus: int = 0
     cpus: float = 0.0
-    """CPUs that its containers ask for; 0 where they don't say."""
+    """CPUs that its containers request; 0 if unset."""
     stopped: bool = False
-    """Whether it was deleted before it ended, and nothing else than that ended it."""
+    """Whether it was deleted before it ended, and ended only for that."""
     failed_at: datetime | None = None
-    """When the run of its container before the present one ended."""
+    """When the previous run of its container ended."""
     container: str = ""
-    """Which of its containers the reason and the exit code are of."""
+    """The container that the reason and the exit code belong to."""
 
 
 def owner_of(obj: Obj) -> Owner | None:
-    """The controller of an object."""
+    """Return the controller of an object."""
     for reference in elements(obj, "metadata", "ownerReferences"):
         if fields(reference).get("controller"):
             kind, uid = sys.intern(str(reference.get("kind") or "")), str(reference.get("uid") or "")
@@ -85,7 +85,7 @@ def owner_of(obj: Obj) -> Owner | None:
 
 
 def reduced(obj: Obj) -> Pod | None:
-    """What is kept of a pod; None for one that is of no job."""
+    """Reduce a pod to the parts that are kept; None if it belongs to no job."""
     owner = owner_of(obj)
     if owner is None or owner.kind not in _JOBS:
         return None
@@ -127,7 +127,7 @@ def reduced(obj: Obj) -> Pod | None:
 
 
 def _cpus(resources: Obj) -> float:
-    """What a container asks for; its limit where it names only that, as Kubernetes does it."""
+    """Return a container's CPU request; like Kubernetes, a lone limit counts as the request."""
     amount = fields(resources, "requests").get("cpu", fields(resources, "limits").get("cpu", 0))
     try:
         return float(quantity.parse(amount))
@@ -142,7 +142,7 @@ def _stopped(obj: Obj, finished: Obj) -> bool:
         return False
     if any(entry.type == "DisruptionTarget" and entry.true for entry in conditions_of(obj)):
         return False
-    # The time of deletion is when the grace period ends.
+    # deletionTimestamp is the end of the grace period.
     deleted_at = due - timedelta(seconds=whole(metadata.get("deletionGracePeriodSeconds")) or 0)
     ended = time_of(finished.get("finishedAt"))
     return ended is None or ended >= deleted_at
@@ -171,7 +171,7 @@ def _containers(obj: Obj) -> list[Any]:
 
 
 def _container(obj: Obj) -> Obj:
-    """The status of the container that says how the pod is: one that failed, else the first."""
+    """Return the status of the container that decides the pod's state: a failed one, else the first."""
     statuses = [item for item in _containers(obj) if isinstance(item, Mapping)]
     for container_status in statuses:
         if fields(container_status, "state", "terminated").get("exitCode"):
@@ -204,7 +204,7 @@ def _state(obj: Obj, container: Obj) -> JobState:
 
 
 def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
-    """Reason and message of a pod that does not simply run."""
+    """Return reason and message of a pod that does not run normally."""
     status = fields(obj, "status")
     own_reason, words = str(status.get("reason") or ""), _line(status.get("message"))
     conditions = {entry.type: entry for entry in conditions_of(obj)}
@@ -212,7 +212,7 @@ def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
     gone = disrupted is not None and disrupted.true and disrupted.reason in _NODE_DISRUPTIONS
     pressed = disrupted is not None and disrupted.true and _LOW in disrupted.message
     if pressed and not own_reason:
-        # The condition of an eviction comes before the pod's own reason; that of a shutdown has its reason.
+        # The condition of an eviction precedes the pod's own reason; that of a shutdown has its reason.
         return "Evicted", disrupted.message if disrupted else ""
     if own_reason in _GONE_NODE or (gone and own_reason != "Evicted"):
         return "NodeLost", words or (disrupted.message if disrupted else "")
@@ -223,7 +223,7 @@ def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
     if waiting.get("reason", "") not in _WAITS:
         return str(waiting["reason"]), _line(waiting.get("message"))
     is_disrupted = disrupted is not None and disrupted.true
-    # A signal to the container follows from the disruption, which says more than `Error`.
+    # A container's signal follows from the disruption, which explains more than `Error`.
     if ended and ended.get("reason") not in {None, "Completed", *(("Error",) if is_disrupted else ())}:
         return str(ended["reason"]), _line(ended.get("message"))
     if disrupted is not None and is_disrupted:
@@ -245,15 +245,15 @@ _WORDS = {
     "TaintManagerEviction": "evicted for a taint of its node (TaintManagerEviction)",
     "PreemptionByScheduler": "preempted by a pod of higher priority",
     "EvictionByEvictionAPI": "evicted on request",
-    "CrashLoopBackOff": "waits before it is started again (CrashLoopBackOff)",
-    "SchedulingGated": "held back until it is admitted (SchedulingGated)",
+    "CrashLoopBackOff": "waits before its restart (CrashLoopBackOff)",
+    "SchedulingGated": "held until admitted (SchedulingGated)",
     "DeadlineExceeded": "ran longer than its deadline (DeadlineExceeded)",
     "ContainerStatusUnknown": "lost with its node (ContainerStatusUnknown)",
 }
 
 
 def words_of(reason: str, message: str = "", *, spot: bool = False) -> str:
-    """A pod's reason in words; `spot` says that its node was a Spot one."""
+    """Return a pod's reason in words; `spot` says that its node was a Spot node."""
     if reason == "NodeLost":
         return "node preempted (GKE Spot)" if spot else "node lost or shut down"
     if reason == "Evicted" and message:
@@ -262,7 +262,7 @@ def words_of(reason: str, message: str = "", *, spot: bool = False) -> str:
 
 
 def reason_words(pod: Pod) -> str:
-    """The pod's reason in words; "" for one that runs or ended well."""
+    """Return the pod's reason in words, or "" if it runs or succeeded."""
     if not pod.reason or pod.state is JobState.SUCCEEDED:
         return ""
     if pod.reason == "Error" and pod.exit_code is not None:

@@ -11,14 +11,14 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class NotAQuantity(ValueError):
-    """The text is no quantity."""
+    """The text is not a quantity."""
 
 
 def parse(text: object) -> Decimal:
-    """The amount, in units.
+    """Return the amount in base units.
 
     Raises:
-        NotAQuantity: for anything else.
+        NotAQuantity: for any other text.
     """
     match = _FORM.fullmatch(str(text))
     if match is None:
@@ -32,10 +32,10 @@ def parse(text: object) -> Decimal:
 
 
 def scaled(resource: str, text: object) -> int:
-    """The amount as the scheduler counts: thousandths of a CPU, else whole units, rounded up.
+    """Return the amount as the scheduler counts it: thousandths of a CPU, else whole units, rounded up.
 
     Raises:
-        NotAQuantity: for anything else.
+        NotAQuantity: for any other text.
     """
     amount = parse(text)
     if resource == "cpu":
@@ -45,7 +45,7 @@ def scaled(resource: str, text: object) -> int:
 
 
 def divided(text: object, divisor: object) -> str:
-    """The amount in units of `divisor`, rounded up, as a `resourceFieldRef` gives it."""
+    """Return the amount in units of `divisor`, rounded up, as a `resourceFieldRef` does."""
     by = parse(divisor or "1")
     amount = parse(text) / (by or 1)
     whole = int(amount)

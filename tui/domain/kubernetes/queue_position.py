@@ -1,4 +1,4 @@
-"""How many workloads are before one in its queues, from Kueue's PendingWorkloadsSummary."""
+"""A workload's position in its queues, from Kueue's PendingWorkloadsSummary."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Obj = Mapping[str, Any]
 
 
 def is_pending(workload: Obj) -> bool:
-    """Whether a Workload is among those that its queue has yet to admit."""
+    """Whether the queue has yet to admit the Workload."""
     held = {entry.type for entry in conditions_of(workload) if entry.true}
     return at(workload, "spec", "active") is not False and not held & {"QuotaReserved", "Finished"}
 
 
 def position_words(summary: Obj, workload: Obj) -> str:
-    """What is before a Workload, in a sentence; "" where the summary has it not.
+    """Return a Workload's position as a sentence, or "" if the summary does not list it.
 
-    Positions count from 0 (Kueue, pkg/visibility): they are how many are before it.
+    Positions count from 0 (Kueue, pkg/visibility): each is the number of workloads before it.
     """
     name = at(workload, "metadata", "name")
     for item in map(fields, elements(summary, "items")):

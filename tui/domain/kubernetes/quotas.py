@@ -1,7 +1,7 @@
-"""What may run on a cluster: node pools' allocatable, quotas of Kueue's ClusterQueues, ResourceQuotas.
+"""A cluster's capacity: node pools' allocatable, quotas of Kueue's ClusterQueues, ResourceQuotas.
 
-Amounts are whole: CPUs as cores, memory and storage as GiB, all else as it is counted. A limit is rounded
-down and a use rounded up, so that what is shown as free is there.
+Amounts are whole numbers: CPUs in cores, memory and storage in GiB, other resources in units. Limits are
+rounded down and use is rounded up, so the free amount shown really is free.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tui.domain.vertex import catalog
 
 Obj = Mapping[str, Any]
 CLUSTER = "cluster"
-"""Stands for the namespace of what the whole cluster shares."""
+"""Namespace shown for what the whole cluster shares."""
 SPOT = "cloud.google.com/gke-spot"
 _ACCELERATOR = "cloud.google.com/gke-accelerator"
 _POOL_LABELS = ("cloud.google.com/gke-nodepool", _ACCELERATOR)
@@ -35,11 +35,11 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """What the quotas are read from, as the API has it; `None` where it may not be read or is not served."""
+    """API objects that quotas are read from; `None` if unreadable or not served."""
 
     nodes: Sequence[Obj] | None = None
     pods: Sequence[Obj] | None = None
-    """All that are on nodes."""
+    """All pods on nodes."""
     cluster_queues: Sequence[Obj] | None = None
     local_queues: Sequence[Obj] | None = None
     flavors: Sequence[Obj] | None = None
@@ -47,7 +47,7 @@ class ClusterObjects:
 
 
 def quotas_of(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
-    """All quotas: those of queues, then of namespaces, then what node pools have."""
+    """Return all quotas: those of queues, then of namespaces, then of node pools."""
     return [
         *_queues(cluster, read_at),
         *_resource_quotas(cluster.resource_quotas or (), read_at),
@@ -56,7 +56,7 @@ def quotas_of(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
 
 
 def _amount(resource: str, text: object, *, up: bool) -> int | None:
-    """`text` in the unit that is shown; `None` for what is no quantity."""
+    """Return `text` in the unit shown; `None` if it is not a quantity."""
     try:
         value = parse(text)
     except NotAQuantity:
@@ -72,7 +72,7 @@ def _whole(resource: str, value: Decimal, *, up: bool) -> int:
 
 
 def _plain(resource: str) -> str:
-    """`memory` of `requests.memory`."""
+    """Return `memory` for `requests.memory`."""
     for stem in ("requests.", "limits."):
         resource = resource.removeprefix(stem)
     return resource
@@ -90,7 +90,7 @@ def _queues(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
     spot = {_name(flavor) for flavor in cluster.flavors or () if _is_spot(_at(flavor, "spec", "nodeLabels"))}
     if cluster.cluster_queues is not None:
         return [quota for queue in cluster.cluster_queues for quota in _cluster_queue(queue, spot, read_at)]
-    # A person of a team may read the queues of a namespace alone, which name no limit.
+    # A team member may read only the queues of a namespace, which name no limit.
     return [quota for queue in cluster.local_queues or () for quota in _local_queue(queue, spot, read_at)]
 
 
@@ -114,7 +114,7 @@ def _local_queue(queue: Obj, spot: set[str], read_at: datetime) -> Iterable[Quot
 
 
 def _use_by_flavor(queue: Obj) -> dict[tuple[str, str], int | None]:
-    """What is reserved: an admitted workload's and that of one that waits for its checks."""
+    """Return the reserved amounts, of admitted workloads and of those that wait for their checks."""
     return {
         (str(flavor.get("name", "")), str(resource.get("name", ""))): _amount(
             str(resource.get("name", "")), resource.get("total", 0), up=True
@@ -155,7 +155,7 @@ class _Pool:
 
 
 def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
-    """Only nodes that take new pods count for the limit; the use of all does."""
+    """Yield each pool's quotas: the limit counts nodes that accept pods, the use counts all nodes."""
     pools: dict[tuple[str, bool], _Pool] = {}
     of_node: dict[str, _Pool] = {}
     for node in cluster.nodes or ():
@@ -187,16 +187,16 @@ def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
 
 
 def _hardware(resource: str, accelerator: str) -> str:
-    """The word for it among Vertex AI's metrics; "" where those have none."""
+    """Return the resource's word among Vertex AI's metrics, or "" if they have none."""
     if resource == _GPUS:
         return catalog.quota_word(VERTEX.get(accelerator, ""))
     return "cpus" if resource == "cpu" else ""
 
 
 def pod_requests(pod: Obj) -> dict[str, Decimal]:
-    """What a pod asks for: the sum of its containers, or what one init container asks for where that is more.
+    """Return a pod's requests: the sum of its containers, or those of its largest init container if higher.
 
-    An init container that goes on beside the others (restartPolicy Always) counts with them.
+    An init container that keeps running (restartPolicy Always) counts with the containers.
     """
     total: dict[str, Decimal] = defaultdict(Decimal)
     most: dict[str, Decimal] = defaultdict(Decimal)
@@ -216,7 +216,7 @@ def pod_requests(pod: Obj) -> dict[str, Decimal]:
 
 
 def _requests(container: Obj) -> dict[str, Decimal]:
-    """A limit without a request is a request."""
+    """Return a container's requests; a limit without a request counts as one."""
     resources = container.get("resources") or {}
     both = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     total: dict[str, Decimal] = defaultdict(Decimal)
@@ -234,7 +234,7 @@ def _add(total: dict[str, Decimal], amounts: Mapping[str, object]) -> None:
 
 
 def _takes_pods(node: Obj) -> bool:
-    """Neither cordoned nor not ready."""
+    """Whether the node is ready and not cordoned."""
     ready = any(
         entry.get("type") == "Ready" and entry.get("status") == "True"
         for entry in _at(node, "status", "conditions") or ()
@@ -252,7 +252,7 @@ def _quota(
     spot: bool = False,
     hardware: str = "",
 ) -> Quota:
-    """`amounts` are the limit and the use."""
+    """Build a quota; `amounts` are the limit and the use."""
     limit, used = amounts
     return Quota(
         metric=f"{title}/{resource}",

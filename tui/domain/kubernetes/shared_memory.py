@@ -1,4 +1,4 @@
-"""Shared memory of a pod, through which the processes of a data loader hand over their batches."""
+"""Shared memory of a pod, through which data loader processes pass their batches."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _WORKERS = re.compile(
 )
 DEV_SHM = "/dev/shm"
 SHARED_MEMORY: Mapping[str, Any] = {"name": "dshm", "emptyDir": {"medium": "Memory"}}
-"""A volume in memory, to be mounted at `DEV_SHM`."""
+"""A volume in memory, mounted at `DEV_SHM`."""
 
 
 def loader_workers(container: Mapping[str, Any]) -> int:
-    """Worker processes of the data loader that the arguments ask for."""
+    """Return the number of data loader processes in the container's arguments."""
     words = [str(word) for key in ("command", "args") for word in elements(container, key)]
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         match = _WORKERS.fullmatch(word)

@@ -1,7 +1,7 @@
 """Why a job of a cluster does not run yet, in words, and what to do about it.
 
-Read in the order in which a job waits: for its queue (Kueue), for its gang (PodGroup), for nodes (the
-scheduler and the autoscaler), for its image and volumes.
+The checks follow the order in which a job waits: for its queue (Kueue), for its gang (PodGroup), for nodes
+(the scheduler and the autoscaler), for its image and volumes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tui.domain.kubernetes.workloads import at, elements, fields, whole
 Obj = Mapping[str, Any]
 _LONGEST = 300
 _MOST_PODS = 20
-"""Pods whose Events are looked at: those of the others say the same."""
+"""Pods whose Events are read; the Events of further pods repeat them."""
 _TAINT = re.compile(r"untolerated taint(?:\(s\))? \{(?P<taint>[^}:]+)")
 _REASON = re.compile(r", (?=insufficient )")
-"""Between the reasons of two flavors."""
-# The first pattern that fits gives the next step. In lower case.
+"""Separator between the reasons of two flavors."""
+# The first pattern found in the lower-case text gives the next step.
 _QUEUE_STEPS = (
     (
         "maximum capacity",
@@ -83,13 +83,13 @@ class Wait:
 
     words: str
     step: str = ""
-    """What to do about it; "" where it ends by itself."""
+    """What to do about it; "" if the wait ends by itself."""
     short: str = ""
-    """It in a cell of a list, e.g. `queue team-a is full`."""
+    """The reason in a table cell, e.g. `queue team-a is full`."""
 
 
 def wait_events(index: EventIndex, job: tuple[str, str, str], pods: Sequence[Pod]) -> list[ClusterEvent]:
-    """Events about a job (its namespace, kind and name) and some of its pods that have not started."""
+    """Return Events about a job (namespace, kind and name) and some of its pods that have not started."""
     namespace, kind, name = job
     waiting = [pod.name for pod in pods if not pod.started][:_MOST_PODS]
     about = [(kind, name), *(("Pod", pod_name) for pod_name in waiting)]
@@ -100,7 +100,7 @@ def wait_events(index: EventIndex, job: tuple[str, str, str], pods: Sequence[Pod
 
 
 def cannot_start(pod: Pod) -> bool:
-    """Whether a pod has no node, or can't be started there: its job may run without it, or wait for it."""
+    """Whether a pod has no node or can't start on it; its job may run without it, or wait for it."""
     if pod.state not in {JobState.PENDING, JobState.RESTARTING}:
         return False
     return pod.reason in _CONTAINERS or (pod.reason == "Unschedulable" and not pod.node)
@@ -113,7 +113,7 @@ def waits_for(
     pod_group: Obj | None = None,
     events: Sequence[ClusterEvent] = (),
 ) -> tuple[Wait, ...]:
-    """The reasons, the one that counts first; none for a job that has all it needs."""
+    """Return the reasons, the decisive one first; empty if the job has all it needs."""
     queue = _queue(job, workload)
     if queue is not None:
         return (queue,)
@@ -122,7 +122,7 @@ def waits_for(
 
 
 def _queue(job: Obj, workload: Obj | None) -> Wait | None:
-    """Why Kueue does not admit it; None once it has."""
+    """Return why Kueue does not admit the job, or None once admitted."""
     name = queue_of(job)
     if workload is None:
         if not name or at(job, "spec", "suspend") is False:
@@ -166,7 +166,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
 
 
 def _possible_flavors(message: str) -> str:
-    """What Kueue says of each pod set, without the flavors that could never have it where others could."""
+    """Reduce Kueue's message for each pod set to the flavors that could ever fit, if any could."""
     pod_sets = []
     for pod_set in message.split("; "):
         head, _, text = pod_set.partition(": ")
@@ -177,7 +177,7 @@ def _possible_flavors(message: str) -> str:
 
 
 def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
-    """Why a gang is not complete."""
+    """Return why a gang is incomplete."""
     if group is None or (all(pod.node for pod in pods) and pods):
         return []
     least = whole(at(group, "spec", "minMember"))
@@ -192,7 +192,7 @@ def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
 
 
 def _nodes(pods: Sequence[Pod]) -> list[Wait]:
-    """What the scheduler says of pods without a node, the same words once."""
+    """Return the scheduler's messages about pods without a node, equal messages once."""
     waiting = [pod for pod in pods if pod.reason == "Unschedulable" and not pod.node]
     counts = Counter(pod.message for pod in waiting)
     waits = []
@@ -205,7 +205,7 @@ def _nodes(pods: Sequence[Pod]) -> list[Wait]:
             waits.append(_with_step(words, _NODE_STEPS, _no_node(lower)))
             continue
         step = f"Give it a toleration for {taint['taint'].strip()}"
-        # Taints are compared before labels: whether the tainted nodes have the labels is not said.
+        # The scheduler checks taints before labels, so the labels of tainted nodes are unknown.
         unsure = ", if it is meant for these nodes; else correct its nodeSelector"
         step = f"{step}{unsure if 'affinity' in lower else ''}."
         waits.append(Wait(words, step, f"no node without {taint['taint'].strip()}"))
@@ -213,13 +213,13 @@ def _nodes(pods: Sequence[Pod]) -> list[Wait]:
 
 
 def _no_node(message: str) -> str:
-    """That in a cell: `no node has enough nvidia.com/gpu`."""
+    """Return the wait in a table cell: `no node has enough nvidia.com/gpu`."""
     short = re.search(r"insufficient (?P<what>[\w./-]*\w)", message)
     return f"no node has enough {short['what'].rpartition('/')[2]}" if short else "no node"
 
 
 def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
-    """What the autoscaler last said: either it adds nodes, or it can't."""
+    """Return the autoscaler's last message: it adds nodes, or it can't."""
     scaling = [e for e in events if e.reason in {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp"}]
     if not scaling:
         return []
@@ -234,7 +234,7 @@ def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
 
 
 def _containers(pods: Sequence[Pod]) -> list[Wait]:
-    """Containers that can't be started."""
+    """Return the containers that can't start."""
     counts = Counter(
         (pod.reason, pod.message) for pod in pods if pod.reason in _CONTAINERS and cannot_start(pod)
     )
@@ -247,7 +247,7 @@ def _containers(pods: Sequence[Pod]) -> list[Wait]:
 
 
 def _others(events: Sequence[ClusterEvent]) -> list[Wait]:
-    """Volumes and sandboxes that fail, and pods that can't be created."""
+    """Return failing volumes and sandboxes, and pods that can't be created."""
     last = {e.reason: e for e in events if e.reason.startswith("Failed") and e.reason != "FailedScaleUp"}
     return [
         _with_step(f"{reason}: {_sentence(event.message)}", _CREATE_STEPS, reason)

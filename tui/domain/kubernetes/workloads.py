@@ -1,4 +1,4 @@
-"""The kinds of training jobs on Kubernetes, and the parts that all have: replica groups and their pods."""
+"""The kinds of training jobs on Kubernetes, with their replica groups and pods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 class WorkloadKind:
     """A kind of job. `key` is its `Job.kind`; `replicas` is the field with a replica spec for each role.
 
-    `container` is the name that the operator demands of the container that trains, "" where any will do.
+    `container` is the name that the operator requires of the training container, or "" if any name will do.
     """
 
     key: str
@@ -38,12 +38,12 @@ class WorkloadKind:
 
     @property
     def operator_v1(self) -> bool:
-        """It belongs to Training Operator v1 (or to MPI operator v2beta1, which has its types)."""
+        """Whether it belongs to Training Operator v1, or to MPI operator v2beta1, which shares its types."""
         return self.group == "kubeflow.org"
 
     @property
     def api_versions(self) -> tuple[str, ...]:
-        """The values of `apiVersion` that it is known by."""
+        """Known values of `apiVersion`."""
         return tuple(f"{self.group}/{version}" for version in self.versions)
 
 
@@ -68,7 +68,7 @@ RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 
 
 def workload_of(obj: Any) -> WorkloadKind | None:
-    """The kind of an object by its `apiVersion` and `kind`; None where it is no training job."""
+    """Return the kind of an object by its `apiVersion` and `kind`; None if it is not a training job."""
     if not isinstance(obj, Mapping):
         return None
     group = str(obj.get("apiVersion") or "").rpartition("/")[0]
@@ -77,18 +77,18 @@ def workload_of(obj: Any) -> WorkloadKind | None:
 
 
 def by_kind(kind: str) -> WorkloadKind | None:
-    """The kind called so, in any case."""
+    """Return the kind with this name, ignoring case."""
     return next((w for w in WORKLOADS if w.kind.lower() == kind.lower()), None)
 
 
 def job_index(objects: Sequence[Any]) -> int | None:
-    """Which of the objects is the job: the last that is one, as its ConfigMaps and volumes come before it."""
+    """Return the index of the job: the last one, as its ConfigMaps and volumes come before it."""
     jobs = [i for i, obj in enumerate(objects) if workload_of(obj) is not None]
     return jobs[-1] if jobs else None
 
 
 def at(value: Any, *path: str | int) -> Any:
-    """What is at a path of plain values, None where nothing is."""
+    """Return the value at a path, or None."""
     for part in path:
         if isinstance(value, Mapping) and isinstance(part, str):
             value = value.get(part)
@@ -100,19 +100,19 @@ def at(value: Any, *path: str | int) -> Any:
 
 
 def fields(value: Any, *path: str | int) -> Mapping[str, Any]:
-    """The fields at a path; none where there are none."""
+    """Return the fields at a path, or an empty mapping."""
     inner = at(value, *path)
     return inner if isinstance(inner, Mapping) else {}
 
 
 def elements(value: Any, *path: str | int) -> list[Any]:
-    """The elements of the list at a path; none where there is none."""
+    """Return the elements of the list at a path, or an empty list."""
     inner = at(value, *path)
     return inner if isinstance(inner, list) else []
 
 
 def whole(value: Any) -> int | None:
-    """A whole number, written as one or as text; None for anything else."""
+    """Return a whole number, written as a number or as text; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -124,8 +124,8 @@ def whole(value: Any) -> int | None:
 class Group:
     """A replica group of a job, with paths from the job object.
 
-    `replicas` is None where a parameter decides it. `template` is the pod template's path, `pod` its spec.
-    A TrainJob has no pod: its runtime does, and `container` stands for the trainer.
+    `replicas` is None if a parameter decides it. `template` is the pod template's path, `pod` its spec. A
+    TrainJob has no pod template (its runtime has one), so `container` stands for the trainer.
     """
 
     role: str
@@ -151,7 +151,7 @@ class Group:
 
 
 def groups(job: Obj) -> list[Group]:
-    """The replica groups of a job object, in display order; none of what is no job."""
+    """Return the replica groups of a job object in display order; empty for any other object."""
     kind = workload_of(job)
     return list(_groups(job, kind)) if kind is not None else []
 
@@ -189,7 +189,7 @@ def _groups(job: Obj, kind: WorkloadKind) -> Iterator[Group]:
 
 
 def _count(job: Obj, path: Path) -> int | None:
-    """How many replicas a field says; one where it is not there, None where a parameter is."""
+    """Return the number of replicas in a field: 1 if unset, None if a parameter decides it."""
     count = at(job, *path)
     return 1 if count is None else whole(count)
 
@@ -222,20 +222,20 @@ def _group(
 
 
 def container_index(pod: Mapping[str, Any], name: str) -> int:
-    """Which container trains: the one of this name, else the first."""
+    """Return the index of the training container: the one with this name, else the first."""
     containers = elements(pod, "containers")
     return next((i for i, c in enumerate(containers) if name and fields(c).get("name") == name), 0)
 
 
 def gpus(group: Group) -> int | None:
-    """GPUs of one pod of the group; None where a parameter decides it."""
+    """Return the GPUs of one pod of the group; None if a parameter decides it."""
     resources = fields(group.container, "resourcesPerNode") or fields(group.container, "resources")
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU, 0))
     return whole(count)
 
 
 def accelerator(group: Group) -> str:
-    """The accelerator that the group's nodes must have, in GKE's name."""
+    """Return the accelerator that the group's nodes must have, in GKE's name."""
     selected = fields(group.pod, "nodeSelector").get(ACCELERATOR)
     if selected:
         return str(selected)
@@ -251,7 +251,7 @@ def accelerator(group: Group) -> str:
 
 
 def tolerates(pod: Mapping[str, Any], key: str) -> bool:
-    """Whether the pod tolerates a taint of this key."""
+    """Whether the pod tolerates a taint with this key."""
     return any(
         fields(toleration).get("key") == key
         or (not fields(toleration).get("key") and fields(toleration).get("operator") == "Exists")
@@ -260,5 +260,5 @@ def tolerates(pod: Mapping[str, Any], key: str) -> bool:
 
 
 def is_spot(group: Group) -> bool:
-    """Whether the group's pods are to run on Spot nodes of GKE."""
+    """Whether the group's pods require Spot nodes of GKE."""
     return str(fields(group.pod, "nodeSelector").get(SPOT, "")).lower() == "true"

@@ -1,1 +1,1 @@
-"""Nodes of a cluster: their machines, and what the pods of jobs take of them."""
+"""Nodes of a cluster: their machines, and how much of them a job's pods use."""

@@ -1,7 +1,7 @@
-"""What a node says of the accelerators of its pods, in the text format of Prometheus.
+"""Read accelerator metrics of a node's pods in the Prometheus text format.
 
-Two exporters are read: cAdvisor in the kubelet (`container_accelerator_…`, which newer Kubernetes has no
-more, and the emulator has), and NVIDIA's DCGM exporter (`DCGM_FI_DEV_…`) of GKE or the GPU operator.
+Two exporters are supported: cAdvisor in the kubelet (`container_accelerator_…`, removed from newer Kubernetes
+but kept in the emulator), and NVIDIA's DCGM exporter (`DCGM_FI_DEV_…`) of GKE or the GPU operator.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _PREFIXES = ("container_accelerator_", "DCGM_FI_DEV_")
 _LINE = re.compile(r"(?P<name>\w+)\{(?P<labels>.*)\}\s+(?P<value>\S+)(?:\s+(?P<at>-?\d+))?")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _BUSY = frozenset({"container_accelerator_duty_cycle", "DCGM_FI_DEV_GPU_UTIL"})
-"""In percent."""
+"""Metrics in percent."""
 _TOTALS = {
     "container_accelerator_memory_used_bytes": "container_accelerator_memory_total_bytes",
     "DCGM_FI_DEV_FB_USED": "",
 }
-"""What names the whole memory, by what is used of it; DCGM says instead what is free, in MiB."""
+"""The metric of total memory by that of used memory; DCGM reports free memory instead, in MiB."""
 _FREE, _RESERVED = "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED"
 Rows = Mapping[str, tuple[float, Mapping[str, str], datetime | None]]
-"""Value, labels and time by the name of the metric."""
+"""Value, labels and time by metric name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorSample:
-    """A share of one accelerator of a pod's container; `at` is None where the exporter names no time."""
+    """The used share of one accelerator of a pod's container; `at` is None if the exporter gives no time."""
 
     metric: str
     namespace: str
@@ -44,7 +44,7 @@ class AcceleratorSample:
 
 
 def accelerator_samples(text: str) -> list[AcceleratorSample]:
-    """The samples of accelerators that belong to a pod; lines of anything else are left out."""
+    """Return the samples of accelerators in use by pods; other lines are ignored."""
     rows: dict[tuple[str, ...], dict[str, tuple[float, Mapping[str, str], datetime | None]]] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line.strip()) if line.startswith(_PREFIXES) else None
@@ -52,7 +52,7 @@ def accelerator_samples(text: str) -> list[AcceleratorSample]:
             continue
         labels = {name: _unescaped(value) for name, value in _LABEL.findall(match["labels"])}
         value = _number(match["value"])
-        # DCGM numbers the GPUs of a node, cAdvisor names them.
+        # DCGM numbers a node's GPUs, cAdvisor names them.
         which = labels.get("gpu") or labels.get("acc_id") or ""
         key = (labels.get("namespace", ""), labels.get("pod", ""), labels.get("container", ""), which)
         if value is not None and key[1]:
@@ -73,7 +73,7 @@ def _samples(key: tuple[str, ...], rows: Rows) -> Iterable[AcceleratorSample]:
 
 
 def _whole(used: str, rows: Rows) -> float | None:
-    """The whole memory in the unit of what is used; None where it is not said."""
+    """Return the total memory in the unit of the used memory; None if unknown."""
     if _TOTALS[used]:
         return rows[_TOTALS[used]][0] if _TOTALS[used] in rows else None
     if _FREE not in rows:
@@ -94,5 +94,5 @@ def _number(text: str) -> float | None:
 
 
 def _time(text: str | None) -> datetime | None:
-    """From milliseconds."""
+    """Parse a time in milliseconds."""
     return datetime.fromtimestamp(int(text) / 1000, UTC) if text else None

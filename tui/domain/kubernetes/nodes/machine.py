@@ -1,4 +1,4 @@
-"""The machine of a node, as its labels say it."""
+"""The machine of a node, from its labels."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tui.domain.vertex import catalog
 
 @dataclass(frozen=True, slots=True)
 class NodeMachine:
-    """What a node's labels say of its machine."""
+    """A node's machine according to its labels."""
 
     machine_type: str = ""
     region: str = ""
     accelerator_type: str = ""
-    """Vertex AI's name, by which prices are known; GKE's where that has none."""
+    """Vertex AI's name, which prices use, or GKE's if Vertex AI has none."""
     accelerator_count: int = 0
     strategy: str = "STANDARD"
 
 
 def machine_of(node: Mapping[str, Any]) -> NodeMachine:
-    """The machine of a node, of which the metadata is enough."""
+    """Return the machine of a node; its metadata is enough."""
     labels = fields(node, "metadata", "labels")
     machine_type, named = str(labels.get(INSTANCE_TYPE) or ""), str(labels.get(ACCELERATOR) or "")
     kind = VERTEX.get(named, named)
@@ -39,7 +39,7 @@ def machine_of(node: Mapping[str, Any]) -> NodeMachine:
 
 
 def _built_in(machine_type: str, accelerator: str) -> int:
-    """How many accelerators this machine type always has; 0 where that is chosen."""
+    """Return the fixed number of accelerators of a machine type, or 0 if it is a choice."""
     machine = catalog.machines().get(machine_type)
     counts = dict(machine.accelerators).get(accelerator, ()) if machine else ()
     return counts[0] if len(counts) == 1 else 0

@@ -1,4 +1,4 @@
-"""What the pods of a job take of the nodes that they are on."""
+"""The shares of nodes that a job's pods use."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tui.domain.vertex import catalog
 
 
 def node_shares(pods: Iterable[Pod], machines: Mapping[str, NodeMachine]) -> tuple[NodeShare, ...]:
-    """What the pods take of their nodes, equal nodes together; none of nodes that are not known.
+    """Return the shares of nodes that pods use, equal nodes merged; unknown nodes are left out.
 
-    A pod takes the larger of its shares of the node's accelerators and CPUs, and the whole node where it
-    names neither: nothing keeps it from using that.
+    A pod uses the larger of its shares of the node's accelerators and CPUs. A pod that requests neither
+    counts as the whole node, since nothing keeps it from using all of it.
     """
     share_by_node: dict[str, float] = {}
     for pod in _latest(pods):
@@ -33,7 +33,7 @@ def node_shares(pods: Iterable[Pod], machines: Mapping[str, NodeMachine]) -> tup
 
 
 def _latest(pods: Iterable[Pod]) -> list[Pod]:
-    """The pods that are at work; where all have ended, the last one of each replica."""
+    """Return the running pods or, if all have ended, the last pod of each replica."""
     placed = [pod for pod in pods if pod.node]
     working = [pod for pod in placed if not pod.state.terminal]
     if working:

@@ -1,1 +1,1 @@
-"""What a launch of a manifest needs of its cluster: references, room, and what is there already."""
+"""What a launch of a manifest needs of its cluster: referenced objects, capacity, and existing objects."""

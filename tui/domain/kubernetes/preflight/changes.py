@@ -1,4 +1,4 @@
-"""What an object of a manifest would change of the one that is there."""
+"""What a manifest's object would change in the cluster's object."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from tui.domain.kubernetes.schema.check import shown
 from tui.domain.kubernetes.workloads import Path
 
 MOST = 6
-"""Changes that a sentence names."""
+"""Number of changes that a sentence names."""
 _LONGEST = 60
 _KEYS = ("name", "mountPath", "key", "containerPort", "manager")
 
 
 def changes(there: Any, desired: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Each place where what is there differs from what is wanted; what only the cluster has is none."""
+    """Yield each path where the existing value differs from the desired one; the cluster's extra fields don't
+    count."""
     if isinstance(desired, Mapping):
         for key, value in desired.items():
             below = there.get(key) if isinstance(there, Mapping) else None
@@ -31,7 +32,7 @@ def changes(there: Any, desired: Any, path: Path = ()) -> Iterator[tuple[Path, A
 
 
 def change_lines(there: Mapping[str, Any], desired: Mapping[str, Any]) -> list[str]:
-    """The changes as lines, `spec.replicas: 2 → 3`, without names and the server's own fields."""
+    """Return the changes as lines, `spec.replicas: 2 → 3`, without names and the server's own fields."""
     lines = []
     for path, old, new in changes(there, desired):
         if path[:1] in (("apiVersion",), ("kind",)) or path[:2] in (
@@ -44,7 +45,7 @@ def change_lines(there: Mapping[str, Any], desired: Mapping[str, Any]) -> list[s
 
 
 def in_words(lines: list[str]) -> str:
-    """The changes in a sentence, the first ones by name."""
+    """Return the changes as a sentence that names the first ones."""
     more = f" and {len(lines) - MOST} more" if len(lines) > MOST else ""
     return ", ".join(lines[:MOST]) + more
 

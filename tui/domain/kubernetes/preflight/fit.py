@@ -1,4 +1,4 @@
-"""Whether a cluster has nodes and a queue that a job's pods fit."""
+"""Whether a job's pods fit a cluster's nodes and its queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOST = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class GroupFit:
-    """Where the pods of a group fit: how many at once if the nodes were empty, and why not, by node pool."""
+    """How many pods of a group fit at once if the nodes were empty, and why not more, by node pool."""
 
     role: str
     pods: int
@@ -26,7 +26,7 @@ class GroupFit:
 
     @property
     def sentence(self) -> str:
-        """It in words."""
+        """The fit as a sentence."""
         if self.room >= self.pods:
             return f"{self.role}: the nodes have room for {self.room} such pods"
         why = "; ".join(self.reasons) or "there are no nodes"
@@ -36,7 +36,8 @@ class GroupFit:
 
 
 def requests_of(group: Group) -> dict[str, Decimal]:
-    """What one pod of the group asks for: of all its containers, a limit where no request is."""
+    """Return the requests of one pod of the group, over all containers; a limit counts where no request is
+    set."""
     total: dict[str, Decimal] = {}
     listed = elements(group.pod, "containers") if group.template else [group.container]
     key = "resources" if group.template else "resourcesPerNode"
@@ -51,7 +52,7 @@ def requests_of(group: Group) -> dict[str, Decimal]:
 
 
 def fit(group: Group, nodes: Sequence[Mapping[str, Any]]) -> GroupFit:
-    """Where the pods of a group would fit."""
+    """Return how many pods of a group would fit."""
     requests = requests_of(group)
     room = 0
     reasons: dict[str, int] = {}
@@ -98,7 +99,7 @@ def _tolerated(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def _times(requests: Mapping[str, Decimal], node: Mapping[str, Any]) -> int:
-    """Pods that an empty node takes."""
+    """Return the number of pods that an empty node takes."""
     room = fields(node, "status", "allocatable")
     most = int(_amount(room.get("pods", 110)))
     counts = [int(_amount(room.get(name)) // amount) for name, amount in requests.items() if amount > 0]
@@ -113,7 +114,7 @@ def _amount(value: Any) -> Decimal:
 
 
 def _plain(amount: Decimal) -> str:
-    """`600Gi` of a great number, else the number itself."""
+    """Return `600Gi` for a large amount, else the number itself."""
     gib = Decimal(1 << 30)
     if amount >= gib:
         return f"{amount / gib:.4g}Gi"
@@ -121,7 +122,7 @@ def _plain(amount: Decimal) -> str:
 
 
 def over_quota(groups: Sequence[Group], queue: Mapping[str, Any]) -> list[str]:
-    """Why a ClusterQueue can never admit the job, as far as its own quota and what it may borrow say."""
+    """Return why a ClusterQueue can never admit the job, by its own quota and what it may borrow."""
     requests: dict[str, Decimal] = {}
     for group in groups:
         for name, amount in requests_of(group).items():

@@ -1,4 +1,4 @@
-"""The objects that a manifest's pods refer to, and that must be there before them."""
+"""The objects that a manifest's pods refer to and that must exist before them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLURALS = {
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object that must be there; `path` is where the job names it."""
+    """An object that must exist; `path` is where the job names it."""
 
     kind: str
     name: str
@@ -27,12 +27,12 @@ class Reference:
 
     @property
     def plural(self) -> str:
-        """Its kind in the paths of the core API."""
+        """The plural of its kind in core API paths."""
         return _PLURALS[self.kind]
 
 
 def references(objects: Sequence[Any]) -> list[Reference]:
-    """What the job's pods refer to and the manifest does not bring along, each once."""
+    """Return the objects that the job's pods need and the manifest does not contain, each once."""
     index = job_index(objects)
     if index is None:
         return []
@@ -73,7 +73,7 @@ def _references(job: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def runtime_of(objects: Sequence[Any]) -> tuple[str, str] | None:
-    """Kind and name of the runtime of a TrainJob, where the manifest does not bring it along."""
+    """Return kind and name of a TrainJob's runtime, unless the manifest contains it."""
     index = job_index(objects)
     job = fields(list(objects), index) if index is not None else {}
     kind = workload_of(job)

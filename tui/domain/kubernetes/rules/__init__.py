@@ -1,4 +1,4 @@
-"""Rules that find before a launch what a cluster, an operator or GKE would refuse or never run."""
+"""Rules that find, before a launch, what a cluster, an operator or GKE would refuse or never run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ RULES: tuple[ManifestRule, ...] = tuple(rule for family in _FAMILIES for rule in
 
 
 def check_manifest(case: Case) -> list[Finding]:
-    """Every finding of every rule, in the order of the rules.
+    """Return the findings of all rules, in rule order.
 
-    A field is said once: where a rule knows more of it, the schema keeps silent.
+    A field is reported once: a rule's finding replaces the schema's.
     """
     looked_at = ManifestCase.of(case)
     findings = [finding for rule in RULES for finding in rule.findings(looked_at)]

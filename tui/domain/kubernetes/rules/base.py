@@ -1,4 +1,4 @@
-"""The parts of a rule of manifests, and where their facts come from."""
+"""What rules of manifests consist of, and the sources of their facts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHM = "https://docs.pytorch.org/docs/stable/multiprocessing.html#sharing-strateg
 
 @dataclass(frozen=True, slots=True)
 class ManifestCase:
-    """What a rule looks at: the objects, and the job among them. `name` is that of the launch."""
+    """A rule's input: the objects, and the job among them. `name` is the launch's name."""
 
     objects: tuple[Any, ...]
     index: int | None
@@ -52,7 +52,7 @@ class ManifestCase:
     workload: WorkloadKind | None = None
     groups: tuple[Group, ...] = ()
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """Those of the profile's header, which the job gets."""
+    """Labels of the profile's header, which the job inherits."""
 
     @staticmethod
     def of(case: Case) -> ManifestCase:
@@ -68,12 +68,12 @@ class ManifestCase:
         )  # fmt: skip
 
     def path(self, *path: str | int) -> Path:
-        """A path of the job object, from the profile's job."""
+        """Return a path of the job object, counted from the profile's job."""
         return (*HEAD, self.index or 0, *path)
 
     @property
     def replicas(self) -> int | None:
-        """All replicas of the job; None where a number is not known."""
+        """Replicas of the whole job; None if a number is unknown."""
         counts = [group.replicas for group in self.groups]
         return None if None in counts else sum(count or 0 for count in counts)
 
@@ -83,17 +83,17 @@ Check = Callable[[ManifestCase], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class ManifestRule:
-    """`check` yields a finding for each violation, with paths from the job object."""
+    """A rule; `check` yields a finding for each violation, with paths from the job object."""
 
     id: str
     source: str
     check: Check
     severity: ProblemSeverity = ProblemSeverity.ERROR
     whole: bool = False
-    """Its paths are those of the profile's job, as it looks at other objects too."""
+    """Whether paths count from the profile's job, as the rule checks other objects too."""
 
     def findings(self, case: ManifestCase) -> Iterator[Finding]:
-        """Its findings, with id, severity and source, and with paths of the profile's job."""
+        """Yield the findings with id, severity and source, and with paths from the profile's job."""
         for finding in self.check(case):
             edits = finding.edits if self.whole else tuple(_moved(case, e) for e in finding.edits)
             path = finding.path if self.whole else case.path(*finding.path)

@@ -50,7 +50,7 @@ LEVELS = (
 )
 _RDMA = ("nvidia-h200-141gb", "nvidia-b200", "nvidia-gb200")
 _CLOSE = ("nvidia-h100-80gb", "nvidia-h100-mega-80gb", *_RDMA)
-"""Accelerators whose nodes have a network of their own, where the place of a node matters."""
+"""Accelerators with a GPU network, for which a node's location matters."""
 
 
 def spot_toleration(case: ManifestCase) -> Iterator[Finding]:
@@ -149,7 +149,7 @@ def equal_gpus(case: ManifestCase) -> Iterator[Finding]:
 
 
 def machine(case: ManifestCase) -> Iterator[Finding]:
-    """An instance type that GKE's labels contradict, as far as the type is known."""
+    """Check the machine type against GKE's labels, if the type is known."""
     for group in case.groups:
         selector = fields(group.pod, "nodeSelector")
         known = machines().get(str(selector.get(INSTANCE_TYPE) or ""))
@@ -167,7 +167,7 @@ def machine(case: ManifestCase) -> Iterator[Finding]:
 
 
 def gpu_network(case: ManifestCase) -> Iterator[Finding]:
-    """Annotations without which the GPUs' own network is not used."""
+    """Check the annotations that enable the GPU network."""
     total = case.replicas
     for group in case.groups:
         name, count = accelerator(group), gpus(group)

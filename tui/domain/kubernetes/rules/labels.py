@@ -1,4 +1,4 @@
-"""A rule about labels: of the job and its pods, of other objects, in the manifest or the profile's header."""
+"""Label syntax of the job, its pods, other objects and the profile's header."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OTHERS = re.compile(r"[^-A-Za-z0-9_.]+")
 
 
 def label_syntax(case: ManifestCase) -> Iterator[Finding]:
-    """Keys and values that the API server refuses."""
+    """Find keys and values that the API server refuses."""
     for path, labels in _all_labels(case):
         for key, value in labels.items():
             here = (*path, str(key))
@@ -35,7 +35,8 @@ def label_syntax(case: ManifestCase) -> Iterator[Finding]:
 
 
 def _all_labels(case: ManifestCase) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Labels with their paths in the profile's job: the header's, the objects' and the pod templates'."""
+    """Yield labels with their paths in the profile's job: of the header, the objects and the pod
+    templates."""
     yield ("labels",), case.labels
     for i, obj in enumerate(case.objects):
         yield (*HEAD, i, "metadata", "labels"), fields(obj, "metadata", "labels")
@@ -60,7 +61,7 @@ def _part_problem(text: str) -> str:
 
 
 def _cleaned(value: str) -> str:
-    """The value, with an allowed character in place of each character that is not allowed."""
+    """Replace each character that is not allowed."""
     plain = unicodedata.normalize("NFKD", value).encode("ascii", "ignore").decode()
     return _OTHERS.sub("-", plain).strip("-_.")[:LONGEST].strip("-_.")
 

@@ -1,4 +1,4 @@
-"""Rules about names: of the job, including the operator's suffix, and of images."""
+"""Rules about names: of the job with the operator's suffix, and of images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tui.domain.spec.findings import Finding
 from tui.domain.spec.values import PLACEHOLDER
 
 LONGEST = 63
-"""Characters of a DNS label, which the name of a pod's host is."""
+"""Characters of a DNS label, which a pod's host name is."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _REFERENCE = re.compile(r"[^/@]*(?P<tag>:[^/@]+)?(?P<digest>@.+)?$")
 _SOURCES = {
@@ -38,7 +38,7 @@ _PLACEHOLDER_ROOM = {"n": "999", "date": "20261121", "git": "0123456", "user": "
 
 
 def longest_suffix(case: ManifestCase) -> str:
-    """The longest of what the operator appends to the job's name for a pod or a service."""
+    """Return the longest suffix that the operator appends to the job's name for a pod or a service."""
     kind = case.workload.key if case.workload is not None else ""
     suffixes = [""]
     for group in case.groups:
@@ -57,7 +57,7 @@ def longest_suffix(case: ManifestCase) -> str:
 
 
 def example_name(name: str) -> str:
-    """The name with something in the place of its placeholders, which only a launch fills in."""
+    """Return the name with sample text for its placeholders, which a launch fills."""
     return PLACEHOLDER.sub(lambda match: _PLACEHOLDER_ROOM.get(match[1], "x"), name)
 
 
@@ -75,7 +75,7 @@ def job_name(case: ManifestCase) -> Iterator[Finding]:
 
 
 def final_name_problem(case: ManifestCase) -> tuple[str, str] | None:
-    """What is wrong with the name of a launch that has no placeholders any more, and what to do."""
+    """Return what is wrong with the final name of a launch and the fix, or None."""
     finding = next((item for rule in (job_name, job_name_length) for item in rule(case)), None)
     return (finding.sentence, finding.fix) if finding is not None else None
 
@@ -95,13 +95,13 @@ def job_name_length(case: ManifestCase) -> Iterator[Finding]:
 
 
 def _name_path(case: ManifestCase) -> Path:
-    """Where the name of the launch stands: in the object, or in the header."""
+    """Return the path of the launch's name: in the object, or in the header."""
     own = fields(case.job, "metadata").get("name") == case.name
     return case.path("metadata", "name") if own else ("displayName",)
 
 
 def group_names(case: ManifestCase) -> Iterator[Finding]:
-    """Names of a JobSet's jobs: its pods carry them."""
+    """Check the names of a JobSet's jobs, which are part of its pods' names."""
     if case.workload is None or case.workload.key != "job_set":
         return
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Rules about what happens to pods and jobs: restarts, retries, clean-up, suspension and queues."""
+"""Rules about restarts, retries, clean-up, suspension and queues."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _CHECKPOINT_VARIABLES = ("AIP_CHECKPOINT_DIR", "CHECKPOINT_DIR")
 
 
 def suspend_path(case: ManifestCase) -> Path:
-    """Where the job says that it is suspended."""
+    """Return the path of the job's suspend field."""
     v1 = case.workload is not None and case.workload.operator_v1
     return ("spec", "runPolicy", "suspend") if v1 else ("spec", "suspend")
 
 
 def backoff_path(case: ManifestCase) -> Path:
-    """Where the job says how often it is tried again."""
+    """Return the path of the job's retry limit."""
     kind = case.workload.key if case.workload is not None else ""
     if kind == "job_set":
         return ("spec", "failurePolicy", "maxRestarts")
@@ -98,7 +98,7 @@ def no_policy(case: ManifestCase) -> Iterator[Finding]:
 
 
 def spot_restart(case: ManifestCase) -> Iterator[Finding]:
-    """What a preempted node takes away is to come back."""
+    """Check that pods on Spot nodes restart after a preemption."""
     if case.workload is None:
         return
     spot = [group for group in case.groups if is_spot(group)]

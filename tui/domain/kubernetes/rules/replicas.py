@@ -1,4 +1,4 @@
-"""Rules about replica groups: their roles and numbers, processes for each GPU, elastic bounds, gangs."""
+"""Rules about replica groups: roles, counts, processes per GPU, elastic bounds, gangs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def numbers(case: ManifestCase) -> Iterator[Finding]:
 
 
 def processes(case: ManifestCase) -> Iterator[Finding]:
-    """`nprocPerNode` against the GPUs of the pods."""
+    """Compare `nprocPerNode` with the GPUs of the pods."""
     for path, group in _process_fields(case):
         processes_field, count = at(case.job, *path), gpus(group)
         number = whole(processes_field)
@@ -101,7 +101,7 @@ def idle_gpus(case: ManifestCase) -> Iterator[Finding]:
 
 
 def _process_fields(case: ManifestCase) -> Iterator[tuple[tuple[str | int, ...], Group]]:
-    """Where the number of processes stands, with the group that has the fewest GPUs."""
+    """Yield the path of the number of processes, with the group that has the fewest GPUs."""
     kind = case.workload.key if case.workload is not None else ""
     path: tuple[str | int, ...]
     training = [group for group in case.groups if group.role not in {"Launcher", "PS", "Evaluator"}]
@@ -161,7 +161,7 @@ def elastic(case: ManifestCase) -> Iterator[Finding]:
 
 
 def elastic_master(case: ManifestCase) -> Iterator[Finding]:
-    """A Master in an elastic job is one that can't be lost."""
+    """Warn about a Master, which an elastic job can't lose."""
     roles = {group.role for group in case.groups}
     if fields(case.job, "spec", "elasticPolicy") and "Master" in roles:
         sentence = "an elastic job with a Master ends with it: only workers come and go."
@@ -237,7 +237,7 @@ def elastic_train_job(case: ManifestCase) -> Iterator[Finding]:
 
 
 def batch(case: ManifestCase) -> Iterator[Finding]:
-    """A batch Job of several pods that train together needs an index for each."""
+    """Check that the pods of a batch Job that train together have an index."""
     if case.workload is None or case.workload.key != "batch_job":
         return
     spec = fields(case.job, "spec")

@@ -1,4 +1,4 @@
-"""Rules about what the container finds when it runs."""
+"""Rules about the container's environment at run time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shared_memory(case: ManifestCase) -> Iterator[Finding]:
 
 
 def memory(case: ManifestCase) -> Iterator[Finding]:
-    """A pod with GPUs and no memory request may be put on a node without room, and is evicted first."""
+    """Warn about GPU pods without a memory request: they may land on a full node and are evicted first."""
     for group in case.groups:
         resources = fields(group.container, "resources")
         amounts = {**fields(resources, "limits"), **fields(resources, "requests")}
@@ -49,7 +49,7 @@ def memory(case: ManifestCase) -> Iterator[Finding]:
 
 
 def variables(case: ManifestCase) -> Iterator[Finding]:
-    """A variable given twice: the last one counts, and the operator's come after those of the file."""
+    """Find duplicate variables: the last one counts, and the operator's follow the file's."""
     for group in case.groups:
         seen: dict[str, int] = {}
         for i, variable in enumerate(elements(group.container, "env")):

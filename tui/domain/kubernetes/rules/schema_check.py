@@ -1,4 +1,4 @@
-"""Objects against the schemas of their kinds, in the words of a profile's problems."""
+"""Report schema violations of objects in the terms of a profile's problems."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that a schema refuses, at a path of the object."""
+    """A value that a schema refuses, with its path in the object."""
 
     path: Path
     sentence: str
@@ -40,7 +40,7 @@ class Violation:
 
 
 def violations(obj: Any) -> Iterator[Violation]:
-    """What the schema of the object's kind refuses; nothing for a kind that has none here."""
+    """Yield what the schema of the object's kind refuses; nothing for a kind without a schema."""
     schema = schema_of(str(at(obj, "apiVersion")), str(at(obj, "kind")))
     if schema is None or not isinstance(obj, Mapping):
         return
@@ -58,7 +58,7 @@ def violations(obj: Any) -> Iterator[Violation]:
 
 
 def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
-    """A field that the schema does not have: a slip of a known one, or a field of a place nearby."""
+    """Report an unknown field: a misspelt one, or one that belongs a level higher."""
     inside, name = at_schema(schema, path[:-1]), str(path[-1])
     known = list(inside.get("properties") or {})
     near = difflib.get_close_matches(name, known, 1, 0.75)
@@ -109,7 +109,7 @@ def _not_supported(obj: Any, schema: Schema, path: Path) -> Violation:
 
 
 def at_schema(schema: Schema, path: Path) -> Schema:
-    """The schema of a place; no keys where there is none."""
+    """Return the schema at a path, or an empty one."""
     here: Any = schema
     for part in path:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""Rules about the objects as such: what they are, and that their fields are those of their kind."""
+"""Rules about objects as such: what they are, and whether their fields belong to their kind."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def one_namespace(case: ManifestCase) -> Iterator[Finding]:
 
 
 def schema(case: ManifestCase) -> Iterator[Finding]:
-    """What the schema of a kind refuses: unknown fields, wrong types, missing ones."""
+    """Report what the schema of a kind refuses: unknown fields, wrong types, missing fields."""
     for i, obj in enumerate(case.objects):
         for violation in violations(obj):
             head = (*HEAD, i)

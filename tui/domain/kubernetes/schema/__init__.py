@@ -1,1 +1,1 @@
-"""The schemas of the kinds that jobs, queues and pods are made of: tables of facts, and checks."""
+"""The schemas of the kinds that jobs, queues and pods consist of, as tables, and the checks against them."""

@@ -1,4 +1,5 @@
-"""An object against an OpenAPI v3 schema, as Kubernetes checks it: ours, or that of a CRD of a cluster."""
+"""Check an object against an OpenAPI v3 schema as Kubernetes does, with a schema of ours or of a cluster's
+CRD."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ _FIELD_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 @dataclass(frozen=True, slots=True)
 class SchemaProblem:
-    """One place that the schema refuses."""
+    """A value that the schema refuses."""
 
     path: Path
     reason: str
-    """Kubernetes' own word, e.g. FieldValueRequired."""
+    """Kubernetes' own reason, e.g. FieldValueRequired."""
     message: str
     """Kubernetes' sentence, without the field."""
 
@@ -35,9 +36,9 @@ class SchemaProblem:
 
 
 def problems(value: Any, schema: Schema, path: Path = ()) -> Iterator[SchemaProblem]:
-    """Everything in `value` that the schema refuses; unknown fields are not among it (`unknown_fields`)."""
+    """Yield everything in `value` that the schema refuses, except unknown fields (see `unknown_fields`)."""
     if value is None:
-        # As an absent field: Kubernetes drops it.
+        # Kubernetes treats null as an absent field and drops it.
         return
     wrong = _wrong_type(value, schema, path)
     if wrong is not None:
@@ -54,7 +55,7 @@ def problems(value: Any, schema: Schema, path: Path = ()) -> Iterator[SchemaProb
 
 
 def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """The fields that the schema does not have."""
+    """Yield the fields that the schema does not have."""
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         more = schema.get("additionalProperties")
@@ -72,7 +73,7 @@ def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path
 
 
 def known_fields(schema: Schema, path: Path) -> list[str]:
-    """The names of the fields of the object at a path."""
+    """Return the field names of the object at a path."""
     for part in path:
         properties = schema.get("properties") or {}
         inner = schema.get("items") if isinstance(part, int) else properties.get(part)
@@ -82,7 +83,7 @@ def known_fields(schema: Schema, path: Path) -> list[str]:
 
 
 def fill_defaults(value: Any, schema: Schema) -> None:
-    """Set the fields that are missing and have a default, in all objects that are there."""
+    """Set missing fields that have a default, in all existing objects."""
     if isinstance(value, dict):
         for name, inner in (schema.get("properties") or {}).items():
             if value.get(name) is None and "default" in inner:
@@ -100,7 +101,7 @@ def fill_defaults(value: Any, schema: Schema) -> None:
 
 
 def shown(path: Path) -> str:
-    """A path as Kubernetes writes it, e.g. `spec.containers[0].image`."""
+    """Format a path as Kubernetes writes it, e.g. `spec.containers[0].image`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -119,7 +120,7 @@ def _wrong_type(value: Any, schema: Schema, path: Path) -> SchemaProblem | None:
     else:
         expected = schema.get("type") or ""
         kinds = _TYPES.get(expected)
-        # Python's booleans are numbers, JSON's are not.
+        # Booleans are numbers in Python, but not in JSON.
         right = kinds is None or (isinstance(value, kinds) and (expected == "boolean" or value is not True))
         right = right and (expected == "boolean" or value is not False)
         right = right or (expected == "integer" and isinstance(value, float) and value.is_integer())
@@ -218,7 +219,7 @@ def _matches(pattern: str, value: str) -> bool:
     try:
         return re.search(pattern, value) is not None
     except re.error:
-        # A pattern of Go's that Python does not know refuses nothing.
+        # A Go pattern that Python can't parse refuses nothing.
         return True
 
 

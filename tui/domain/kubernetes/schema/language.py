@@ -24,7 +24,7 @@ from typing import Any
 Schema = dict[str, Any]
 _QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"  # noqa: E501
 UNCHANGED = "self == oldSelf"
-"""The rule, in CEL, of a field that can't be changed."""
+"""The CEL rule of an immutable field."""
 _EITHER = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _SIMPLE: Mapping[str, Schema] = {
     "string": {"type": "string"},
@@ -51,7 +51,7 @@ _FIXED = re.compile(r' fixed(?: "(?P<why>[^"]+)")?')
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """A parsed table: the fields of each type, and which types are kinds."""
+    """A parsed table: the fields of each type, and the types that are kinds."""
 
     types: dict[str, Schema] = field(default_factory=dict)
     """Schemas whose references are `{"$ref": NAME}`."""
@@ -59,11 +59,11 @@ class SchemaTable:
 
 
 class TableError(ValueError):
-    """A line of a table is not of the language."""
+    """A line of a table has a syntax error."""
 
 
 def parse(text: str) -> SchemaTable:
-    """Read a table. Raises TableError with the number of the line."""
+    """Parse a table. Raises TableError with the line number."""
     types: dict[str, Schema] = {}
     kinds: list[str] = []
     current: Schema = {}
@@ -158,12 +158,12 @@ def _list_type(rest: str) -> Schema:
 
 
 def replace_references(schema: Schema, replaced: Callable[[str], Schema]) -> Schema:
-    """A copy in which each `{"$ref": NAME}` is what `replaced` makes of the name."""
+    """Return a copy in which `replaced(NAME)` stands for each `{"$ref": NAME}`."""
     if "$ref" in schema:
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         target = replaced(schema["$ref"])
         if beside and "$ref" in target:
-            # Beside a reference nothing counts.
+            # Keys beside a reference are ignored.
             target = {"allOf": [target]}
         return {**target, **beside} if beside else target
     copy = dict(schema)

@@ -1,4 +1,4 @@
-"""The schema of each kind, and those of all types that it refers to."""
+"""The schema of each kind and of the types that it refers to."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _FILES = {
     "kueue.x-k8s.io/v1beta2": "kueue", "scheduling.x-k8s.io/v1alpha1": "coscheduling",
     "scheduling.volcano.sh/v1beta1": "volcano",
 }  # fmt: skip
-"""apiVersion → the table with its kinds."""
+"""Name of the table with the kinds of an apiVersion."""
 _SHARED = ("pods", "core", "batch")
-"""Tables whose types every other one may name."""
+"""Tables whose types every other table may use."""
 _BASE: dict[str, Any] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
 
 
 @cache
 def schema_of(api_version: str, kind: str) -> Schema | None:
-    """The schema of a kind without references; `None` for a kind that has none here."""
+    """Return the schema of a kind with references resolved, or `None` without one."""
     file = _FILES.get(api_version)
     if file is None or kind not in _table(file).kinds:
         return None
@@ -37,9 +37,9 @@ def schema_of(api_version: str, kind: str) -> Schema | None:
 
 @cache
 def components(api_version: str) -> dict[str, Schema]:
-    """The schemas of an apiVersion's kinds and of all that they refer to, with references by OpenAPI's rule.
+    """Return the schemas of an apiVersion's kinds and their types, with OpenAPI references.
 
-    The name of a kind is its own; that of another type has the table's name before it.
+    A kind keeps its name; other types are prefixed with the table's name.
     """
     file = _FILES.get(api_version, "")
     if not file:
@@ -66,7 +66,7 @@ def components(api_version: str) -> dict[str, Schema]:
 
 
 def kinds_of(api_version: str) -> tuple[str, ...]:
-    """The kinds of an apiVersion that have a schema here."""
+    """Return the kinds of an apiVersion that have a schema."""
     file = _FILES.get(api_version)
     return _table(file).kinds if file else ()
 
@@ -77,7 +77,7 @@ def _table(file: str) -> SchemaTable:
 
 
 def _home(file: str, name: str) -> str:
-    """The table that has a type: its own, or a shared one. Raises KeyError."""
+    """Return the table that defines a type: its own, or a shared one. Raises KeyError."""
     for where in (file, *_SHARED):
         if name in _table(where).types:
             return where

@@ -1,4 +1,4 @@
-"""Changes of an object that its schema does not allow: of fields whose rule is `self == oldSelf`."""
+"""Changes that an object's schema forbids: of fields whose rule is `self == oldSelf`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.domain.kubernetes.schema.language import UNCHANGED
 
 
 def forbidden_changes(new: Any, old: Any, schema: Schema, path: Path = ()) -> Iterator[SchemaProblem]:
-    """Each field that may not change and has; only what both objects have is compared."""
+    """Yield each immutable field that changed; only fields in both objects are compared."""
     if new is None or old is None or new == old:
         return
     for rule in schema.get("x-kubernetes-validations") or ():
@@ -26,7 +26,7 @@ def forbidden_changes(new: Any, old: Any, schema: Schema, path: Path = ()) -> It
             if isinstance(below, Mapping) and name in old:
                 yield from forbidden_changes(inner, old[name], below, (*path, name))
     elif isinstance(new, list) and isinstance(old, list):
-        # Items of other lists can't be told apart.
+        # Items of other list types can't be matched.
         keys = schema.get("x-kubernetes-list-map-keys") or ()
         before = {_identity(item, keys): item for item in old} if keys else {}
         for number, item in enumerate(new):
