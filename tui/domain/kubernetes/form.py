@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tui.domain.core.replica import INSTANCE_TYPE
@@ -32,17 +32,141 @@ def _one_of(*names: str) -> FieldType:
     return FieldType("enum", choices=names)
 
 
-_RESTARTS = _one_of("OnFailure", "Never", "ExitCode", "Always")
-_CLEAN = _one_of("None", "Running", "All")
-_TYPES = FieldType("enum", choices=ACCELERATORS)
-_YES = _one_of("true")
+_Row = tuple[str, str, FieldType, str, str]
+"""Path below a head, label, type, help, and the value if unset. A label that begins with - is a rare one."""
 
 
-def _field(
-    path: Path, label: str, words: str, kind: FieldType, unset: str = "", *, common: bool = True
-) -> FormField:
-    # Paths contain list indices as well as names.
-    return FormField(path, label, words, kind, common, unset)  # type: ignore[arg-type]
+def _form_fields(head: Path, rows: Iterable[_Row]) -> list[FormField]:
+    """Return the fields of a table. Spaces separate a path's names: labels contain dots and slashes."""
+    return [
+        # Paths contain list indices as well as names.
+        FormField((*head, *names.split()), label.removeprefix("-"), words, kind, label[0] != "-", unset)  # type: ignore[arg-type]
+        for names, label, kind, words, unset in rows
+    ]
+
+
+_SUSPEND: _Row = ("suspend", "-suspended", BOOLEAN, "Created suspended: no pods until it is resumed.", "no")
+_OBJECT: list[_Row] = [
+    ("namespace", "namespace", STRING, "Namespace, unless the launch names one.", "the context's first"),
+    (
+        f"labels {QUEUE}",
+        "queue",
+        STRING,
+        "LocalQueue of Kueue that admits the job.",
+        "no queue: it starts at once",
+    ),
+    ("labels", "-labels", LABELS, "Labels of the job object.", ""),
+    ("annotations", "-annotations", LABELS, "Annotations of the job object.", ""),
+]
+_DEADLINE: _Row = (
+    "activeDeadlineSeconds",
+    "deadline",
+    INTEGER,
+    "Seconds after which the job ends.",
+    "no deadline",
+)
+_RUN_POLICY: list[_Row] = [
+    (
+        "cleanPodPolicy", "clean pods", _one_of("None", "Running", "All"),
+        "Which pods are deleted when the job ends: None keeps all of them with their logs.",
+        "the operator decides",
+    ),
+    (
+        "backoffLimit", "backoff limit", INTEGER,
+        "Failures after which the job fails; its pods are then deleted, whatever the line above says.",
+        "no limit",
+    ),
+    (
+        "schedulingPolicy minAvailable", "-gang", INTEGER,
+        "Pods that must be placed before any starts, with a gang scheduler.", "all of them",
+    ),
+    _SUSPEND,
+    ("ttlSecondsAfterFinished", "-deleted after", INTEGER, "Seconds after its end.", "never"),
+]  # fmt: skip
+_OF_KIND: Mapping[str, list[_Row]] = {
+    "pytorch_job": [
+        (
+            "nprocPerNode", "processes", STRING,
+            "Processes per pod: a number, auto, cpu or gpu. vxtui's trainer starts one per GPU itself.",
+            "auto",
+        ),
+        (
+            "elasticPolicy minReplicas", "elastic from", INTEGER, "Fewest workers with which it trains.",
+            "not elastic",
+        ),
+        ("elasticPolicy maxReplicas", "elastic to", INTEGER, "Most workers.", "not elastic"),
+        (
+            "elasticPolicy rdzvBackend", "-rendezvous", _one_of("c10d", "etcd-v2"),
+            "How elastic workers find each other.", "c10d",
+        ),
+        ("elasticPolicy maxRestarts", "-restarts", INTEGER, "Restarts of an elastic job's processes.", ""),
+    ],
+    "tf_job": [
+        (
+            "successPolicy", "success", _one_of("AllWorkers"),
+            "AllWorkers: the job ends with its last worker.",
+            "it ends with the chief",
+        ),
+    ],
+    "mpi_job": [("slotsPerWorker", "slots", INTEGER, "Processes that mpirun starts on a worker.", "1")],
+    "train_job": [
+        ("runtimeRef name", "runtime", STRING, "The runtime that says how it runs.", ""),
+        (
+            "runtimeRef kind", "-runtime kind", _one_of("ClusterTrainingRuntime", "TrainingRuntime"),
+            "Whether the cluster or the namespace has the runtime.", "ClusterTrainingRuntime",
+        ),
+    ],
+    "job_set": [("failurePolicy maxRestarts", "restarts", INTEGER, "How often the whole set restarts.", "0")],
+    "batch_job": [
+        ("backoffLimit", "backoff limit", INTEGER, "Failures of pods after which the job fails.", "6"),
+        ("completions", "completions", INTEGER, "Pods that must succeed.", "as many as pods"),
+        (
+            "completionMode", "completion", _one_of("Indexed", "NonIndexed"),
+            "Indexed gives each pod its number.", "NonIndexed",
+        ),
+    ],
+}  # fmt: skip
+_CONTAINER: list[_Row] = [
+    ("image", "image", STRING, "Container image, with a tag or a digest.", ""),
+    ("command", "-command", STRINGS, "Replaces the image's entry point.", "the image's own"),
+    ("args", "arguments", STRINGS, "Arguments of the entry point.", ""),
+    ("env", "environment", ENV, "Variables of the container. Secrets belong in a Secret.", ""),
+]
+_MEMORY_LIMIT = "A container that uses more is killed (OOMKilled)."
+_RESOURCES: list[_Row] = [
+    ("requests cpu", "CPUs", STRING, "CPUs that one pod requests: 4, or 500m for a half.", ""),
+    ("requests memory", "memory", STRING, "Memory that one pod requests: 64Gi.", ""),
+    ("limits memory", "memory limit", STRING, _MEMORY_LIMIT, "that of the node"),
+]
+_SELECTOR: list[_Row] = [
+    (ACCELERATOR, "GPU type", _one_of(*ACCELERATORS), "Label of GKE's nodes.", "any"),
+    (
+        SPOT, "Spot", _one_of("true"),
+        "true: only Spot nodes of GKE. They also have a taint: F on the warning adds the toleration.",
+        "any node without a taint",
+    ),
+    (INSTANCE_TYPE, "-machine", STRING, "Machine type of the nodes.", "any"),
+]  # fmt: skip
+_OPERATOR_RESTART: _Row = (
+    "restartPolicy", "restart", _one_of("OnFailure", "Never", "ExitCode", "Always"),
+    "What happens to a pod that fails. ExitCode: 1 to 127 end the job, 128 to 255 are tried again.",
+    "OnFailure",
+)  # fmt: skip
+_RESTART: _Row = (
+    "restartPolicy", "restart", _one_of("Never", "OnFailure"), "What happens to a container that fails.", "",
+)  # fmt: skip
+_POD: list[_Row] = [
+    ("serviceAccountName", "-service account", STRING, "Service account of the pods.", "default"),
+    ("priorityClassName", "-priority", STRING, "Priority class of the pods.", ""),
+]
+_TOPOLOGY: _Row = (
+    REQUIRED_TOPOLOGY, "-topology",
+    _one_of(
+        "cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock",
+        "kubernetes.io/hostname",
+    ),
+    "Kueue places all pods within one of these.", "anywhere",
+)  # fmt: skip
 
 
 def sections(value: Any) -> list[tuple[Section, Path]] | None:
@@ -80,278 +204,32 @@ def _written(value: Any) -> tuple[Any, Path] | None:
 
 
 def _job_fields(kind: WorkloadKind) -> tuple[FormField, ...]:
-    job_fields = [
-        _field(
-            ("metadata", "namespace"),
-            "namespace",
-            "Where it is launched, unless a launch says it.",
-            STRING,
-            "the context's first",
-        ),
-        _field(
-            ("metadata", "labels", QUEUE),
-            "queue",
-            "LocalQueue of Kueue that admits the job.",
-            STRING,
-            "no queue: it starts at once",
-        ),
-        _field(("metadata", "labels"), "labels", "Labels of the job object.", LABELS, common=False),
-        _field(
-            ("metadata", "annotations"), "annotations", "Annotations of the job object.", LABELS, common=False
-        ),
-    ]
     run: Path = ("spec", "runPolicy") if kind.operator_v1 else ("spec",)
-    deadline: Path = (*run, "activeDeadlineSeconds")
-    if kind.key == "job_set":
-        deadline = ("spec", "replicatedJobs", 0, "template", "spec", "activeDeadlineSeconds")
-    job_fields.append(
-        _field(deadline, "deadline", "Seconds after which the job ends.", INTEGER, "it has none")
+    timed: Path = ("spec", "replicatedJobs", 0, "template", "spec") if kind.key == "job_set" else run
+    return (
+        *_form_fields(("metadata",), _OBJECT),
+        *_form_fields(timed, [_DEADLINE]),
+        *_form_fields(run, _RUN_POLICY if kind.operator_v1 else [_SUSPEND]),
+        *_form_fields(("spec",), _OF_KIND.get(kind.key, [])),
     )
-    if kind.operator_v1:
-        job_fields += [
-            _field(
-                (*run, "cleanPodPolicy"),
-                "clean pods",
-                "Which pods are deleted when the job ends: None keeps all with their logs.",
-                _CLEAN,
-                "the operator decides",
-            ),
-            _field(
-                (*run, "backoffLimit"),
-                "backoff limit",
-                "Failures after which the job fails; its pods are "
-                "deleted then, whatever the line above says.",
-                INTEGER,
-                "no limit",
-            ),
-            _field(
-                (*run, "schedulingPolicy", "minAvailable"),
-                "gang",
-                "Pods that must be placed before any starts, with a gang scheduler.",
-                INTEGER,
-                "all of them",
-                common=False,
-            ),
-            _field(
-                (*run, "suspend"),
-                "suspended",
-                "Created suspended: no pods until it is resumed.",
-                BOOLEAN,
-                "no",
-                common=False,
-            ),
-            _field(
-                (*run, "ttlSecondsAfterFinished"),
-                "deleted after",
-                "Seconds after its end.",
-                INTEGER,
-                "never",
-                common=False,
-            ),
-        ]
-    else:
-        job_fields.append(
-            _field(
-                ("spec", "suspend"),
-                "suspended",
-                "Created suspended: no pods until it is resumed.",
-                BOOLEAN,
-                "no",
-                common=False,
-            )
-        )
-    job_fields += _OF_KIND.get(kind.key, [])
-    return tuple(job_fields)
-
-
-_ELASTIC: Path = ("spec", "elasticPolicy")
-_OF_KIND: Mapping[str, list[FormField]] = {
-    "pytorch_job": [
-        _field(
-            ("spec", "nprocPerNode"),
-            "processes",
-            "Processes of a pod: a number, auto, cpu or gpu. vxtui's trainer starts one for each GPU itself.",
-            STRING,
-            "auto",
-        ),
-        _field(
-            (*_ELASTIC, "minReplicas"),
-            "elastic from",
-            "Fewest workers with which it trains.",
-            INTEGER,
-            "not elastic",
-        ),
-        _field((*_ELASTIC, "maxReplicas"), "elastic to", "Most workers.", INTEGER, "not elastic"),
-        _field(
-            (*_ELASTIC, "rdzvBackend"),
-            "rendezvous",
-            "How elastic workers find each other.",
-            _one_of("c10d", "etcd-v2"),
-            "c10d",
-            common=False,
-        ),
-        _field(
-            (*_ELASTIC, "maxRestarts"),
-            "restarts",
-            "Restarts of an elastic job's processes.",
-            INTEGER,
-            common=False,
-        ),
-    ],
-    "tf_job": [
-        _field(
-            ("spec", "successPolicy"),
-            "success",
-            "AllWorkers: the job ends with its last worker.",
-            _one_of("AllWorkers"),
-            "it ends with the chief",
-        ),
-    ],
-    "mpi_job": [
-        _field(
-            ("spec", "slotsPerWorker"), "slots", "Processes that mpirun starts on a worker.", INTEGER, "1"
-        ),
-    ],
-    "train_job": [
-        _field(("spec", "runtimeRef", "name"), "runtime", "The runtime that says how it runs.", STRING),
-        _field(
-            ("spec", "runtimeRef", "kind"),
-            "runtime kind",
-            "Of the cluster, or of the namespace.",
-            _one_of("ClusterTrainingRuntime", "TrainingRuntime"),
-            "ClusterTrainingRuntime",
-            common=False,
-        ),
-    ],
-    "job_set": [
-        _field(
-            ("spec", "failurePolicy", "maxRestarts"),
-            "restarts",
-            "How often the whole set is run again.",
-            INTEGER,
-            "0",
-        ),
-    ],
-    "batch_job": [
-        _field(
-            ("spec", "backoffLimit"),
-            "backoff limit",
-            "Failures of pods after which the job fails.",
-            INTEGER,
-            "6",
-        ),
-        _field(("spec", "completions"), "completions", "Pods that must succeed.", INTEGER, "as many as pods"),
-        _field(
-            ("spec", "completionMode"),
-            "completion",
-            "Indexed gives each pod its number.",
-            _one_of("Indexed", "NonIndexed"),
-            "NonIndexed",
-        ),
-    ],
-}
 
 
 def _group_fields(kind: WorkloadKind, group: Group) -> tuple[FormField, ...]:
     container, resources = group.container_path, "resources" if group.template else "resourcesPerNode"
+    *above, count = group.count_path
     group_fields = [
-        _field(group.count_path, "replicas", "Pods of this group.", INTEGER, "1"),
-        _field((*container, "image"), "image", "Container image, with a tag or a digest.", STRING),
-        _field(
-            (*container, "command"),
-            "command",
-            "Replaces the image's entry point.",
-            STRINGS,
-            "the image's own",
-            common=False,
-        ),
-        _field((*container, "args"), "arguments", "Given to the entry point.", STRINGS),
-        _field(
-            (*container, "env"),
-            "environment",
-            "Variables of the container. Secrets belong into a Secret.",
-            ENV,
-        ),
-        _field((*container, resources, "limits", GPU), "GPUs", "GPUs of one pod.", INTEGER, "none"),
+        *_form_fields(tuple(above), [(str(count), "replicas", INTEGER, "Pods of this group.", "1")]),
+        *_form_fields(container, _CONTAINER),
+        *_form_fields((*container, resources, "limits"), [(GPU, "GPUs", INTEGER, "GPUs per pod.", "none")]),
     ]
     if group.template:
-        selector: Path = (*group.pod_path, "nodeSelector")
-        group_fields += [
-            _field((*selector, ACCELERATOR), "GPU type", "Label of GKE's nodes.", _TYPES, "any"),
-            _field(
-                (*selector, SPOT),
-                "Spot",
-                "true: only Spot nodes of GKE. They have a taint too: F on the "
-                "warning adds what tolerates it.",
-                _YES,
-                "any node that has no taint",
-            ),
-            _field(
-                (*selector, INSTANCE_TYPE),
-                "machine",
-                "Machine type of the nodes.",
-                STRING,
-                "any",
-                common=False,
-            ),
-        ]
-    requests: Path = (*container, resources, "requests")
-    group_fields += [
-        _field((*requests, "cpu"), "CPUs", "CPUs that one pod asks for: 4, or 500m for a half.", STRING),
-        _field((*requests, "memory"), "memory", "Memory that one pod asks for: 64Gi.", STRING),
-        _field(
-            (*container, resources, "limits", "memory"),
-            "memory limit",
-            "A container that uses more is killed (OOMKilled).",
-            STRING,
-            "that of the node",
-        ),
-    ]
+        group_fields += _form_fields((*group.pod_path, "nodeSelector"), _SELECTOR)
+    group_fields += _form_fields((*container, resources), _RESOURCES)
     if kind.operator_v1:
-        group_fields.append(
-            _field(
-                (*group.path, "restartPolicy"),
-                "restart",
-                "What happens to a pod that fails. ExitCode: 1 to "
-                "127 end the job, 128 to 255 are tried again.",
-                _RESTARTS,
-                "OnFailure",
-            )
-        )
+        group_fields += _form_fields(group.path, [_OPERATOR_RESTART])
     elif group.template:
-        group_fields.append(
-            _field(
-                (*group.pod_path, "restartPolicy"),
-                "restart",
-                "What happens to a container that fails.",
-                _one_of("Never", "OnFailure"),
-            )
-        )
+        group_fields += _form_fields(group.pod_path, [_RESTART])
     if group.template:
-        notes: Path = (*group.template, "metadata", "annotations")
-        group_fields += [
-            _field(
-                (*group.pod_path, "serviceAccountName"),
-                "service account",
-                "The pods act as it.",
-                STRING,
-                "default",
-                common=False,
-            ),
-            _field(
-                (*group.pod_path, "priorityClassName"), "priority", "Class of the pods.", STRING, common=False
-            ),
-            _field(
-                (*notes, REQUIRED_TOPOLOGY),
-                "topology",
-                "Kueue places all pods within one of these.",
-                _one_of(
-                    "cloud.google.com/gce-topology-block",
-                    "cloud.google.com/gce-topology-subblock",
-                    "kubernetes.io/hostname",
-                ),
-                "anywhere",
-                common=False,
-            ),
-        ]
+        group_fields += _form_fields(group.pod_path, _POD)
+        group_fields += _form_fields((*group.template, "metadata", "annotations"), [_TOPOLOGY])
     return tuple(group_fields)

@@ -12,7 +12,7 @@ from tui.domain.document.source import ProblemSeverity
 from tui.domain.spec.custom_job_spec import machine_of, whole, within
 from tui.domain.spec.findings import Case, Finding, Path, Rule
 from tui.domain.vertex import catalog
-from tui.domain.vertex.sources import COMPUTE
+from tui.domain.vertex.sources import COMPUTE, SPEC
 
 DISKS = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 MIN_DISK, MAX_DISK = 100, 64_000
@@ -307,13 +307,13 @@ RULES = (
     Rule("machine.not-offered", COMPUTE, not_offered),
     Rule("machine.a100-memory", COMPUTE, a100_memory),
     Rule("machine.accelerator", COMPUTE, accelerator),
-    Rule("machine.end-of-support", "docs/facts/vertex.md 8.2", end_of_support, ProblemSeverity.WARNING),
+    Rule("machine.end-of-support", COMPUTE, end_of_support, ProblemSeverity.WARNING),
     Rule("machine.disk-type", COMPUTE, disk_type),
     Rule("machine.disk-size", COMPUTE, disk_size),
-    Rule("machine.disk-family", "docs/facts/vertex.md 8.6", disk_family, ProblemSeverity.WARNING),
-    Rule("machine.small-h100", "docs/facts/vertex.md 8.1", small_h100, ProblemSeverity.WARNING),
+    Rule("machine.disk-family", COMPUTE, disk_family, ProblemSeverity.WARNING),
+    Rule("machine.small-h100", COMPUTE, small_h100, ProblemSeverity.WARNING),
     Rule("machine.reservation", COMPUTE, needs_reservation),
-    Rule("machine.scarce", "docs/facts/vertex.md 8.1", scarce, ProblemSeverity.NOTE),
-    Rule("machine.partition", "docs/facts/vertex.md 1.4", partition, ProblemSeverity.WARNING),
+    Rule("machine.scarce", COMPUTE, scarce, ProblemSeverity.NOTE),
+    Rule("machine.partition", SPEC, partition, ProblemSeverity.WARNING),
     Rule("machine.fast-network", "docs/facts/vertex.md 3.9", fast_network, ProblemSeverity.NOTE),
 )

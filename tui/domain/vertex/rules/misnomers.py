@@ -1,9 +1,10 @@
-"""Names that are in use, but that the service never had or that belong to another tool."""
+"""Field names and values in circulation that the service never had or that belong to another tool."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
@@ -13,12 +14,12 @@ from tui.domain.spec.field_table import NAMES
 from tui.domain.spec.findings import Finding, Path
 from tui.domain.spec.spec_format import bodies, format_of
 from tui.domain.vertex import catalog, reducers
-from tui.domain.vertex.sources import DISTRIBUTED, JSON_MAPPING
+from tui.domain.vertex.sources import COMPUTE, DISTRIBUTED, JSON_MAPPING, SPEC, TUNING_JOB
 
 _SOURCE = "docs/facts/vertex.md 14.1"
 _POOLS = "workerPoolSpecs"
 
-# Fields that belong one level below a worker pool, or that are spelled as gcloud's flags.
+# Fields that belong one level below a worker pool, or that use the spelling of gcloud's flags.
 _MACHINE_FIELDS = ("machineType", "acceleratorType", "acceleratorCount", "tpuTopology", "reservationAffinity")
 _DISK_FIELDS = {
     "bootDiskType": "bootDiskType",
@@ -115,9 +116,9 @@ _STRATEGIES = {
 
 
 def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
-    """The finding for a field or enum value that does not exist; None if it is not a known misnomer.
+    """Return the finding for a nonexistent field or enum value, or None if it is not a known misnomer.
 
-    `path` is the file's in camelCase, `value` the unchecked value there, `root` the whole document.
+    `path` is in camelCase, `value` is the unchecked value there, `root` the whole document.
     """
     name = _camel(str(path[-1]))
     for matcher in _MATCHERS:
@@ -128,7 +129,7 @@ def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
 
 
 def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
-    """Findings below a field that does not exist which would be wrong in the right place too."""
+    """Return findings below a nonexistent field whose values would be wrong in the right place too."""
     if _camel(str(path[-1])) not in _REDUCERS or not isinstance(value, Mapping):
         return []
     hints = []
@@ -137,8 +138,8 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
         hints.append(
             Finding(
                 (*path, "containerSpec", "imageUri"),
-                f"{image} is not the image of the Reduction Server.",
-                f"The right one is {reducers.IMAGE}.",
+                f"{image} is not the image of Reduction Server.",
+                f"Write {reducers.IMAGE}.",
                 (),
                 "reduction.image",
                 ProblemSeverity.ERROR,
@@ -153,18 +154,18 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 (*path, "replicaCount"),
                 f"{count} reducers × {reducers.GBPS} Gbps are slower than {needed.nodes} workers with "
                 f"{needed.worker_gbps:g} Gbps together and would slow them down.",
-                f"{needed.count} are needed: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
+                f"Use {needed.count}: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
                 (),
                 "reduction.sizing",
                 ProblemSeverity.WARNING,
-                "docs/facts/vertex.md 4",
+                DISTRIBUTED,
             )
         )
     return hints
 
 
 def _plain(pools: Any) -> list[Mapping[str, Any]]:
-    """Pools in REST form, as far as their shape is right."""
+    """Return the machines of the pools in REST form, as far as their shape is right."""
     edits: list[Mapping[str, Any]] = []
     for pool in pools if isinstance(pools, list) else []:
         machine = _get(pool, "machineSpec")
@@ -174,7 +175,7 @@ def _plain(pools: Any) -> list[Mapping[str, Any]]:
 
 
 def document_notes(root: Any) -> list[Finding]:
-    """Notes about a file as a whole whose fields are correct."""
+    """Return notes about a whole file whose fields are correct."""
     if not isinstance(root, Mapping) or not {"jobSpec", "job_spec"} & set(root):
         return []
     if {_camel(str(key)) for key in root} - {"displayName", "jobSpec", "labels", "encryptionSpec"}:
@@ -183,8 +184,8 @@ def document_notes(root: Any) -> list[Finding]:
         _wrong(
             "gcloud-wrapper",
             ("jobSpec",),
-            "this is a REST body, which vxtui reads; `gcloud ai custom-jobs create --config` wants the "
-            "fields below jobSpec at the top level, and takes name and labels as flags.",
+            "this is a REST body, which vxtui reads; `gcloud ai custom-jobs create --config` expects the "
+            "fields below jobSpec at the top level, and name and labels as flags.",
             "Nothing to do here; export the profile for gcloud.",
             severity=ProblemSeverity.NOTE,
         )
@@ -210,7 +211,7 @@ def _camel(name: str) -> str:
 
 
 def _get(root: Any, *path: str | int) -> Any:
-    """The value at `path` of the document; keys in any spelling."""
+    """Return the value at `path` of the document; keys may have any spelling."""
     for part in path:
         if isinstance(root, Mapping):
             root = next((v for k, v in root.items() if _camel(str(k)) == part), None)
@@ -222,7 +223,7 @@ def _get(root: Any, *path: str | int) -> Any:
 
 
 def _pool_at(path: Path) -> Path:
-    """The path of the worker pool itself that `path` is a direct field of, else ()."""
+    """Return the path of the worker pool that has `path` as a direct field, else ()."""
     return path[:-1] if len(path) > 2 and path[-3] == _POOLS and isinstance(path[-2], int) else ()
 
 
@@ -232,10 +233,10 @@ def _reduction_server(path: Path, name: str, value: Any, root: Any) -> Finding |
     return _wrong(
         "reduction-server",
         path,
-        f"there is no {path[-1]} in any version of the API; Reduction Server is a worker pool, the third.",
-        "Put a pool with Google's image at index 2; its size is set by the workers' bandwidth.",
+        f"{path[-1]} is not a field in any version of the API; Reduction Server is the third worker pool.",
+        "Put a pool with Google's image at index 2; size it by the workers' bandwidth.",
         *_as_third_pool(path, value, root),
-        source="docs/facts/vertex.md 1.3, 4 and 14.1",
+        source=DISTRIBUTED,
     )
 
 
@@ -257,7 +258,7 @@ def _as_third_pool(path: Path, value: Any, root: Any) -> tuple[Edit, ...]:
 
 
 def _replicas(value: Any) -> int:
-    """The number of reducers that a wrong field asks for; 1 if it names none, 0 if it is empty."""
+    """Return the number of reducers in a misnamed field: 1 if it gives none, 0 if it is empty."""
     if isinstance(value, Mapping):
         return whole(_get(value, "replicaCount")) or 1
     return whole(value) if isinstance(value, int | str) and not isinstance(value, bool) else int(bool(value))
@@ -272,31 +273,19 @@ def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     return _wrong(
         "spot-flag",
         path,
-        f"there is no {path[-1]}; whether a job runs on Spot machines is its scheduling strategy.",
-        "Write strategy: SPOT under scheduling." if meant else "Remove it.",
+        f"{path[-1]} is not a field; the scheduling strategy decides whether a job runs on Spot machines.",
+        "Set scheduling.strategy: SPOT." if meant else "Remove it.",
         Edit(path, REMOVED),
         *edits,
-        source="docs/facts/vertex.md 1.6 and 14.1",
+        source=SPEC,
     )
 
 
 def _spec_path(path: Path, root: Any) -> Path:
-    """Where the CustomJobSpec stands: in the body that holds `path`, else in that of the file."""
+    """Return the path of the CustomJobSpec: in the body that holds `path`, else in the file's body."""
     body = next((b for b in bodies() if b == path[0]), None)
     body = body or next((b for b in bodies() if _get(root, b) is not None), None)
     return format_of(body).spec_path if body else ()
-
-
-def _disk(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    if name not in _DISKS:
-        return None
-    return _wrong(
-        "disk",
-        path,
-        f"there is no {path[-1]}: a replica has a boot disk, which is deleted at its end, and no other disk.",
-        "Keep data in /gcs/BUCKET, or add nfsMounts or lustreMounts; diskSpec makes the boot disk larger.",
-        source="docs/facts/vertex.md 1.3, 8.6 and 14.2",
-    )
 
 
 def _tuning(path: Path, name: str, value: Any, root: Any) -> Finding | None:
@@ -315,7 +304,7 @@ def _tuning(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         path,
         f"{path[-1]} belongs to a hyperparameter tuning job; this file is for a custom job.",
         "Use the trialJobSpec's content as jobSpec to run one trial of it.",
-        source="docs/facts/vertex.md 10.1 and 14.1",
+        source=TUNING_JOB,
     )
 
 
@@ -333,30 +322,48 @@ def _pipeline(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     )
 
 
-def _beta(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    if name not in _BETA:
-        return None
-    return _wrong(
-        "beta-field",
-        path,
-        f"{path[-1]} is in v1beta1 only, not in v1.",
-        "Remove it.",
-        Edit(path, REMOVED),
-        source="docs/facts/vertex.md 1.4",
-    )
+@dataclass(frozen=True, slots=True)
+class _Nonexistent:
+    """Names of fields that no message has, for one reason; `{}` in the sentence stands for the name."""
+
+    names: tuple[str, ...]
+    rule: str
+    sentence: str
+    fix: str
+    source: str
+    remove: bool = False
+    in_pool: bool = False
+    """Whether only a field of a worker pool counts."""
 
 
-def _autopackaging(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    if name not in _AUTOPACKAGING or not _pool_at(path):
-        return None
-    return _wrong(
+_NONEXISTENT = (
+    _Nonexistent(
+        _DISKS,
+        "disk",
+        "{} is not a field: a replica has only a boot disk, which is deleted when it ends.",
+        "Keep data in /gcs/BUCKET, or add nfsMounts or lustreMounts; diskSpec enlarges the boot disk.",
+        COMPUTE,
+    ),
+    _Nonexistent(
+        _BETA, "beta-field", "{} exists only in v1beta1, not in v1.", "Remove it.", SPEC, remove=True
+    ),
+    _Nonexistent(
+        _AUTOPACKAGING,
         "autopackaging",
-        path,
-        f"{path[-1]} is gcloud's: with it gcloud builds an image before it creates the job. A job has no "
-        "such field.",
+        "{} is an option of gcloud, which builds an image before the job; a job has no such field.",
         "Name the folder under `package` at the top of the profile; a launch packs it.",
-        source="docs/facts/vertex.md 12.5",
-    )
+        "docs/facts/vertex.md 12.5",
+        in_pool=True,
+    ),
+)
+
+
+def _nonexistent(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    entry = next((e for e in _NONEXISTENT if name in e.names and (_pool_at(path) or not e.in_pool)), None)
+    if entry is None:
+        return None
+    edits = (Edit(path, REMOVED),) if entry.remove else ()
+    return _wrong(entry.rule, path, entry.sentence.format(path[-1]), entry.fix, *edits, source=entry.source)
 
 
 def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding | None:
@@ -367,15 +374,15 @@ def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding 
     return _wrong(
         "gcloud-key" if "-" in str(path[-1]) else "misplaced",
         path,
-        f"{path[-1]} is not a field of a worker pool; here it is {'.'.join(map(str, place))}.",
-        "Remove it; it is given there already." if occupied else f"Write {'.'.join(map(str, place))}.",
+        f"{path[-1]} is not a field of a worker pool; the field is {'.'.join(map(str, place))}.",
+        "Remove it; it is already set there." if occupied else f"Write {'.'.join(map(str, place))}.",
         *((Edit(path, REMOVED),) if occupied else (Edit((*pool, *place), value), Edit(path, REMOVED))),
-        source="docs/facts/vertex.md 1.3 and 12.5",
+        source=DISTRIBUTED,
     )
 
 
 def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    """Header fields inside a body, scheduling's fields outside it, and other misplaced ones."""
+    """Find header fields inside a body, scheduling fields outside it, and other misplaced fields."""
     parent, spec = path[:-1], _spec_path(path, root)
     if parent not in {(), spec[:1], spec}:
         return None
@@ -393,10 +400,10 @@ def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding 
     return _wrong(
         "misplaced",
         path,
-        f"{path[-1]} is not a field here; it belongs to {'.'.join(map(str, right))}.",
-        "Move it there." if free else "Remove it; it is given there already.",
+        f"{path[-1]} is not a field here; it belongs at {'.'.join(map(str, right))}.",
+        "Move it there." if free else "Remove it; it is already set there.",
         *((Edit(right, value), Edit(path, REMOVED)) if free else (Edit(path, REMOVED),)),
-        source="docs/facts/vertex.md 1.1 to 1.6",
+        source=SPEC,
     )
 
 
@@ -406,7 +413,7 @@ def _kebab(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     return _wrong(
         "gcloud-key",
         path,
-        f"{path[-1]} is the spelling of gcloud's flags; in a file it is {name}.",
+        f"{path[-1]} is the spelling of a gcloud flag; the field is {name}.",
         f"Write {name}.",
         Edit((*path[:-1], name), value),
         Edit(path, REMOVED),
@@ -424,7 +431,7 @@ def _output_text(path: Path, name: str, value: Any, root: Any) -> Finding | None
         "Write baseOutputDirectory.outputUriPrefix.",
         *(() if name == "baseOutputDirectory" else (Edit(path, REMOVED),)),
         Edit((*path[:-1], "baseOutputDirectory"), {"outputUriPrefix": value}),
-        source="docs/facts/vertex.md 1.2",
+        source=SPEC,
     )
 
 
@@ -432,7 +439,7 @@ def _accelerator(path: Path, name: str, value: Any, root: Any) -> Finding | None
     if name != "acceleratorType" or not isinstance(value, str) or value in catalog.ACCELERATOR_TYPES:
         return None
     short = re.sub(r"[\s-]+", "_", value.strip().upper())
-    # Names of quotas and of Compute Engine's resources are met here too: NVIDIA_T4_GPUS, nvidia-tesla-t4.
+    # Names of quotas and of Compute Engine's resources occur here too: NVIDIA_T4_GPUS, nvidia-tesla-t4.
     bare = re.sub(r"^(?:NVIDIA_)?(?:TESLA_)?", "", short).removesuffix("_GPUS").removesuffix("_GPU")
     machine = str(_get(root, *path[:-1], "machineType") or "")
     if short.startswith("TPU") and bare not in _ACCELERATORS:
@@ -448,7 +455,7 @@ def _accelerator(path: Path, name: str, value: Any, root: Any) -> Finding | None
     fix = f"Did you mean {' or '.join(choices)}?" if choices else f"Write {right}."
     edits = () if choices else (Edit(path, right),)
     sentence = f"{value} is not the name of an accelerator type."
-    return _wrong("accelerator-name", path, sentence, fix, *edits, source="docs/facts/vertex.md 1.4 and 14.1")
+    return _wrong("accelerator-name", path, sentence, fix, *edits, source=SPEC)
 
 
 def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
@@ -456,21 +463,21 @@ def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
         return _wrong(
             "accelerator-name",
             path,
-            f"{value} is no accelerator type, and TPU v4 is not offered for training.",
+            f"{value} is not an accelerator type, and TPU v4 is not offered for training.",
             "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology, or TPU_V3.",
-            source="docs/facts/vertex.md 8.4 and 14.1",
+            source=COMPUTE,
         )
     return _wrong(
         "accelerator-name",
         path,
-        f"{value} is no accelerator type; TPUs from v5e on are chosen by their machine and its tpuTopology.",
-        "Remove it, take a ct5lp (v5e), ct6e (v6e) or tpu7x machine, and set tpuTopology.",
+        f"{value} is not an accelerator type; the machine type and tpuTopology choose TPUs from v5e on.",
+        "Remove it, use a ct5lp (v5e), ct6e (v6e) or tpu7x machine, and set tpuTopology.",
         *(
             (Edit(path, REMOVED), Edit((*path[:-1], "acceleratorCount"), REMOVED))
             if catalog.is_tpu(machine)
             else ()
         ),
-        source="docs/facts/vertex.md 8.4",
+        source=COMPUTE,
     )
 
 
@@ -481,9 +488,7 @@ def _strategy(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     if right is None:
         return None
     sentence = f"{value} is not a scheduling strategy."
-    return _wrong(
-        "strategy", path, sentence, f"Write {right}.", Edit(path, right), source="docs/facts/vertex.md 1.6"
-    )
+    return _wrong("strategy", path, sentence, f"Write {right}.", Edit(path, right), source=SPEC)
 
 
 _MATCHERS: tuple[Callable[[Path, str, Any, Any], Finding | None], ...] = (
@@ -491,11 +496,9 @@ _MATCHERS: tuple[Callable[[Path, str, Any, Any], Finding | None], ...] = (
     _strategy,
     _reduction_server,
     _spot,
-    _disk,
+    _nonexistent,
     _tuning,
     _pipeline,
-    _beta,
-    _autopackaging,
     _misplaced_in_pool,
     _misplaced_in_spec,
     _output_text,

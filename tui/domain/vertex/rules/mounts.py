@@ -168,13 +168,13 @@ def persistent_shape(case: Case) -> Iterator[Finding]:
 
 RULES = (
     Rule("mounts.fields", SPEC, fields),
-    Rule("mounts.point", "docs/facts/vertex.md 1.7", mount_point, ProblemSeverity.WARNING),
-    Rule("mounts.network", "docs/facts/vertex.md 1.7", reachable, ProblemSeverity.WARNING),
+    Rule("mounts.point", SPEC, mount_point, ProblemSeverity.WARNING),
+    Rule("mounts.network", SPEC, reachable, ProblemSeverity.WARNING),
     Rule("reservation.specific", SPEC, reservation),
-    Rule("reservation.region", "docs/facts/vertex.md 1.8", reservation_region, ProblemSeverity.WARNING),
-    Rule("reservation.names", "docs/facts/vertex.md 1.8", reservation_names, ProblemSeverity.WARNING),
+    Rule("reservation.region", SPEC, reservation_region, ProblemSeverity.WARNING),
+    Rule("reservation.names", SPEC, reservation_names, ProblemSeverity.WARNING),
     Rule("persistent.id", f"{TRAINING}/persistent-resource-create", persistent_id),
     Rule("persistent.local", EMULATOR, persistent_local),
     Rule("persistent.conflict", f"{TRAINING}/use-reservations", persistent_only),
-    Rule("persistent.shape", "docs/facts/vertex.md 1.6 and 12.2", persistent_shape, ProblemSeverity.WARNING),
+    Rule("persistent.shape", SPEC, persistent_shape, ProblemSeverity.WARNING),
 )

@@ -148,15 +148,13 @@ RULES = (
     Rule("network.form", SPEC, form),
     Rule("network.project-number", SPEC, project_number),
     Rule("network.ranges", SPEC, ranges),
-    Rule("network.ranges-alone", "docs/facts/vertex.md 1.2", ranges_alone, ProblemSeverity.WARNING),
+    Rule("network.ranges-alone", SPEC, ranges_alone, ProblemSeverity.WARNING),
     Rule("network.peering", f"{TRAINING}/using-private-ip", peering),
     Rule("network.attachment", f"{TRAINING}/psc-i-egress", attachment),
     Rule("network.dns", SPEC, dns),
-    Rule("network.dns-target", "docs/facts/vertex.md 1.2", dns_target, ProblemSeverity.WARNING),
-    Rule("network.both", "docs/facts/vertex.md 1.2", both, ProblemSeverity.WARNING),
+    Rule("network.dns-target", SPEC, dns_target, ProblemSeverity.WARNING),
+    Rule("network.both", SPEC, both, ProblemSeverity.WARNING),
     Rule("access.service-account", f"{DOCS}/machine-learning/troubleshooting", account),
-    Rule("access.member-prefix", "docs/facts/vertex.md 1.2", member_prefix, ProblemSeverity.WARNING),
-    Rule(
-        "access.protected-location", "docs/facts/vertex.md 1.2", protected_location, ProblemSeverity.WARNING
-    ),
+    Rule("access.member-prefix", SPEC, member_prefix, ProblemSeverity.WARNING),
+    Rule("access.protected-location", SPEC, protected_location, ProblemSeverity.WARNING),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from tui.domain.document.source import ProblemSeverity
 from tui.domain.spec.custom_job_spec import task_of, within
 from tui.domain.spec.findings import Case, Finding, Path, Rule
+from tui.domain.vertex.sources import SPEC
 
 NAME = "placeholder.name"
 
@@ -125,6 +126,6 @@ def value(case: Case) -> Iterator[Finding]:
 
 RULES = (
     Rule(NAME, "https://docs.cloud.google.com/resource-manager/docs/creating-managing-projects", name),
-    Rule("placeholder.example", "docs/facts/vertex.md 1.2 and 1.9", asked, ProblemSeverity.WARNING),
-    Rule("placeholder.value", "docs/facts/vertex.md 1.9", value, ProblemSeverity.WARNING),
+    Rule("placeholder.example", SPEC, asked, ProblemSeverity.WARNING),
+    Rule("placeholder.value", SPEC, value, ProblemSeverity.WARNING),
 )

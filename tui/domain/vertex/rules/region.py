@@ -10,7 +10,7 @@ from tui.domain.document.source import ProblemSeverity
 from tui.domain.spec.custom_job_spec import machine_of, within
 from tui.domain.spec.findings import Case, Finding, Path, Rule
 from tui.domain.vertex import catalog
-from tui.domain.vertex.sources import DOCS, GCLOUD_REGION
+from tui.domain.vertex.sources import DOCS, GCLOUD_REGION, SPEC
 
 _IN_REGION = re.compile(r"/(?:locations|regions)/(?P<region>[a-z0-9-]+)/")
 
@@ -68,5 +68,5 @@ def elsewhere(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("region.unknown", GCLOUD_REGION, unknown),
     Rule("region.accelerator", f"{DOCS}/machine-learning/general/locations", accelerator),
-    Rule("region.elsewhere", "docs/facts/vertex.md 1.2", elsewhere, ProblemSeverity.WARNING),
+    Rule("region.elsewhere", SPEC, elsewhere, ProblemSeverity.WARNING),
 )

@@ -9,6 +9,7 @@ from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.source import ProblemSeverity
 from tui.domain.spec.custom_job_spec import machine_of, task_of, whole, within
 from tui.domain.spec.findings import Case, Finding, Path, Pool, Rule
+from tui.domain.vertex.sources import DISTRIBUTED
 
 NO_SUCH = {"CLOUD_ML_HP_TUNING_RANK": "RANK", "CLOUD_ML_HP_TUNING_WORLD_SIZE": "WORLD_SIZE"}
 DATASET = ("AIP_TRAINING_DATA_URI", "AIP_VALIDATION_DATA_URI", "AIP_TEST_DATA_URI", "AIP_DATA_FORMAT")
@@ -221,11 +222,11 @@ RULES = (
     Rule("runtime.output-variable", "docs/facts/vertex.md 3.6", output_variable, ProblemSeverity.WARNING),
     Rule(
         "runtime.persistent-disk",
-        "docs/facts/vertex.md 1.3, 8.6 and 14.2",
+        DISTRIBUTED,
         persistent_disk,
         ProblemSeverity.WARNING,
     ),
     Rule("runtime.one-process", "docs/facts/vertex.md 14.1", one_process, ProblemSeverity.WARNING),
     Rule("runtime.nccl", "docs/facts/vertex.md 3.9 and 14.6", nccl, ProblemSeverity.WARNING),
-    Rule("runtime.mixed-workers", "docs/facts/vertex.md 1.3", lone_second_node, ProblemSeverity.NOTE),
+    Rule("runtime.mixed-workers", DISTRIBUTED, lone_second_node, ProblemSeverity.NOTE),
 )

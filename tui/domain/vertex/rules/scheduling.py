@@ -9,7 +9,7 @@ from tui.domain.document.source import ProblemSeverity
 from tui.domain.spec.custom_job_spec import duration, machine_of, task_of, within
 from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.catalog import FLEX_ACCELERATORS
-from tui.domain.vertex.sources import FLEX, TRAINING, UNDOCUMENTED
+from tui.domain.vertex.sources import FLEX, SPEC, TRAINING, UNDOCUMENTED
 
 WEEK = 7 * 86_400
 _PATH = ("jobSpec", "scheduling")
@@ -188,20 +188,20 @@ def no_retries(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("scheduling.deprecated", "docs/facts/vertex.md 1.6", deprecated, ProblemSeverity.WARNING),
-    Rule("scheduling.timeout", "docs/facts/vertex.md 1.6", timeout, ProblemSeverity.WARNING, emulated=True),
-    Rule("scheduling.long-timeout", "docs/facts/vertex.md 1.6", long_timeout, ProblemSeverity.WARNING),
-    Rule("scheduling.max-wait", "docs/facts/vertex.md 1.6", max_wait, ProblemSeverity.WARNING),
+    Rule("scheduling.deprecated", SPEC, deprecated, ProblemSeverity.WARNING),
+    Rule("scheduling.timeout", SPEC, timeout, ProblemSeverity.WARNING, emulated=True),
+    Rule("scheduling.long-timeout", SPEC, long_timeout, ProblemSeverity.WARNING),
+    Rule("scheduling.max-wait", SPEC, max_wait, ProblemSeverity.WARNING),
     Rule(
         "scheduling.negative-wait",
-        "docs/facts/vertex.md 1.6",
+        SPEC,
         negative_wait,
         ProblemSeverity.WARNING,
         emulated=True,
     ),
     Rule(
         "scheduling.restart-is-not-spot",
-        "docs/facts/vertex.md 1.6 and 14.1",
+        SPEC,
         restart,
         ProblemSeverity.WARNING,
     ),
@@ -213,7 +213,7 @@ RULES = (
     ),
     Rule(
         "scheduling.restart-overridden",
-        "docs/facts/vertex.md 1.6",
+        SPEC,
         restart_overridden,
         ProblemSeverity.WARNING,
     ),
@@ -222,5 +222,5 @@ RULES = (
     Rule("scheduling.flex-timeout", FLEX, flex_timeout),
     Rule("scheduling.flex-reservation", f"{TRAINING}/use-reservations", flex_reservation),
     Rule("spot.checkpoint", "docs/facts/vertex.md 3.6 and 3.8", checkpoint, ProblemSeverity.WARNING),
-    Rule("spot.no-retries", "docs/facts/vertex.md 1.6 and 3.8", no_retries, ProblemSeverity.WARNING),
+    Rule("spot.no-retries", SPEC, no_retries, ProblemSeverity.WARNING),
 )

@@ -8,6 +8,7 @@ from tui.domain.document.source import ProblemSeverity
 from tui.domain.masking import mask_value, masked
 from tui.domain.spec.custom_job_spec import task_of
 from tui.domain.spec.findings import Case, Finding, Rule
+from tui.domain.vertex.sources import SPEC
 
 _FIX = "Put it into Secret Manager and let the code fetch it as the job's service account."
 
@@ -34,6 +35,6 @@ def arguments(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("secrets.environment", "docs/facts/vertex.md 1.9", environment, ProblemSeverity.WARNING),
-    Rule("secrets.arguments", "docs/facts/vertex.md 1.9", arguments, ProblemSeverity.WARNING),
+    Rule("secrets.environment", SPEC, environment, ProblemSeverity.WARNING),
+    Rule("secrets.arguments", SPEC, arguments, ProblemSeverity.WARNING),
 )
