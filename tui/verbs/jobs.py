@@ -18,7 +18,7 @@ from tui.domain.core.job import Job, with_parents
 from tui.domain.core.states import JobState
 from tui.domain.core.text import sentences
 from tui.domain.core.training_progress import Progress
-from tui.domain.fields.job_row import JobFigures, JobRow
+from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import job_fields, job_json, steps_text
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
@@ -64,8 +64,8 @@ async def jobs(run: Run, query: str) -> int:
     found.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     if run.json:
         costs = JobCosts(listed, read_prices(state_dir())[0], now)
-        figures = JobFigures(cost_json=costs.of)
-        shown = [job_json(job, figures=figures) for job in found]
+        sources = JobSources(cost_json=costs.of)
+        shown = [job_json(job, sources=sources) for job in found]
         print_json({"jobs": shown, "totals": costs.totals(found), "errors": errors})
     else:
         _print(found, now)
@@ -97,7 +97,7 @@ def _parsed(query: str) -> JobQuery:
 
 def _print(listed: list[Job], now: datetime) -> None:
     kinds = {job.kind for job in listed}
-    figures = JobFigures(words=lambda job: kind_of(job).words)
+    sources = JobSources(words=lambda job: kind_of(job).words)
     # The kind and the context have a column if there are several.
     fields = job_fields(
         kinds,
@@ -105,7 +105,7 @@ def _print(listed: list[Job], now: datetime) -> None:
         place=region_word(kinds),
         own=own_fields(kinds),
     )
-    print_fields(fields, [JobRow(job, now, figures) for job in listed])
+    print_fields(fields, [JobRow(job, now, sources) for job in listed])
 
 
 async def read_progress(backend: Backend, job: Job) -> Progress:

@@ -33,7 +33,7 @@ class KindWords(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class JobFigures:
+class JobSources:
     """What a list knows of its jobs besides the jobs themselves; nothing by default."""
 
     words: Callable[[Job], KindWords] | None = None
@@ -48,7 +48,7 @@ class JobFigures:
     cost_json: Callable[[Job], Mapping[str, Any]] | None = None
 
 
-NO_FIGURES = JobFigures()
+NO_SOURCES = JobSources()
 
 
 class JobRow(NamedTuple):
@@ -56,5 +56,5 @@ class JobRow(NamedTuple):
 
     job: Job
     now: datetime
-    figures: JobFigures = NO_FIGURES
+    sources: JobSources = NO_SOURCES
     diagnosis: Diagnosis | None = None

@@ -16,7 +16,7 @@ from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import Progress
 from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted, state_cell
 from tui.domain.fields.field import ABSENT, Field, SortKey, json_object, sortable
-from tui.domain.fields.job_row import NO_FIGURES, JobFigures, JobRow, UsageTrend
+from tui.domain.fields.job_row import NO_SOURCES, JobRow, JobSources, UsageTrend
 from tui.domain.fields.replicas import replicas_json
 from tui.domain.fields.tasks import task_json
 from tui.domain.jobs.diagnosis import diagnosis_of
@@ -40,17 +40,17 @@ def _id(row: JobRow) -> Cell:
 
 
 def _kind(row: JobRow) -> Cell:
-    words = row.figures.words(row.job) if row.figures.words is not None else None
+    words = row.sources.words(row.job) if row.sources.words is not None else None
     return Cell(words.short or words.noun, Tone.MUTED, long=words.noun) if words else UNKNOWN
 
 
 def _noun(row: JobRow) -> str:
-    return row.figures.words(row.job).noun if row.figures.words is not None else ""
+    return row.sources.words(row.job).noun if row.sources.words is not None else ""
 
 
 def _accelerators(row: JobRow) -> int:
-    figures, job = row.figures, row.job
-    return sum((figures.accelerators(job) if figures.accelerators is not None else job.accelerators).values())
+    sources, job = row.sources, row.job
+    return sum((sources.accelerators(job) if sources.accelerators is not None else job.accelerators).values())
 
 
 def _strategy(row: JobRow) -> Cell:
@@ -67,7 +67,7 @@ def _step(row: JobRow) -> Cell:
 
 def _usage(metric: str) -> Callable[[JobRow], Cell]:
     def cell(row: JobRow) -> Cell:
-        usage = row.figures.usage
+        usage = row.sources.usage
         return UNKNOWN if usage is None else trend_cell(usage(row.job, metric))
 
     return cell
@@ -89,15 +89,15 @@ def _loss(row: JobRow) -> Cell:
 
 
 def _cost(row: JobRow) -> Cell:
-    figures = row.figures
-    text = NOT_MEASURED if figures.cost is None else figures.cost(row.job, row.now)
+    sources = row.sources
+    text = NOT_MEASURED if sources.cost is None else sources.cost(row.job, row.now)
     if text == NOT_MEASURED:
         return UNKNOWN
-    return Cell(text, Tone.NORMAL if figures.billed is None or figures.billed(row.job) else Tone.MUTED)
+    return Cell(text, Tone.NORMAL if sources.billed is None or sources.billed(row.job) else Tone.MUTED)
 
 
 def _spent(row: JobRow) -> float | None:
-    return None if row.figures.spent is None else row.figures.spent(row.job, row.now)
+    return None if row.sources.spent is None else row.sources.spent(row.job, row.now)
 
 
 def _duration(row: JobRow) -> float | None:
@@ -176,7 +176,7 @@ def _error_json(row: JobRow) -> dict[str, Any] | None:
 
 
 def _cost_json(row: JobRow) -> object:
-    return ABSENT if row.figures.cost_json is None else row.figures.cost_json(row.job)
+    return ABSENT if row.sources.cost_json is None else row.sources.cost_json(row.job)
 
 
 JOB_FIELDS: tuple[Field[JobRow], ...] = (
@@ -292,12 +292,12 @@ def job_json(
     job: Job,
     progress: Progress | None = None,
     diagnosis: Diagnosis | None = None,
-    figures: JobFigures = NO_FIGURES,
+    sources: JobSources = NO_SOURCES,
 ) -> dict[str, Any]:
     """A job in the documented shape.
 
     `diagnosis` is what is known of what is wrong with it, where more than the job itself was read.
     """
     job = job if progress is None else replace(job, progress=progress)
-    row = JobRow(job, datetime.now(UTC), figures, diagnosis or diagnosis_of(job))
+    row = JobRow(job, datetime.now(UTC), sources, diagnosis or diagnosis_of(job))
     return json_object(JOB_FIELDS, row)

@@ -28,7 +28,7 @@ def metric(word: str, *, preemptible: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridCell:
     """One metric in one region. `quota` is None where the service reports none."""
 
     region: str
@@ -85,11 +85,11 @@ class Grid:
         self.words = [word for word in words() if any(self.cell(r, word).offered for r in self.regions)]
         """Columns whose hardware at least one region has."""
 
-    def cell(self, region: str, word: str) -> Cell:
+    def cell(self, region: str, word: str) -> GridCell:
         """One cell."""
         quota = self._quotas.get((region, word))
         has = quota is not None and bool(quota.limit or quota.used)
-        return Cell(region, word, quota, has or word == CPUS or _documented(region, word))
+        return GridCell(region, word, quota, has or word == CPUS or _documented(region, word))
 
 
 def _word(quota: Quota, *, preemptible: bool) -> str:

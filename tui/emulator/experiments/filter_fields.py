@@ -21,11 +21,11 @@ from tui.emulator.filters import (
     ORDER,
     Comparison,
     Condition,
-    Field,
     FieldEntry,
     FieldTable,
     FilterCall,
     FilterError,
+    FilterField,
     Ordered,
     UnknownField,
     WildcardText,
@@ -57,26 +57,26 @@ def fields_of(kind: ResourceKind, store: ResourceStore) -> FieldTable[Pb]:
     present = kind.message.DESCRIPTOR.fields_by_name
     texts = ("name", "display_name", "schema_title", "schema_version", "uri", "description", "source")
     fields: dict[str, FieldEntry[Pb]] = {
-        name: Field(_reader(name), _TEXT) for name in texts if name in present
+        name: FilterField(_reader(name), _TEXT) for name in texts if name in present
     }
-    fields |= {name: Field(_time(name), _TIME) for name in ("create_time", "update_time")}
+    fields |= {name: FilterField(_time(name), _TIME) for name in ("create_time", "update_time")}
     functions: dict[str, Callable[[FilterCall, FieldTable[Pb]], Condition[Pb]]] = {}
     if "labels" in present:
         fields["labels"] = _label
     if "metadata" in present and kind in {CONTEXT, EXECUTION, ARTIFACT}:
         fields["metadata"] = _metadata
     if kind in {EXECUTION, ARTIFACT}:
-        fields["state"] = Field(lambda pb: kind.message.State.Name(pb.state), _TEXT)
+        fields["state"] = FilterField(lambda pb: kind.message.State.Name(pb.state), _TEXT)
         functions["in_context"] = _in_context(store, ASSOCIATION if kind is EXECUTION else ATTRIBUTION)
     if kind is CONTEXT:
-        fields["parent_contexts"] = Field(lambda pb: list(pb.parent_contexts), LineageMembers())
-        fields["child_contexts"] = Field(
+        fields["parent_contexts"] = FilterField(lambda pb: list(pb.parent_contexts), LineageMembers())
+        fields["child_contexts"] = FilterField(
             lambda pb: [link.target for link in store.links(CHILD, pb.name)], LineageMembers()
         )
     if kind in {MODEL, ENDPOINT}:
-        fields[kind.field] = Field(lambda pb: pb.name.rpartition("/")[2], _TEXT)
+        fields[kind.field] = FilterField(lambda pb: pb.name.rpartition("/")[2], _TEXT)
     if kind is BOARD:
-        fields["is_default"] = Field(lambda pb: pb.is_default)
+        fields["is_default"] = FilterField(lambda pb: pb.is_default)
     return FieldTable(fields, hint=f"use {', '.join(fields)}", functions=functions, max_nesting=MAX_NESTING)
 
 
@@ -88,14 +88,14 @@ def _time(name: str) -> Callable[[Pb], int]:
     return lambda pb: int(getattr(pb, name).ToNanoseconds())
 
 
-def _label(rest: tuple[str, ...]) -> Field[Pb]:
+def _label(rest: tuple[str, ...]) -> FilterField[Pb]:
     if len(rest) != 1:
         raise UnknownField("write labels.KEY; a KEY with dots stands in quotes")
     (key,) = rest
-    return Field(lambda pb: pb.labels.get(key, MISSING), _TEXT, missing_differs=True)
+    return FilterField(lambda pb: pb.labels.get(key, MISSING), _TEXT, missing_differs=True)
 
 
-def _metadata(rest: tuple[str, ...]) -> Field[Pb]:
+def _metadata(rest: tuple[str, ...]) -> FilterField[Pb]:
     if len(rest) < 2 or rest[-1] not in _VALUES:
         raise UnknownField(f"write metadata.KEY.TYPE with one of {', '.join(_VALUES)} as TYPE")
     *keys, kind = rest
@@ -108,7 +108,7 @@ def _metadata(rest: tuple[str, ...]) -> Field[Pb]:
             value = value[key]
         return value if _TYPES.get(type(value)) == kind else MISSING
 
-    return Field(get)
+    return FilterField(get)
 
 
 def _in_context(store: ResourceStore, kind: int) -> Callable[[FilterCall, FieldTable[Pb]], Condition[Pb]]:

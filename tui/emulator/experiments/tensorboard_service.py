@@ -16,7 +16,7 @@ from tui.emulator.config import EmulatorConfig
 from tui.emulator.experiments.kinds import BOARD, EXPERIMENT, RUN, SERIES, TENSORBOARD
 from tui.emulator.experiments.resource_service import ResourceServer, touched
 from tui.emulator.experiments.store import Point, ResourceStore
-from tui.emulator.filters import Field, FieldTable, Ordered, rfc3339_value
+from tui.emulator.filters import FieldTable, FilterField, Ordered, rfc3339_value
 from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import Method, invalid, methods_of
 from tui.emulator.rpc.paging import page_at, query_digest
@@ -32,8 +32,8 @@ MAX_POINTS = 10_000
 _t = tensorboard_service
 _POINT_FIELDS: FieldTable[Pb] = FieldTable(
     {
-        "step": Field(lambda point: int(point.step), Ordered(int)),
-        "wall_time": Field(lambda point: point.wall_time.ToNanoseconds(), Ordered(rfc3339_value)),
+        "step": FilterField(lambda point: int(point.step), Ordered(int)),
+        "wall_time": FilterField(lambda point: point.wall_time.ToNanoseconds(), Ordered(rfc3339_value)),
     },
     hint="use step or wall_time",
 )

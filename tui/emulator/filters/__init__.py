@@ -8,9 +8,9 @@ from tui.emulator.filters.evaluate import compile_filter, compiled
 from tui.emulator.filters.fields import (
     MISSING,
     Condition,
-    Field,
     FieldEntry,
     FieldTable,
+    FilterField,
     Truth,
     UnknownField,
 )
@@ -51,11 +51,11 @@ __all__ = [
     "Comparison",
     "Condition",
     "EnumName",
-    "Field",
     "FieldEntry",
     "FieldTable",
     "FilterCall",
     "FilterError",
+    "FilterField",
     "Node",
     "Not",
     "Or",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tui.emulator.filters.fields import MISSING, Condition, Field, FieldTable, T, Truth
+from tui.emulator.filters.fields import MISSING, Condition, FieldTable, FilterField, T, Truth
 from tui.emulator.filters.parser import parse
 from tui.emulator.filters.syntax import And, Comparison, FilterCall, Node, Not, Or, Search
 from tui.emulator.filters.value_types import Test, required_text
@@ -95,7 +95,7 @@ def _inverted(part: Condition[T]) -> Condition[T]:
     return decide
 
 
-def _comparison(node: Comparison, field: Field[T]) -> Condition[T]:
+def _comparison(node: Comparison, field: FilterField[T]) -> Condition[T]:
     test = _presence(field) if node.presence else field.values.test(node)
     get = field.get
     if not field.known:
@@ -114,5 +114,5 @@ def _comparison(node: Comparison, field: Field[T]) -> Condition[T]:
     return lambda record: possible(record, folded) and decide(record)
 
 
-def _presence(field: Field[T]) -> Test:
+def _presence(field: FilterField[T]) -> Test:
     return bool if field.defaulted else lambda value: True

@@ -17,7 +17,7 @@ Truth = bool | None
 Condition = Callable[[T], Truth]
 
 MISSING: Any = object()
-"""What `Field.get` returns for a record that lacks the field."""
+"""What `FilterField.get` returns for a record that lacks the field."""
 ANY_VALUE = AnyValue()
 
 
@@ -26,7 +26,7 @@ class UnknownField(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field(Generic[T]):
+class FilterField(Generic[T]):
     """A field: how to read it and what it can be compared with."""
 
     get: Callable[[T], Any]
@@ -42,7 +42,7 @@ class Field(Generic[T]):
     """Cheap pre-check for `get`: False if no text in the field can contain this one (case folded)."""
 
 
-FieldEntry = Field[T] | Callable[[tuple[str, ...]], Field[T]]
+FieldEntry = FilterField[T] | Callable[[tuple[str, ...]], FilterField[T]]
 """A field, or a function that returns one for the rest of a path (`labels.KEY`) and raises `UnknownField`."""
 
 
@@ -63,7 +63,7 @@ class FieldTable(Generic[T]):
         aliases: Mapping[str, str] | None = None,
         search: Callable[[str], Condition[T]] | None = None,
         functions: Mapping[str, Callable[[FilterCall, FieldTable[T]], Condition[T]]] | None = None,
-        value_functions: Mapping[str, Callable[[FilterCall, FieldTable[T]], Field[T]]] | None = None,
+        value_functions: Mapping[str, Callable[[FilterCall, FieldTable[T]], FilterField[T]]] | None = None,
         max_nesting: int = MAX_NESTING,
     ) -> None:
         self._fields = fields
@@ -74,7 +74,7 @@ class FieldTable(Generic[T]):
         self._value_functions = value_functions or {}
         self.max_nesting = max_nesting
 
-    def find(self, path: tuple[str, ...]) -> Field[T]:
+    def find(self, path: tuple[str, ...]) -> FilterField[T]:
         """Raises UnknownField."""
         first = self._aliases.get(path[0], path[0])
         entry = self._fields.get(first)
@@ -83,13 +83,13 @@ class FieldTable(Generic[T]):
             near = difflib.get_close_matches(first, [*self._fields, *self._aliases], 1)
             hint = f"did you mean {near[0]}?" if near else self._hint
             raise UnknownField(f"{name!r} is not a field to filter by; {hint}")
-        if not isinstance(entry, Field):
+        if not isinstance(entry, FilterField):
             return entry(path[1:])
         if len(path) > 1:
             raise UnknownField(f"{name!r}: {first} has no part {path[1]!r}; write {first}")
         return entry
 
-    def field(self, comparison: Comparison) -> Field[T]:
+    def field(self, comparison: Comparison) -> FilterField[T]:
         """Return the field that a comparison names. Raises FilterError."""
         path = comparison.path
         if isinstance(path, FilterCall):
@@ -102,7 +102,7 @@ class FieldTable(Generic[T]):
             raise FilterError(problem, comparison.position)
         return field
 
-    def named(self, path: tuple[str, ...], position: int) -> Field[T]:
+    def named(self, path: tuple[str, ...], position: int) -> FilterField[T]:
         """`find` for a path at this position of the filter. Raises FilterError."""
         try:
             return self.find(path)
@@ -134,7 +134,7 @@ class FieldTable(Generic[T]):
         hint = f"; {known} may stand alone" if known else "; write field = value"
         raise FilterError(f"{call.name}() can't stand alone{hint}", call.position)
 
-    def value_call(self, call: FilterCall) -> Field[T]:
+    def value_call(self, call: FilterCall) -> FilterField[T]:
         """Return the field of a function left of an operator or inside another function. Raises
         FilterError."""
         function = self._value_functions.get(call.name.lower())

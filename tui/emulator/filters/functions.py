@@ -15,7 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tui.domain.log.pattern import PatternError, compiled_with_groups
-from tui.emulator.filters.fields import ANY_VALUE, MISSING, Condition, Field, FieldTable, T
+from tui.emulator.filters.fields import ANY_VALUE, MISSING, Condition, FieldTable, FilterField, T
 from tui.emulator.filters.parser import path_of
 from tui.emulator.filters.syntax import FilterCall, FilterError, Value
 from tui.emulator.filters.value_types import Ordered, ValueType, as_number, duration_value, time_value
@@ -24,7 +24,7 @@ _OFFSET = re.compile(r"[+-]\d\d:\d\d")
 _HASHES = 1 << 64
 
 
-def cast(call: FilterCall, table: FieldTable[T]) -> Field[T]:
+def cast(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
     """`cast(field, TYPE)`: the field's value as another type; comparisons fail if it has none."""
     if len(call.arguments) not in {2, 3}:
         raise refused(call, "takes a field and a type, e.g. cast(jsonPayload.n, INT64)")
@@ -56,14 +56,14 @@ def cast(call: FilterCall, table: FieldTable[T]) -> Field[T]:
         except (ValueError, OverflowError):
             return MISSING
 
-    return Field(read, values, known=field.known)
+    return FilterField(read, values, known=field.known)
 
 
 TIME = Ordered(time_value, is_time=True)
 DURATION = Ordered(duration_value)
 
 
-def regexp_extract(call: FilterCall, table: FieldTable[T]) -> Field[T]:
+def regexp_extract(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
     """`regexp_extract(field, "a(b)")`: what the one group of the first match holds."""
     if len(call.arguments) != 2:
         raise refused(call, "takes a field and a regular expression with one group in parentheses")
@@ -81,7 +81,7 @@ def regexp_extract(call: FilterCall, table: FieldTable[T]) -> Field[T]:
         match = pattern.search(value) if isinstance(value, str) else None
         return MISSING if match is None or match[1] is None else match[1]
 
-    return Field(read, known=field.known)
+    return FilterField(read, known=field.known)
 
 
 def sample(call: FilterCall, table: FieldTable[T]) -> Condition[T]:
@@ -124,7 +124,7 @@ def ip_in_net(call: FilterCall, table: FieldTable[T]) -> Condition[T]:
     return _condition(field, inside)
 
 
-def field_of(call: FilterCall, table: FieldTable[T]) -> Field[T]:
+def field_of(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
     """Return the field of the first argument. Raises FilterError."""
     first = call.arguments[0]
     if isinstance(first, FilterCall):
@@ -151,7 +151,7 @@ def _text(call: FilterCall, at: int) -> str:
     return argument.text
 
 
-def _condition(field: Field[T], test: Callable[[Any], bool]) -> Condition[T]:
+def _condition(field: FilterField[T], test: Callable[[Any], bool]) -> Condition[T]:
     get = field.get
     if not field.known:
         return lambda record: None

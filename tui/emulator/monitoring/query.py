@@ -14,10 +14,10 @@ from tui.emulator.filters import (
     And,
     Comparison,
     Condition,
-    Field,
     FieldEntry,
     FieldTable,
     FilterError,
+    FilterField,
     Node,
     Not,
     Or,
@@ -56,30 +56,32 @@ class QueryTarget:
 _HINT = "use metric.type, metric.labels.NAME, resource.type, resource.labels.NAME or project"
 
 
-def _metric(whole: bool) -> Callable[[tuple[str, ...]], Field[QueryTarget]]:
-    def entry(rest: tuple[str, ...]) -> Field[QueryTarget]:
+def _metric(whole: bool) -> Callable[[tuple[str, ...]], FilterField[QueryTarget]]:
+    def entry(rest: tuple[str, ...]) -> FilterField[QueryTarget]:
         match rest:
             case ("type",):
-                return Field(lambda target: target.metric_type)
+                return FilterField(lambda target: target.metric_type)
             case ("labels" | "label", *names) if names:
                 name = ".".join(names)
-                return Field(lambda target: (target.metric_labels or {}).get(name, MISSING), known=whole)
+                return FilterField(
+                    lambda target: (target.metric_labels or {}).get(name, MISSING), known=whole
+                )
         raise UnknownField(f"{'.'.join(('metric', *rest))!r} can't be filtered by; {_HINT}")
 
     return entry
 
 
-def _resource(rest: tuple[str, ...]) -> Field[QueryTarget]:
+def _resource(rest: tuple[str, ...]) -> FilterField[QueryTarget]:
     match rest:
         case ("type",):
-            return Field(lambda target: target.resource_type)
+            return FilterField(lambda target: target.resource_type)
         case ("labels" | "label", *names) if names:
             return _resource_label(".".join(names))
     raise UnknownField(f"{'.'.join(('resource', *rest))!r} can't be filtered by; {_HINT}")
 
 
-def _resource_label(name: str) -> Field[QueryTarget]:
-    return Field(lambda target: target.resource_labels.get(name, MISSING))
+def _resource_label(name: str) -> FilterField[QueryTarget]:
+    return FilterField(lambda target: target.resource_labels.get(name, MISSING))
 
 
 def _fields(whole: bool) -> FieldTable[QueryTarget]:

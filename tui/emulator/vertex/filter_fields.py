@@ -20,9 +20,9 @@ from tui.emulator.filters import (
     ORDER,
     AnyValue,
     EnumName,
-    Field,
     FieldEntry,
     FieldTable,
+    FilterField,
     Ordered,
     UnknownField,
     WildcardText,
@@ -38,9 +38,9 @@ _TIME = Ordered(rfc3339_value, ORDER)
 _TIME_OR_NONE = Ordered(rfc3339_value)
 
 
-def _state(title: str, enum: Any, example: str) -> Field[Pb]:
+def _state(title: str, enum: Any, example: str) -> FilterField[Pb]:
     numbers = {name: int(value) for name, value in enum.__members__.items()}
-    return Field(lambda resource: resource.state, EnumName(title, numbers, example))
+    return FilterField(lambda resource: resource.state, EnumName(title, numbers, example))
 
 
 def _create_time(resource: Pb) -> int:
@@ -55,44 +55,44 @@ def _pipeline_request(resource: Pb) -> Any:
     return resource.WhichOneof("request") == "create_pipeline_job_request" or MISSING
 
 
-def _label(rest: tuple[str, ...]) -> Field[Pb]:
+def _label(rest: tuple[str, ...]) -> FilterField[Pb]:
     if len(rest) != 1:
         name = ".".join(("labels", *rest))
         raise UnknownField(f"{name!r}: write labels.KEY; quote a KEY that has dots")
     (key,) = rest
-    return Field(lambda resource: resource.labels.get(key, MISSING), _TEXT, missing_differs=True)
+    return FilterField(lambda resource: resource.labels.get(key, MISSING), _TEXT, missing_differs=True)
 
 
-def _time(name: str, values: Ordered = _TIME) -> Field[Pb]:
+def _time(name: str, values: Ordered = _TIME) -> FilterField[Pb]:
     """A time field; a resource without the time does not match."""
 
     def get(resource: Pb) -> Any:
         return _nanoseconds(getattr(resource, name)) if resource.HasField(name) else MISSING
 
-    return Field(get, values)
+    return FilterField(get, values)
 
 
-def text_field(name: str) -> Field[Pb]:
+def text_field(name: str) -> FilterField[Pb]:
     """A text field of the resource."""
     return derived_text(lambda resource: getattr(resource, name))
 
 
-def derived_text(read: Callable[[Pb], str]) -> Field[Pb]:
+def derived_text(read: Callable[[Pb], str]) -> FilterField[Pb]:
     """A text that `read` derives from the resource."""
-    return Field(read, _TEXT)
+    return FilterField(read, _TEXT)
 
 
-def time_field(name: str) -> Field[Pb]:
+def time_field(name: str) -> FilterField[Pb]:
     """A time field; an unset time counts as the epoch."""
-    return Field(lambda resource: _nanoseconds(getattr(resource, name)), _TIME)
+    return FilterField(lambda resource: _nanoseconds(getattr(resource, name)), _TIME)
 
 
-def fields_of(state: Field[Pb], labels: bool = True, **more: Field[Pb]) -> FieldTable[Pb]:
+def fields_of(state: FilterField[Pb], labels: bool = True, **more: FilterField[Pb]) -> FieldTable[Pb]:
     """The fields of a kind: display name, state, creation time and `more`."""
     fields: dict[str, FieldEntry[Pb]] = {
-        "display_name": Field(lambda resource: resource.display_name, _TEXT),
+        "display_name": FilterField(lambda resource: resource.display_name, _TEXT),
         "state": state,
-        "create_time": Field(_create_time, _TIME),
+        "create_time": FilterField(_create_time, _TIME),
         **more,
     }
     names = list(fields)
@@ -119,6 +119,6 @@ SCHEDULE_FIELDS = fields_of(
     start_time=_time("start_time"),
     end_time=_time("end_time", _TIME_OR_NONE),
     next_run_time=_time("next_run_time"),
-    create_pipeline_job_request=Field(_pipeline_request, AnyValue()),
+    create_pipeline_job_request=FilterField(_pipeline_request, AnyValue()),
 )
 """Fields of ListSchedulesRequest.filter."""

@@ -15,7 +15,7 @@ from tui.domain.core.short_ids import short_ids
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
 from tui.domain.fields.field import SortKey
-from tui.domain.fields.job_row import JobFigures, JobRow
+from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import SORTS, newest_first
 from tui.domain.jobs.query import JobQuery
 from tui.domain.jobs.tree import above, accelerators_at_work
@@ -50,14 +50,14 @@ class JobOrder:
 
 
 class JobRows:
-    """Connects the job store to the table. `cells` makes a job's row, `figures` has its cost."""
+    """Connects the job store to the table. `cells` makes a job's row, `sources` know its cost."""
 
     def __init__(
         self,
         store: JobStore,
         clock: Callable[[], datetime],
         cells: Callable[[Job, datetime], Cells],
-        figures: JobFigures,
+        sources: JobSources,
         *,
         as_of: Callable[[Job], datetime] | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class JobRows:
         self._clock = clock
         self._now = clock()
         self._job_cells = cells
-        self._figures = replace(figures, accelerators=self.accelerators)
+        self._sources = replace(sources, accelerators=self.accelerators)
         self.groups_known = False
         """Whether the user has closed or opened the groups already, in an earlier run."""
         self._as_of = as_of
@@ -173,7 +173,7 @@ class JobRows:
         field = SORTS[self.order.sort]
         if field.key == "age":
             return newest_first
-        return lambda job: field.sort_key(JobRow(job, self._now, self._figures), job.name)
+        return lambda job: field.sort_key(JobRow(job, self._now, self._sources), job.name)
 
     def _cells(self, key: str) -> Cells:
         if key.startswith(HEAD):
@@ -231,7 +231,7 @@ class JobRows:
         if job is None:
             return ()
         now = self._moment(job)
-        cost = self._figures.cost(job, now) if self._figures.cost is not None else ""
+        cost = self._sources.cost(job, now) if self._sources.cost is not None else ""
         return age(job.age(now)), age(job.duration(now)), cost
 
     # Groups

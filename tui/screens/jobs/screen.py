@@ -19,7 +19,7 @@ from tui.domain.core.formatting import age, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 from tui.domain.fields.field import columns
-from tui.domain.fields.job_row import JobFigures, JobRow, UsageTrend
+from tui.domain.fields.job_row import JobRow, JobSources, UsageTrend
 from tui.domain.fields.jobs import JOB_FIELDS, SORTS
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
 from tui.kinds.registry import kind_of
@@ -122,7 +122,7 @@ class JobsScreen(ListScreen):
 
     def _new_rows(self) -> JobRows:
         console = self.console
-        return JobRows(console.store, console.clock, self._cells, self._figures(), as_of=self._as_of)
+        return JobRows(console.store, console.clock, self._cells, self._sources(), as_of=self._as_of)
 
     def _as_of(self, job: Job) -> datetime:
         return self.console.connection.as_of(job)
@@ -191,9 +191,9 @@ class JobsScreen(ListScreen):
         self._notice()
         self.refresh_frame()
 
-    def _figures(self) -> JobFigures:
+    def _sources(self) -> JobSources:
         console = self.console
-        return JobFigures(
+        return JobSources(
             words=lambda job: kind_of(job).words,
             usage=self._trend,
             cost=console.spent_words,
@@ -206,7 +206,7 @@ class JobsScreen(ListScreen):
 
     def _cells(self, job: Job, now: datetime) -> Cells:
         fields = (*kind_of(job).fields, *COLUMNS)
-        return row_cells(fields, JobRow(job, now, self._figures()), ascii_only=self.ascii_only)
+        return row_cells(fields, JobRow(job, now, self._sources()), ascii_only=self.ascii_only)
 
     def _follow_usage(self) -> None:
         """Read the usage of the jobs in view."""

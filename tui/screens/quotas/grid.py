@@ -13,7 +13,7 @@ from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.core.text import plain
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import ESTIMATED, Fit, fits_in, request_link, short_name
-from tui.domain.vertex.quota_grid import Cell, Grid, as_strategy, metric, users, words
+from tui.domain.vertex.quota_grid import Grid, GridCell, as_strategy, metric, users, words
 from tui.screens.context_line import WIDE
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
@@ -153,7 +153,7 @@ class QuotaGridScreen(ListScreen):
         """Shorten the names for the new width."""
         self.reload()
 
-    def _cell(self, cell: Cell) -> Content:
+    def _cell(self, cell: GridCell) -> Content:
         old = cell.stale(self.console.clock())
         if old is not None:
             return Content.styled(f"{cell.text} {age(old)}", "$text-muted")

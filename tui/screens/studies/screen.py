@@ -18,7 +18,7 @@ from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
-from tui.domain.fields.job_row import JobFigures, JobRow
+from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import SORTS, progress_cell
 from tui.domain.jobs.parts import Parts, has_parts, parts
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
@@ -112,8 +112,8 @@ class StudiesScreen(ListScreen):
             return
         query, now, listed = self._query(), self.console.clock(), self._listed()
         jobs = [job for job in listed if query.matches(job, now)]
-        figures = JobFigures(words=lambda job: kind_of(job).words)
-        jobs.sort(key=lambda job: SORTS[self._sort].sort_key(JobRow(job, now, figures), job.name))
+        sources = JobSources(words=lambda job: kind_of(job).words)
+        jobs.sort(key=lambda job: SORTS[self._sort].sort_key(JobRow(job, now, sources), job.name))
         self._total = len(listed)
         table = self.table
         assert isinstance(table, ChangingTable)

@@ -16,10 +16,10 @@ from tui.domain.core.log_entry import Severity
 from tui.emulator.filters import (
     MISSING,
     Condition,
-    Field,
     FieldEntry,
     FieldTable,
     FilterCall,
+    FilterField,
     Ordered,
     UnknownField,
     as_number,
@@ -41,7 +41,7 @@ from tui.emulator.logging.record import JSON, LogEntryPb, LogSource, StoredEntry
 
 _NAMES = [field.json_name for field in LogEntryPb.DESCRIPTOR.fields]
 _SNAKE = {field.name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields if "_" in field.name}
-"""Field names; both `text_payload` and `textPayload` are accepted."""
+"""FilterField names; both `text_payload` and `textPayload` are accepted."""
 _HINT = (
     "use one of resource, labels, severity, timestamp, textPayload, jsonPayload, logName or insertId, "
     "or put text to search for in quotes"
@@ -69,19 +69,19 @@ def severity_value(text: str) -> int:
 # Fields of a source.
 
 
-def _resource(rest: tuple[str, ...]) -> Field[LogSource]:
+def _resource(rest: tuple[str, ...]) -> FilterField[LogSource]:
     match rest:
         case ():
-            return Field(
+            return FilterField(
                 lambda source: {"type": source.resource_type, "labels": dict(source.resource_labels)}
             )
         case ("type",):
-            return Field(lambda source: source.resource_type, defaulted=True)
+            return FilterField(lambda source: source.resource_type, defaulted=True)
         case ("labels",):
-            return Field(lambda source: dict(source.resource_labels))
+            return FilterField(lambda source: dict(source.resource_labels))
         case ("labels", *names):
             label = ".".join(names)
-            return Field(lambda source: source.resource_labels.get(label, MISSING))
+            return FilterField(lambda source: source.resource_labels.get(label, MISSING))
     raise UnknownField(
         f"a resource has no field {'.'.join(rest)!r}; use resource.type or resource.labels.NAME"
     )
@@ -109,15 +109,15 @@ def _in_source(folded: str) -> Callable[[LogSource], bool]:
     return meets
 
 
-_LOG_NAME: Field[LogSource] = Field(lambda source: source.log_name, defaulted=True)
+_LOG_NAME: FilterField[LogSource] = FilterField(lambda source: source.log_name, defaulted=True)
 
 
 # Fields of an entry.
 
 
-def _of_entry(field: Field[LogSource]) -> Field[StoredEntry]:
+def _of_entry(field: FilterField[LogSource]) -> FilterField[StoredEntry]:
     get = field.get
-    return Field(lambda record: get(record.source), defaulted=field.defaulted)
+    return FilterField(lambda record: get(record.source), defaulted=field.defaulted)
 
 
 def _by_source(
@@ -147,17 +147,17 @@ def _search_entry(text: str) -> Condition[StoredEntry]:
     return meets
 
 
-def _json_payload(rest: tuple[str, ...]) -> Field[StoredEntry]:
+def _json_payload(rest: tuple[str, ...]) -> FilterField[StoredEntry]:
     def get(record: StoredEntry) -> Any:
         payload = record.json
         return MISSING if payload is None else _walk(payload, rest)
 
-    return Field(get, may_contain=_may_contain)
+    return FilterField(get, may_contain=_may_contain)
 
 
-def _labels(rest: tuple[str, ...]) -> Field[StoredEntry]:
+def _labels(rest: tuple[str, ...]) -> FilterField[StoredEntry]:
     label = (".".join(rest),) if rest else ()
-    return Field(lambda record: _walk(record.extra.get("labels", MISSING), label))
+    return FilterField(lambda record: _walk(record.extra.get("labels", MISSING), label))
 
 
 def _other(name: str) -> FieldEntry[StoredEntry]:
@@ -170,14 +170,16 @@ def _other(name: str) -> FieldEntry[StoredEntry]:
         "google.logging."
     )
 
-    def entry(rest: tuple[str, ...]) -> Field[StoredEntry]:
+    def entry(rest: tuple[str, ...]) -> FilterField[StoredEntry]:
         path = (name, *(_camel(part) for part in rest))
         field = _member(declared, path) if known or not rest else None
         if field is not None and field.message_type is None:
             return _declared(field, path)
         if field is not None and field.message_type.full_name == "google.protobuf.Duration":
-            return Field(lambda r: duration_value(_walk_or(r.extra, path, "0s")), DURATION, defaulted=True)
-        return Field(lambda record: _walk(record.extra, path) if record.extra else MISSING)
+            return FilterField(
+                lambda r: duration_value(_walk_or(r.extra, path, "0s")), DURATION, defaulted=True
+            )
+        return FilterField(lambda record: _walk(record.extra, path) if record.extra else MISSING)
 
     return entry
 
@@ -194,7 +196,7 @@ def _member(field: FieldDescriptor, path: tuple[str, ...]) -> FieldDescriptor:
     return field
 
 
-def _declared(field: FieldDescriptor, path: tuple[str, ...]) -> Field[StoredEntry]:
+def _declared(field: FieldDescriptor, path: tuple[str, ...]) -> FilterField[StoredEntry]:
     default: Any = "" if field.type == FieldDescriptor.TYPE_STRING else field.default_value
     if field.is_repeated:
         default = []
@@ -205,7 +207,7 @@ def _declared(field: FieldDescriptor, path: tuple[str, ...]) -> Field[StoredEntr
         value = _walk_or(record.extra, path, default)
         return convert(value) if convert is not None and isinstance(value, str) else value
 
-    return Field(get, defaulted=True)
+    return FilterField(get, defaulted=True)
 
 
 def _walk_or(extra: dict[str, Any], path: Sequence[str], default: Any) -> Any:
@@ -248,13 +250,13 @@ def _contains(value: Any, folded: str) -> bool:
 
 _ENTRY: Mapping[str, FieldEntry[StoredEntry]] = {
     **{name: _other(name) for name in _NAMES},
-    "timestamp": Field(lambda record: record.row[1], TIME),
-    "receiveTimestamp": Field(lambda record: record.row[6], TIME),
-    "severity": Field(lambda record: record.row[3], Ordered(severity_value), defaulted=True),
-    "insertId": Field(lambda record: record.row[2], defaulted=True),
-    "textPayload": Field(lambda record: record.text, defaulted=True),
-    "trace": Field(lambda record: str(record.extra.get("trace", "")), defaulted=True),
-    "spanId": Field(lambda record: str(record.extra.get("spanId", "")), defaulted=True),
+    "timestamp": FilterField(lambda record: record.row[1], TIME),
+    "receiveTimestamp": FilterField(lambda record: record.row[6], TIME),
+    "severity": FilterField(lambda record: record.row[3], Ordered(severity_value), defaulted=True),
+    "insertId": FilterField(lambda record: record.row[2], defaulted=True),
+    "textPayload": FilterField(lambda record: record.text, defaulted=True),
+    "trace": FilterField(lambda record: str(record.extra.get("trace", "")), defaulted=True),
+    "spanId": FilterField(lambda record: str(record.extra.get("spanId", "")), defaulted=True),
     "jsonPayload": _json_payload,
     "labels": _labels,
     "resource": lambda rest: _of_entry(_resource(rest)),
@@ -280,10 +282,10 @@ ENTRY_FIELDS: FieldTable[StoredEntry] = FieldTable(
 # The source decides what it can; the rest of its entries stays undecided.
 
 
-def _undecided(name: str) -> Callable[[tuple[str, ...]], Field[LogSource]]:
-    def entry(rest: tuple[str, ...]) -> Field[LogSource]:
+def _undecided(name: str) -> Callable[[tuple[str, ...]], FilterField[LogSource]]:
+    def entry(rest: tuple[str, ...]) -> FilterField[LogSource]:
         values = ENTRY_FIELDS.find((name, *rest)).values
-        return Field(lambda source: MISSING, values, known=False)
+        return FilterField(lambda source: MISSING, values, known=False)
 
     return entry
 
