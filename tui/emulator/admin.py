@@ -33,9 +33,10 @@ SERVICE = "vxtui.emulator.v1.Admin"
 
 
 class Admin:
-    """Handler of one emulator.
+    """RPC handler of the admin service.
 
-    `info` returns what `emulator.json` holds, `stop` ends the server, `open_rest` is `Emulator.open_rest`.
+    `info` returns the content of `emulator.json`, `stop` ends the server, `open_rest` is
+    `Emulator.open_rest`.
     """
 
     def __init__(

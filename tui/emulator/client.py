@@ -53,12 +53,12 @@ ADMIN_METHOD = "/vxtui.emulator.v1.Admin/Call"
 """The RPC that `admin_call` sends to the emulator of Vertex AI."""
 
 START_SECONDS = 60.0
-"""Longest wait until a server is ready. It takes about a second; a loaded machine needs more."""
+"""Longest wait until a server is ready, in seconds. It takes about a second, longer on a loaded machine."""
 STOP_SECONDS = 30.0
 _POLL = 0.03
 _CONNECT_SECONDS = 2.0
 _BUSY = "already runs on"
-"""In the message of a server that found another one on its state directory (`tui.emulator.lock`)."""
+"""Words in the message of a server that found another one on its state directory (`tui.emulator.lock`)."""
 _CREDENTIALS = struct.Struct("3i")
 
 _started: list[subprocess.Popen[bytes]] = []
@@ -66,7 +66,7 @@ _started: list[subprocess.Popen[bytes]] = []
 
 
 class LauncherError(Exception):
-    """The server can't be started or stopped; the message is its own reason."""
+    """The server can't be started or stopped; the message is the server's own reason."""
 
 
 class AdminError(Exception):
@@ -79,10 +79,10 @@ class AdminError(Exception):
 
 
 def server_status(state: StateDir) -> dict[str, Any] | None:
-    """The running server's info, or `None` when there is none.
+    """Return the running server's info, `None` if there is none.
 
     Keys: pid, state_dir, started_at, version; the emulator of Vertex AI adds socket, rest (URL or `None`) and
-    buckets (URL), Kubernetes server (URL), kubeconfig and context.
+    buckets (URL), Kubernetes adds server (URL), kubeconfig and context.
     """
     info = _read_info(state)
     if info is None or _listener(state) != info["pid"]:
@@ -91,13 +91,13 @@ def server_status(state: StateDir) -> dict[str, Any] | None:
 
 
 def was_killed(state: StateDir) -> bool:
-    """Whether a server has ended without removing its files, as a stopped one does."""
+    """Whether a server ended without removing its files, as a stopped one does."""
     info = _read_info(state)
     return info is not None and _listener(state) is None and not _serves(info["pid"], state)
 
 
 def ensure_running(state: StateDir, *, given_up: Callable[[], bool] = lambda: False) -> dict[str, Any]:
-    """The running server's `server_status`; start one if there is none (blocking).
+    """Return the running server's `server_status`; start a server if there is none (blocking).
 
     Several processes may call it at once: one server starts, the others end by themselves.
 
@@ -115,10 +115,10 @@ def start_server(
     simulate_accelerators: bool = False,
     timeout: float = START_SECONDS,
 ) -> dict[str, Any]:
-    """Start a server and return its `server_status`. A running server gets REST on `rest` (HOST:PORT) only.
+    """Start a server and return its `server_status`. A running server only gets REST on `rest` (HOST:PORT).
 
     Raises:
-        LauncherError: also when a server runs already on this state directory and `rest` is not all it lacks.
+        LauncherError: also when a server already runs on this state directory and needs more than `rest`.
     """
     running = server_status(state)
     if running is not None and rest and not simulate_accelerators:
@@ -147,7 +147,7 @@ def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 
 
 def _call_emulator(state: StateDir, request: dict[str, Any], timeout: float) -> dict[str, Any]:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # Imported here: verbs that need no emulator should not pay for gRPC.
+    # Imported here: verbs that need no emulator should not import gRPC.
     import grpc  # noqa: PLC0415
     from google.protobuf import json_format, struct_pb2  # noqa: PLC0415
 
@@ -168,7 +168,7 @@ def _call_emulator(state: StateDir, request: dict[str, Any], timeout: float) -> 
 
 
 def _call_kubernetes(state: StateDir, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-    # Imported here: verbs that need no Kubernetes should not pay for it.
+    # Imported here: only this function needs HTTP.
     import http.client  # noqa: PLC0415
 
     connection = http.client.HTTPConnection("localhost")
@@ -193,7 +193,7 @@ def _call_kubernetes(state: StateDir, request: dict[str, Any], timeout: float) -
 
 
 def repair_databases(state: StateDir) -> list[dict[str, Any]]:
-    """Repair the databases of an emulator that does not run (blocking); the fields of a `Repaired` for each.
+    """Repair the databases of a stopped emulator (blocking); return the fields of each `Repaired`.
 
     Raises:
         StateDirError: while a server runs, or when the state directory can't be used.
@@ -213,10 +213,10 @@ def _with_rest(state: StateDir, rest: str, no_auth: bool) -> dict[str, Any]:
 
 
 def stop_server(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
-    """Stop the server and wait for its end; its jobs continue. False when none was running.
+    """Stop the server and wait for its end; its jobs continue. False if none was running.
 
     Raises:
-        LauncherError: when it is still there after `timeout` seconds.
+        LauncherError: when it still runs after `timeout` seconds.
     """
     info = _read_info(state)
     if info is None:
@@ -260,7 +260,7 @@ def _start(
         ours = info is not None and child is not None and info["pid"] == child.process.pid
         if info is not None and (share or ours):
             if child is not None and not ours:
-                # It would end by itself, or start if the other server ended first, which nobody requested.
+                # It would end by itself, or start unrequested if the other server ended first.
                 child.process.terminate()
             return info
         child = child or _Child(state, options)
@@ -310,7 +310,7 @@ class _Child:
 
 
 def _reason(message: str, code: int, state: StateDir) -> str:
-    """The server's reason: the last line of its stderr, which for a defect is the exception."""
+    """Return the server's reason: the last line of its stderr, which is the exception for a defect."""
     lines = message.splitlines()
     if not lines:
         return f"the emulator ended at once with exit code {code}; see {state.log}"
@@ -326,7 +326,8 @@ def _read_info(state: StateDir) -> dict[str, Any] | None:
 
 
 def _listener(state: StateDir) -> int | None:
-    """Pid of this user's process that listens on the socket, from the kernel; `None` for none."""
+    """Return the pid of this user's process that listens on the socket, from the kernel; `None` if there is
+    none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_CONNECT_SECONDS)
         try:
@@ -341,7 +342,7 @@ def _listener(state: StateDir) -> int | None:
 
 
 def _serves(pid: int, state: StateDir) -> bool:
-    """Whether the process is a server of this directory by its command line; it may hang."""
+    """Whether the process is a server of this directory, by its command line; it may hang."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -24,21 +24,21 @@ class EmulatorConfig(BaseModel):
     """Time that a job stays PENDING, for the provisioning of machines."""
 
     grace_seconds: float = Field(30.0, ge=0)
-    """Between SIGTERM and SIGKILL for a Spot preemption or a timeout."""
+    """Time between SIGTERM and SIGKILL for a Spot preemption or a timeout."""
 
     cancel_grace_seconds: float = Field(3.0, ge=0)
     """Time between SIGTERM and SIGKILL for a cancellation, and for the workers after the primary's end. Not
     documented for Vertex."""
 
     sample_period: float = Field(2.0, gt=0)
-    """Between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
+    """Time between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
 
     simulate_accelerators: bool = False
     """Simulate time series of the accelerators that a machine type has and this machine lacks. They have the
     label `simulated`; a real device is never simulated."""
 
     restart_delay_seconds: float = Field(1.0, ge=0)
-    """Before a new attempt after a preemption or a transient exit."""
+    """Time before a new attempt after a preemption or a transient exit."""
 
     images: dict[str, list[str]] = Field(default_factory=dict)
     """Image pattern (shell wildcards) → command line that replaces its entry point. Takes precedence over
@@ -55,11 +55,11 @@ class EmulatorConfig(BaseModel):
     """Permissions that callers don't have, with shell wildcards; they have all others."""
 
     log_megabytes: int = Field(2048, ge=16)
-    """Room for the log entries of all jobs; the oldest make room for new ones."""
+    """Size of the log entries of all jobs; the oldest are deleted to make room."""
 
     output_kilobytes: int = Field(1024, ge=0)
-    """Newest output of a replica that stays in a file of its own, stdout and stderr each. Older output is in
-    the log alone, once it is stored there."""
+    """Newest output of a replica that stays in a file of its own, stdout and stderr each. Older output is
+    only in the log, once it is stored there."""
 
     service_accounts: list[str] = Field(
         default_factory=lambda: [
@@ -70,7 +70,7 @@ class EmulatorConfig(BaseModel):
     """Accounts that exist, with shell wildcards."""
 
     registry: dict[str, list[str]] = Field(default_factory=dict)
-    """Image pattern without a tag → its tags, none for an image that does not exist. Any other image exists
+    """Image pattern without a tag → its tags, empty for an image that does not exist. Any other image exists
     with every tag."""
 
     persistent_resources: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -81,7 +81,7 @@ class EmulatorConfig(BaseModel):
 
 
 def load_config(path: Path) -> EmulatorConfig:
-    """As `read_config`."""
+    """Read the settings of the emulator, as `read_config`."""
     return read_config(path, EmulatorConfig)
 
 

@@ -1,4 +1,4 @@
-"""What faults act on, and the requests that set, list and clear them (`tui.emulator.admin`)."""
+"""Targets of faults, and the requests that set, list and clear them (`tui.emulator.admin`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Targets:
         return self.parts.checks
 
     def active_job(self, reference: str) -> CustomJob:
-        """The custom job with this id, full name or display name that has not ended.
+        """Return the custom job with this id, full name or display name that has not ended.
 
         A reference to a training pipeline means its custom job.
 
@@ -67,7 +67,7 @@ class Targets:
         return active[0]
 
     def preempt(self, job: CustomJob, replica: object) -> list[str]:
-        """Preempt a replica, several, or for `None` and "" all; return their names. Raises WireError."""
+        """Preempt one replica, several, or all (`None` and ""); return their names. Raises WireError."""
         named = replica if isinstance(replica, list) else [] if replica in {None, ""} else [replica]
         replicas = [name for name in named if isinstance(name, str)]
         if len(replicas) < len(named) or (isinstance(replica, list) and not replicas):
@@ -75,7 +75,7 @@ class Targets:
         return list(self.parts.scheduler.preempt(job, replicas))
 
     def requests(self) -> dict[str, Callable[[Options], Answer]]:
-        """The requests by the word of `do`; one with an invalid field raises WireError."""
+        """Return the requests by the word of `do`; a request with an invalid field raises WireError."""
         requests: dict[str, Callable[[Options], Answer]] = {
             name: lambda request, entry=entry: self._set(entry, request)  # type: ignore[misc]
             for name, entry in self.faults.items()
@@ -84,7 +84,7 @@ class Targets:
         return {do: _refusing(do, request) for do, request in requests.items()}
 
     def fields(self) -> Answer:
-        """Every fault in force."""
+        """Return every fault in force."""
         fields: Answer = {}
         for name, entry in self.faults.items():
             if not entry.once:
@@ -93,7 +93,7 @@ class Targets:
         return fields
 
     def close(self) -> None:
-        """End the faults that outlive a server in this process."""
+        """End the faults that would outlive a server in this process."""
         self.api.clear()
         self.connections.close()
         clock.set_offset(0, Limit())

@@ -53,7 +53,7 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Whether the file that is locked still has its name: else another server can lock another file."""
+        """Whether the locked file still has its name; otherwise another server can lock another file."""
         if self._fd is None:
             return False
         try:
@@ -69,7 +69,7 @@ class Lock:
 
 
 def write_info(state: StateDir, info: dict[str, Any]) -> None:
-    """Write `emulator.json` whole or not at all. Raises OSError."""
+    """Write the whole `emulator.json` or nothing. Raises OSError."""
     partial = state.info.with_suffix(".partial")
     try:
         partial.write_text(json.dumps(info, indent=1) + "\n")
@@ -81,7 +81,7 @@ def write_info(state: StateDir, info: dict[str, Any]) -> None:
 
 
 def hold(lock: Lock, stack: AsyncExitStack, *files: Path) -> None:
-    """Take the lock until `stack` is closed, and remove the `files` of a server at its start and at its end.
+    """Take the lock until `stack` is closed, and remove a server's `files` at its start and at its end.
 
     Raises as `Lock.acquire`.
     """

@@ -1,4 +1,4 @@
-"""The files of one emulator, in a directory that only its user may enter.
+"""Files of one emulator, in a directory that only its user may enter.
 
 Standard library only: the runner and the command line import this without gRPC.
 """
@@ -16,7 +16,7 @@ SOCKET_LIMIT = 100
 
 
 class StateDirError(Exception):
-    """The state directory can't be used; the message says which, why and what to do."""
+    """The state directory can't be used; the message says which, why, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class StateDir:
     root: Path
 
     MODULE: ClassVar[str] = "tui.emulator"
-    """What `python -m` runs as the server of this directory."""
+    """Module that `python -m` runs as the server of this directory."""
     COMMAND: ClassVar[str] = "vxtui emulator"
-    """The verbs that start and stop it."""
+    """Verbs that start and stop the server."""
 
     @property
     def lock(self) -> Path:
@@ -102,7 +102,7 @@ class StateDir:
         return self.root / "buckets.json"
 
     def bucket_port_and_key(self) -> tuple[int, str] | None:
-        """Port and secret of the last bucket server; `None` before the first start."""
+        """Return port and secret of the last bucket server, `None` before the first start."""
         try:
             address = json.loads(self.bucket_address.read_bytes())
             return int(address["port"]), str(address["key"])
@@ -110,7 +110,7 @@ class StateDir:
             return None
 
     def bucket_url(self) -> str | None:
-        """Base address of the last bucket server for clients; `None` before the first start."""
+        """Return the base address of the last bucket server for clients, `None` before the first start."""
         address = self.bucket_port_and_key()
         return url_of_buckets(*address) if address else None
 
@@ -161,14 +161,13 @@ class StateDir:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDir:
-    """Files of one attempt. The runner writes all of them but `plan`, `commands`
-    and `messages`.
+    """Files of one attempt. The runner writes all of them except `plan`, `commands` and `messages`.
 
-    `REPLICA.stdout` and `REPLICA.stderr` have exactly the replica's output; of the part that is in the log
-    the server makes a hole, but for the newest of it. Beside each, `….stamps` is a sequence of 16-byte
+    `REPLICA.stdout` and `REPLICA.stderr` have exactly the replica's output; the server replaces the part that
+    is in the log by a hole, except for the newest of it. Beside each, `….stamps` is a sequence of 16-byte
     records, two little-endian signed 64-bit numbers (size of the output file in bytes, time in ns since the
-    epoch); the runner appends one when the file has grown. A line that ends at offset o was written no
-    later than the first stamp whose size is ≥ o. So lines keep their times without a server.
+    epoch); the runner appends one when the file has grown. A line that ends at offset o was written no later
+    than the first stamp whose size is ≥ o. So lines keep their times without a server.
     """
 
     root: Path
@@ -180,20 +179,20 @@ class AttemptDir:
 
     @property
     def plan(self) -> Path:
-        """What to run, as `AttemptPlan` JSON; written whole before the runner starts."""
+        """Plan of the attempt as `AttemptPlan` JSON; written whole before the runner starts."""
         return self.root / "plan.json"
 
     @property
     def messages(self) -> Path:
-        """The platform's messages of the attempt's start that are in the log, one a line; by the server.
+        """Platform messages of the attempt's start that are in the log, one per line; written by the server.
 
-        It is beside the attempt, whose directory is there once the attempt is.
+        The file is beside the attempt's directory, which exists only once the attempt does.
         """
         return self.root.with_name(f"messages-{self.number}")
 
     @property
     def commands(self) -> Path:
-        """JSON lines with commands of the server to the runner, see `tui.emulator.runner.plan`."""
+        """Commands of the server to the runner as JSON lines, see `tui.emulator.runner.plan`."""
         return self.root / "commands.jsonl"
 
     @property
@@ -222,12 +221,12 @@ class AttemptDir:
 
 
 def url_of_buckets(port: int, key: str) -> str:
-    """Base address of the bucket server; `key` is the secret that gives access to every bucket."""
+    """Return the base address of the bucket server; `key` is the secret that gives access to every bucket."""
     return f"http://127.0.0.1:{port}/{key}"
 
 
 def default_state_dir() -> StateDir:
-    """`$VXTUI_STATE_DIR/emulator`, else below the user's state directory."""
+    """Return `$VXTUI_STATE_DIR/emulator`, else the directory below the user's state directory."""
     base = os.environ.get("VXTUI_STATE_DIR")
     if base:
         return StateDir(Path(base) / "emulator")

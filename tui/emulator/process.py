@@ -1,4 +1,4 @@
-"""What both servers' processes share: the umask, the log file, signals, the ready line, a refused start."""
+"""Process of a server, shared by both emulators: umask, log file, signals, ready line, refused start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=StateDir)
 CHECK_SECONDS = 1.0
-"""Between two checks that clients can still reach the server."""
+"""Seconds between two checks that clients can still reach the server."""
 
 
 class Server(ABC, Generic[S]):
@@ -31,7 +31,7 @@ class Server(ABC, Generic[S]):
     def __init__(self, state: S) -> None:
         self.state = state
         self.stopping = asyncio.Event()
-        """Set when the server has to end; its owner then closes it."""
+        """Set when the server must end; its owner then closes it."""
         self._lock = Lock(state)
         self._started_at = ""
         self._stack = contextlib.AsyncExitStack()
@@ -63,7 +63,7 @@ class Server(ABC, Generic[S]):
 
     @abstractmethod
     def reachable(self) -> bool:
-        """Whether clients can reach it; False where its state directory is gone or another one's."""
+        """Whether clients can reach it; False if its state directory is gone or replaced."""
 
     @abstractmethod
     async def _start(self) -> None:
@@ -73,8 +73,8 @@ class Server(ABC, Generic[S]):
 def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refusals: type[Exception]) -> int:
     """Run the process of a server. Exit code 0 after a clean stop, 1 with a message on stderr.
 
-    `refusals` are the exceptions, beside those of the state directory and of the settings, whose text says
-    why the server can't start.
+    `refusals` are further exceptions whose text says why the server can't start, beside those of the state
+    directory and the settings.
     """
     known: tuple[type[Exception], ...] = (StateDirError, ConfigError, *refusals)
     os.umask(0o077)
@@ -90,7 +90,7 @@ def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refu
 
 
 def refuse(state: StateDir, why: str) -> int:
-    """Say why the server can't start; the exit code."""
+    """Report why the server can't start; return the exit code."""
     # Without the log file the record would go to stderr too.
     if logging.getLogger().handlers:
         log.error("%s", why)

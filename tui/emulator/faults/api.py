@@ -1,7 +1,7 @@
 """Faults of the API on request, by method of every service: the network's and the service's.
 
-One place applies them: between the protocol (gRPC or REST, HTTP for the buckets) and the handler of a method.
-A method is chosen by a pattern with shell wildcards, without regard to case: `GetCustomJob`, `JobService.*`,
+They are applied in one place: between the protocol (gRPC or REST, HTTP for the buckets) and the handler of a
+method. A pattern with shell wildcards selects methods, ignoring case: `GetCustomJob`, `JobService.*`,
 `LoggingServiceV2.TailLogEntries`, `storage.PUT`, `*`.
 """
 
@@ -21,17 +21,17 @@ from tui.emulator.rpc.methods import Bidi, Method, RawReply, Unary, WireError
 
 STORAGE = "storage"
 STORAGE_METHODS = tuple(f"{STORAGE}.{verb}" for verb in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
-"""The bucket server has no RPCs: its methods are those of HTTP."""
+"""Methods of the bucket server, which has no RPCs: those of HTTP."""
 GARBAGE = b"\xff\xff\xff\xff<html>502 Bad Gateway</html>"
 """Bytes that no protobuf message and no JSON text begins with."""
 SILENT_SECONDS = 3600.0
-"""Longest silence; clients give up before."""
+"""Longest silence in seconds; clients give up earlier."""
 _POLL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class ApiFault:
-    """What a call gets in place of its reply. The delay comes before the kind of fault, if there is one."""
+    """What a call gets instead of its reply. The delay precedes the kind of fault, if both are set."""
 
     method: str
     kind: str = ""
@@ -44,7 +44,7 @@ class ApiFault:
     delay: float = 0.0
     """Seconds before the reply, and before each message of a stream."""
     applied: bool = False
-    """An error or silence comes after the request has taken effect."""
+    """Whether an error or silence comes after the request has taken effect."""
 
     @property
     def takes_effect(self) -> bool:
@@ -52,9 +52,9 @@ class ApiFault:
         return self.applied or self.kind not in {"error", "silent"}
 
     def error(self) -> WireError:
-        """What the caller gets in place of a reply that is an error or is lost."""
+        """Return the error of a failed or lost reply."""
         if self.kind == "lost":
-            # What gRPC itself says where a connection breaks.
+            # gRPC's own message for a broken connection.
             return WireError(code_pb2.UNAVAILABLE, "Socket closed")
         message = self.message or f"{self.code}, by fault injection."
         return WireError(code_pb2.Code.Value(self.code), message)
@@ -69,19 +69,21 @@ class ActiveFault:
     limit: Limit
 
     def matches(self, service: str, method: str) -> bool:
-        """`service` is the full name, e.g. `google.logging.v2.LoggingServiceV2`."""
+        """Whether the fault applies to a method; `service` is the full name, e.g.
+        `google.logging.v2.LoggingServiceV2`."""
         pattern = self.fault.method.lower()
         return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names_of(service, method))
 
     async def hold(self) -> None:
-        """Wait until the fault is cleared. Polls, because the bucket server has an event loop of its own."""
+        """Wait until the fault is cleared. It polls, because the bucket server has an event loop of its
+        own."""
         waited = 0.0
         while not self.limit.over and waited < SILENT_SECONDS:
             await asyncio.sleep(_POLL)
             waited += _POLL
 
     def fields(self) -> dict[str, Any]:
-        """What the admin shows."""
+        """Return the fields that the admin shows."""
         return {"number": self.number, **asdict(self.fault), **self.limit.fields()}
 
 
@@ -94,7 +96,7 @@ class ApiFaults:
         self._known: list[tuple[str, str]] = [(STORAGE, name.partition(".")[2]) for name in STORAGE_METHODS]
 
     def apply(self, methods: Iterable[Method]) -> list[Method]:
-        """The methods with these faults before and behind them."""
+        """Return the methods with the faults applied."""
         rows = []
         for method in methods:
             self._known.append((method.service, method.name))
@@ -126,7 +128,7 @@ class ApiFaults:
         return active
 
     def _near(self, method: str) -> str:
-        """Methods with a name like this one, and the services; all methods would not fit into a status."""
+        """Return methods with a similar name, and the services; all methods would not fit into a status."""
         names = dict(sorted((name.lower(), names_of(service, name)[1]) for service, name in self._known))
         similar = difflib.get_close_matches(method.rpartition(".")[2].lower(), names, 3)
         services = sorted({names_of(*known)[1].rpartition(".")[0] for known in self._known})
@@ -134,11 +136,11 @@ class ApiFaults:
         return f"{hint}The services are {', '.join(services)}; SERVICE.* is every method of one"
 
     def active(self) -> tuple[ActiveFault, ...]:
-        """The faults in force, by number."""
+        """Return the faults in force, by number."""
         return tuple(fault for fault in self._active if not fault.limit.used_up)
 
     def clear(self, numbers: Iterable[int] = ()) -> list[int]:
-        """Clear the faults with these numbers, or all of them; calls that they hold go on."""
+        """Clear the faults with these numbers, or all of them; calls that they hold continue."""
         chosen = set(numbers)
         ended = [fault for fault in self._active if not chosen or fault.number in chosen]
         for fault in ended:
@@ -147,7 +149,7 @@ class ApiFaults:
         return [fault.number for fault in ended]
 
     def take(self, service: str, method: str) -> ActiveFault | None:
-        """The fault of a call, which counts it; `None` for a call without one."""
+        """Return and count the fault of a call; `None` for a call without one."""
         matching = (fault for fault in self._active if fault.matches(service, method))
         return next((fault for fault in matching if fault.limit.take()), None)
 
@@ -178,7 +180,7 @@ class ApiFaults:
                     raise active.fault.error()
                 await active.hold()
             async for response in serve(requests):
-                # A stream that is open when a fault is set has it too.
+                # A fault also applies to streams that are already open.
                 active = active or self.take(method.service, method.name)
                 if active is None:
                     yield response
@@ -195,6 +197,6 @@ class ApiFaults:
 
 
 def names_of(service: str, method: str) -> tuple[str, str, str]:
-    """The names by which a pattern finds a method: the full, the short and the bare one."""
+    """Return the names that a pattern can match: the full, the short and the bare one."""
     short = f"{service.rpartition('.')[2]}.{method}"
     return f"{service}.{method}", short, method

@@ -1,7 +1,7 @@
 """The emulator's wall clock, which a fault can set forward or back.
 
-The times of jobs, operations and training pipelines come from it. Log entries and samples have the time of
-the machine that runs the replicas.
+Jobs, operations and training pipelines use it. Log entries and samples have the time of the machine that runs
+the replicas.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ _limit = Limit()
 
 
 def set_offset(offset: float, limit: Limit) -> None:
-    """Set the clock `offset` seconds ahead of the machine's (negative: behind) for the time of `limit`."""
+    """Set the clock `offset` seconds ahead of the machine's (negative: behind) for the duration of
+    `limit`."""
     global _offset_ns, _limit  # noqa: PLW0603 - one process has one clock
     _limit = limit
     _offset_ns = int(offset * 1e9)
 
 
 def fields() -> dict[str, float]:
-    """What the admin shows: `offset` in seconds, 0 without a fault."""
+    """Return the fields that the admin shows: `offset` in seconds, 0 without a fault."""
     return {"offset": _current_ns() / 1e9, "left_seconds": _limit.fields()["left_seconds"]}
 
 
 def time_ns() -> int:
-    """Nanoseconds since the epoch."""
+    """Return the nanoseconds since the epoch."""
     return system.time_ns() + _current_ns()
 
 
 def time() -> float:
-    """Seconds since the epoch."""
+    """Return the seconds since the epoch."""
     return system.time() + _current_ns() / 1e9
 
 

@@ -11,7 +11,7 @@ from tui.emulator.faults.limit import Limit
 
 
 class DiskFault:
-    """Consulted before each write. Threads share it; one request replaces it as a whole."""
+    """The disk fault, checked before each write. Threads share it; one request replaces it as a whole."""
 
     def __init__(self) -> None:
         self._limit: Limit | None = None
@@ -21,18 +21,19 @@ class DiskFault:
         self._limit = limit if full else None
 
     def fields(self) -> dict[str, Any]:
-        """What the admin shows."""
+        """Return the fields that the admin shows."""
         limit = self._limit
         if limit is None or limit.used_up:
             return {"full": False}
         return {"full": True, **limit.fields()}
 
     def check_database(self) -> None:
-        """Before a transaction. Raises sqlite3.OperationalError with SQLite's own words for a full disk."""
+        """Check before a transaction. Raises sqlite3.OperationalError with SQLite's own words for a full
+        disk."""
         if self._limit is not None and self._limit.take():
             raise sqlite3.OperationalError("database or disk is full")
 
     def check_file(self) -> None:
-        """Before a file is written. Raises OSError (ENOSPC)."""
+        """Check before writing a file. Raises OSError (ENOSPC)."""
         if self._limit is not None and self._limit.take():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,7 +1,7 @@
-"""Half-open connections on request: the socket accepts clients and never says a word.
+"""Half-open connections on request: the socket accepts clients and never responds.
 
 The gRPC server listens on one socket with two names, the clients' and the admin's (hard links of one file).
-The fault puts another listener in the place of the clients' name; the admin's stays, to clear the fault.
+The fault replaces the clients' name by another listener; the admin's stays, to clear the fault.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HalfOpen:
         self._end: asyncio.TimerHandle | None = None
 
     def set(self, half_open: bool, limit: Limit) -> None:
-        """Turn the fault on for the time of `limit`, or let the socket serve again.
+        """Turn the fault on for the duration of `limit`, or serve the socket again.
 
         Raises:
             ValueError: when the socket has no second name.
@@ -45,11 +45,11 @@ class HalfOpen:
             self._end = asyncio.get_running_loop().call_later(limit.lasts, self.close)
 
     def fields(self) -> dict[str, Any]:
-        """What the admin shows."""
+        """Return the fields that the admin shows."""
         return {"half_open": self._listener is not None, "left_seconds": self._limit.fields()["left_seconds"]}
 
     def close(self) -> None:
-        """End the fault: the accepted connections break, and new ones are served."""
+        """End the fault: accepted connections break, and new ones are served."""
         if self._end is not None:
             self._end.cancel()
             self._end = None
@@ -78,13 +78,13 @@ class HalfOpen:
 
 
 def link_admin(state: StateDir) -> None:
-    """Give the server's socket its second name, where the file system can."""
+    """Give the server's socket its second name, if the file system supports it."""
     with contextlib.suppress(OSError):
         os.link(state.socket, state.admin_socket)
 
 
 def link_socket(state: StateDir) -> bool:
-    """Give the server's socket the clients' name again. False where the admin's name is lost, too."""
+    """Restore the clients' name of the server's socket. False if the admin's name is lost, too."""
     place = state.socket.with_suffix(".new")
     try:
         place.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How long a fault lasts: for a time, for a number of calls, or until it is cleared."""
+"""Duration of a fault: a time, a number of calls, or until it is cleared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_TIMES = 1_000_000_000
 
 
 class Limit:
-    """Counts the calls that have a fault. Threads may share it: a race costs one call more or less."""
+    """Counts the calls that get a fault. Threads may share it: a race costs one call more or less."""
 
     def __init__(self, lasts: float = 0.0, times: int = 0) -> None:
         self.lasts, self.times = lasts, times
@@ -30,7 +30,7 @@ class Limit:
         return self.over or (self.times > 0 and self._left <= 0)
 
     def take(self) -> bool:
-        """Whether the next call has the fault; counts it."""
+        """Return whether the next call gets the fault, and count it."""
         if self.used_up:
             return False
         self._left -= 1
@@ -41,13 +41,13 @@ class Limit:
         self._ended = True
 
     def fields(self) -> dict[str, float]:
-        """`left_seconds` and `left_times`, 0 for a limit that is not set."""
+        """Return `left_seconds` and `left_times`, 0 for a limit that is not set."""
         seconds = max(0.0, self._until - time.monotonic()) if self.lasts else 0.0
         return {"left_seconds": round(seconds, 1), "left_times": max(0, self._left) if self.times else 0}
 
 
 def limit_of(arguments: Mapping[str, Any]) -> Limit:
-    """The limit of a request: `lasts` in seconds, `times` in calls; 0 or left out for none.
+    """Parse the limit of a request: `lasts` in seconds, `times` in calls; 0 or absent for none.
 
     Raises:
         ValueError: naming the invalid field.
@@ -57,7 +57,7 @@ def limit_of(arguments: Mapping[str, Any]) -> Limit:
 
 
 def number(arguments: Mapping[str, Any], name: str, least: float, most: float) -> float:
-    """The number `name` of a request; 0 if it is left out.
+    """Parse the number `name` of a request, 0 if absent.
 
     Raises:
         ValueError: for anything but a number from `least` to `most`.

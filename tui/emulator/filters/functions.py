@@ -64,7 +64,7 @@ DURATION = Ordered(duration_value)
 
 
 def regexp_extract(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
-    """`regexp_extract(field, "a(b)")`: what the one group of the first match holds."""
+    """`regexp_extract(field, "a(b)")`: the text of the only group in the first match."""
     if len(call.arguments) != 2:
         raise refused(call, "takes a field and a regular expression with one group in parentheses")
     field, text = field_of(call, table), _text(call, 1)

@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def presence(self) -> bool:
-        """`field:*`, which asks only whether the field is there."""
+        """Whether the comparison is `field:*`, which tests only that the field exists."""
         return self.operator == ":" and self.value == Value("*", False)
 
 

@@ -1,9 +1,9 @@
-"""What the operators mean for a field's value: each type of value compiles a comparison to a test.
+"""Types of field values: each type compiles a comparison to a test.
 
-- `AnyValue`: Logging's and Monitoring's fields. Text is compared without regard to case, but for regular
+- `AnyValue`: Logging's and Monitoring's fields. Text is compared ignoring case, except for regular
   expressions; these are Python's, where the service has RE2, and may match anywhere in the text. `:` finds
-  a part of a text, an element of a list and anything inside a structure. On a list every operator asks
-  whether one element meets it; `!=` and `!~` ask that none is equal.
+  a part of a text, an element of a list and anything inside a structure. On a list every operator tests
+  whether one element meets it; `!=` and `!~` test that none is equal.
 - `Ordered`: values with an order of their own, such as times and severities.
 - `WildcardText`: Vertex's texts. `=` keeps case; `:` takes a pattern in which `*` stands for any text.
 - `EnumName`: the name of an enum's value.

@@ -1,8 +1,8 @@
 """PipelineService: cancel or delete several pipeline jobs with one long-running operation.
 
-A cancellation skips jobs that have ended and is done when the others have; a deletion deletes all jobs, or
-none. A cancellation goes on at the next start of the emulator. Chosen here, not documented for Vertex: what
-is wrong with a request is refused at once, and not by the operation.
+A cancellation skips ended jobs and is done when the others have ended; a deletion deletes all jobs or none. A
+cancellation continues at the next start of the emulator. Chosen here, not documented for Vertex: errors in a
+request are refused at once, not by the operation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DeleteMetadata = operation_types.DeleteOperationMetadata.pb()
 
 
 class PipelineBatches:
-    """The RPC handlers of batch cancel and batch delete."""
+    """RPC handlers of batch cancel and batch delete."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class PipelineBatches:
         self._server, self._table, self._runner, self._operations = server, table, runner, operations
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """Return the RPCs of this service."""
         reply = operations_pb2.Operation
         return methods_of(
             SERVICE,
@@ -61,7 +61,7 @@ class PipelineBatches:
         return await self._operations.start(request.parent, _CancelMetadata(), work, plan=plan)
 
     def adopt(self) -> None:
-        """Go on with the cancellations that the last emulator had begun."""
+        """Continue the cancellations of the previous server."""
         for name in self._operations.interrupted(_CancelMetadata()):
             plan = self._operations.plan(name, _Cancelled())
             ids = [job.name.rpartition("/")[2] for job in plan.pipeline_jobs]
@@ -76,7 +76,7 @@ class PipelineBatches:
                 except StorageFull:
                     raise
                 except WireError:
-                    # It has ended just now.
+                    # The job has just ended.
                     continue
             for job in jobs:
                 await job.ended.wait()
@@ -89,7 +89,7 @@ class PipelineBatches:
 
         async def work(running: RunningOperation) -> None:
             async with contextlib.AsyncExitStack() as stack:
-                # In one order, so that two batches can't wait for each other.
+                # Lock in one order, so that two batches can't wait for each other.
                 for job in sorted(jobs, key=lambda job: job.number):
                     await stack.enter_async_context(job.lock)
                 for job in jobs:
@@ -105,7 +105,7 @@ class PipelineBatches:
         return await self._operations.start(request.parent, _DeleteMetadata(), work)
 
     def _jobs(self, request: Pb) -> list[PipelineJob]:
-        """The jobs that a request names, each once. Raises WireError."""
+        """Return the jobs that a request names, each once. Raises WireError."""
         creation_parent(request.parent)
         names = list(dict.fromkeys(request.names))
         if not 1 <= len(names) <= LARGEST_BATCH:

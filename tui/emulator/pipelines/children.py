@@ -1,8 +1,8 @@
-"""What tasks start: custom jobs, tuning jobs, and operations of the emulator's own services.
+"""Children of tasks: custom jobs, tuning jobs, and operations of the emulator's own services.
 
-A child has a name before it is stored, so that it is stored together with its task's record: the next
-emulator finds by that name what has become of it. An operation that the last one did not end begins again; it
-had changed nothing, since its end and its change are one transaction.
+A child has a name before it is stored, so it is stored together with its task's record: by that name the next
+server finds its state. An interrupted operation starts again; it had changed nothing, because its end and its
+change are one transaction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tui.emulator.vertex.operations import Operations, RunningOperation, call_wi
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A child that is neither stored nor begun. `outputs` are those that its task has from now on."""
+    """A child that is neither stored nor started. `outputs` are the outputs of its task from now on."""
 
     name: str
     change: Change
@@ -38,12 +38,12 @@ class Child:
 
 
 NewChild = Callable[[], Awaitable[Child]]
-"""Names a child. Raises StorageFull."""
+"""Prepares a child. Raises StorageFull."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildOutcome:
-    """How a child has ended: well without an `error`. `reply` is the response of an operation."""
+    """How a child has ended: successfully without an `error`. `reply` is the response of an operation."""
 
     error: str = ""
     cancelled: bool = False
@@ -52,10 +52,10 @@ class ChildOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """An operation below `parent` that a method of the API works for.
+    """An operation below `parent` that runs a method of the API.
 
-    `request` makes what the method gets; it is told whether the last emulator had begun this too. None means
-    that nothing is left to do, and `reply` is the end. Raises WireError.
+    `request` returns the method's request; its argument says whether the previous server had started the
+    operation. `None` means that nothing is left to do, and `reply` ends the operation. Raises WireError.
     """
 
     parent: str
@@ -67,10 +67,10 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The children of all pipelines. `methods` are the RPCs of models and endpoints by name."""
+    """Children of all pipelines. `methods` are the RPCs of models and endpoints by name."""
 
     kinds: Mapping[str, JobHandlers[Any]]
-    """The kinds of jobs that a task can start, by collection."""
+    """Kinds of jobs that a task can start, by collection."""
     operations: Operations
     methods: Mapping[str, Unary]
 
@@ -80,13 +80,13 @@ class Children:
         handlers.check(request)
 
     def custom_job(self, project: str, location: str, request: Pb) -> NewChild:
-        """A custom job."""
+        """Prepare a custom job."""
         return self._job(JobRecord.COLLECTION, project, location, request, lambda _: Values())
 
     def tuning_job(
         self, project: str, location: str, request: Pb, outputs: Callable[[str], Values]
     ) -> NewChild:
-        """A hyperparameter tuning job. `outputs` are those of its task, by its name."""
+        """Prepare a hyperparameter tuning job. `outputs` returns the outputs of its task, given its name."""
         return self._job(TuningJobRecord.COLLECTION, project, location, request, outputs)
 
     def _job(
@@ -102,7 +102,8 @@ class Children:
         return new
 
     def operation(self, call: ApiCall, outputs: Callable[[str], Values]) -> NewChild:
-        """An operation that `call` works for. `outputs` are those of its task, by its name."""
+        """Prepare an operation that runs `call`. `outputs` returns the outputs of its task, given its
+        name."""
 
         async def new() -> Child:
             row, change = await self.operations.prepare(call.parent, call.metadata)
@@ -114,15 +115,15 @@ class Children:
         return new
 
     def is_interrupted(self, name: str) -> bool:
-        """Whether it is an operation that the last emulator did not end."""
+        """Whether the child is an operation that the previous server did not end."""
         return _collection(name) == "operations" and self.operations.is_interrupted(name)
 
     def resume(self, name: str, call: ApiCall) -> None:
-        """Begin an interrupted operation again."""
+        """Start an interrupted operation again."""
         self.operations.resume(name, self._work(call, True))
 
     def outcome(self, name: str) -> ChildOutcome | None:
-        """How a child has ended; None while it has not."""
+        """Return how a child has ended, `None` while it runs."""
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
             return _of_operation(self.operations.get_known(name))
@@ -138,9 +139,10 @@ class Children:
         return ChildOutcome(message, job.pb.state == State.JOB_STATE_CANCELLED)
 
     def change(self, name: str) -> Callable[[], Awaitable[Any]] | None:
-        """Waits until there may be another outcome than now; None where there is nothing to wait for.
+        """Return a function that waits until the outcome may have changed, `None` if there is nothing to wait
+        for.
 
-        Take it before you look at the outcome, and none is missed.
+        Take it before reading the outcome to miss no change.
         """
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
@@ -149,7 +151,7 @@ class Children:
         return job.ended.wait if job is not None else None
 
     async def cancel(self, name: str) -> None:
-        """Request the end of a child; one that has just ended has ended."""
+        """Request the end of a child; ended children are left alone."""
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
             self.operations.cancel_work(name)
@@ -157,7 +159,7 @@ class Children:
         kind = self.kinds[collection]
         job = kind.jobs.get(number)
         if job is not None and not job.terminal and not job.cancelled.is_set():
-            # It may end meanwhile, or the disk be full: the next round looks again.
+            # It may end meanwhile, or the disk may be full: the next round tries again.
             with contextlib.suppress(WireError):
                 await kind.runner.cancel(job)
 
@@ -173,7 +175,7 @@ class Children:
 
 
 def _collection(name: str) -> str:
-    """Such as `customJobs`, of the name of one."""
+    """Return the collection in a name, such as `customJobs`."""
     return name.split("/")[-2]
 
 

@@ -1,6 +1,6 @@
 """Conditions of tasks, as kfp compiles them: `inputs.parameter_values['x'] == 'heads' && int(…) > 3`.
 
-A part of the Common Expression Language: comparisons, and, or, not, conversions.
+They are a subset of the Common Expression Language: comparisons, and, or, not, conversions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def holds(text: str, parameters: Mapping[str, Any]) -> bool:
     """Whether a condition holds with these parameter values.
 
     Raises:
-        BadCondition: for one that is not of this grammar, or names a parameter without a value.
+        BadCondition: for text outside this grammar, or a parameter without a value.
     """
     value = _value(read_condition(text), parameters)
     if not isinstance(value, bool):
@@ -99,7 +99,7 @@ def _truth(node: Tree[Any], parameters: Mapping[str, Any]) -> bool:
 
 def _compare(sign: str, left: Any, right: Any) -> bool:
     if isinstance(left, bool) != isinstance(right, bool) and sign in {"==", "!="}:
-        # kfp writes a bool's literal as a text.
+        # kfp writes the literal of a bool as a text.
         left, right = str(left).lower(), str(right).lower()
     try:
         return _OPERATORS[sign](left, right)

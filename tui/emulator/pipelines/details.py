@@ -1,4 +1,4 @@
-"""The task details of a pipeline job: one for each node of its plan, and one for the pipeline itself."""
+"""Task details of a pipeline job: one for each node of its plan, and one for the pipeline itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = ""
 
 
 def number_tasks(plan: PipelinePlan, ids: dict[str, int], first: int) -> None:
-    """Give each node that has none a number, from `first` on; a task keeps its number for ever."""
+    """Number the nodes that have no number yet, from `first` on; a task keeps its number."""
     for path in (ROOT, *(node.path for node in plan.nodes)):
         if path not in ids:
             ids[path] = first + len(ids)
@@ -27,7 +27,7 @@ def number_tasks(plan: PipelinePlan, ids: dict[str, int], first: int) -> None:
 def write_details(
     pb: Pb, name: str, plan: PipelinePlan, records: Mapping[str, TaskRecord], ids: Mapping[str, int]
 ) -> None:
-    """Put the details of a plan into a PipelineJob; `name` is the pipeline's."""
+    """Write the details of a plan into a PipelineJob; `name` is the pipeline's."""
     del pb.job_detail.task_details[:]
     root = pb.job_detail.task_details.add(
         task_id=ids[ROOT], task_name=name, state=getattr(_States, plan.status.value)
@@ -88,7 +88,7 @@ def _write_artifacts(target: Any, values: Values) -> None:
 
 
 def _spans(plan: PipelinePlan, records: Mapping[str, TaskRecord]) -> dict[str, tuple[float, float | None]]:
-    """When each node began and ended: one above others as its first and its last."""
+    """Return start and end of each node; a node with children spans from its first start to its last end."""
     spans: dict[str, tuple[float, float | None]] = {}
     for path, record in records.items():
         if record.start is None:

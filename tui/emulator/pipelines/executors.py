@@ -1,8 +1,8 @@
-"""The custom job of one executor: its command with all placeholders filled, and the outputs it leaves.
+"""Custom job of one executor: its command with all placeholders filled, and its outputs.
 
 Files are below the pipeline's root in the emulator's bucket. A process gets their paths as `/gcs/BUCKET/…`,
-also as the `uri` of artifacts, since nothing mounts /gcs here: the emulator puts this machine's path in the
-place of each. Results have gs:// again.
+also as the `uri` of artifacts; since nothing mounts /gcs here, the emulator replaces each by this machine's
+path. Results have gs:// again.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ OUTPUT_FILE = "executor_output.json"
 
 
 class TaskCannotStart(Exception):
-    """A task whose job can't be made; the message says why."""
+    """The task's job can't be made; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """Where one task keeps its files: `uri` is below the pipeline's root, without a slash at its end."""
+    """Folder of one task's files: `uri` is below the pipeline's root, without a slash at its end."""
 
     uri: str
     state: StateDir
 
     def gcs(self, name: str = "") -> str:
-        """`/gcs/BUCKET/…`: the path as a process on Vertex has it."""
+        """Return the path as a process on Vertex sees it: `/gcs/BUCKET/…`."""
         return "/gcs/" + self.uri.removeprefix("gs://") + (f"/{name}" if name else "")
 
     def local(self, name: str = "") -> Path:
-        """The path on this machine."""
+        """Return the path on this machine."""
         return self.state.buckets / self.uri.removeprefix("gs://") / name
 
 
 def executor_input(node: PlanNode, place: TaskPlace) -> dict[str, Any]:
-    """The `ExecutorInput` of a component: its inputs and outputs."""
+    """Return the `ExecutorInput` of a component: its inputs and outputs."""
     leaf = node.leaf
     assert leaf is not None
     inputs = {
@@ -69,7 +69,7 @@ def executor_input(node: PlanNode, place: TaskPlace) -> dict[str, Any]:
 
 
 def arguments(node: PlanNode, place: TaskPlace, facts: Mapping[str, str]) -> list[str]:
-    """The arguments of a leaf's container. Raises CannotStart for a placeholder that names nothing."""
+    """Return the arguments of a leaf's container. Raises TaskCannotStart for an unknown placeholder."""
     leaf = node.leaf
     assert leaf is not None and leaf.executor.container is not None
     try:
@@ -79,10 +79,10 @@ def arguments(node: PlanNode, place: TaskPlace, facts: Mapping[str, str]) -> lis
 
 
 def custom_job(node: PlanNode, place: TaskPlace, name: str, facts: Mapping[str, str]) -> Pb:
-    """The request of the custom job that runs a leaf.
+    """Return the request of the custom job that runs a leaf.
 
     Raises:
-        CannotStart: for a placeholder that names nothing, or an accelerator that there is not.
+        TaskCannotStart: for an unknown placeholder or accelerator.
     """
     leaf = node.leaf
     assert leaf is not None and leaf.executor.container is not None
@@ -107,7 +107,7 @@ def custom_job(node: PlanNode, place: TaskPlace, name: str, facts: Mapping[str, 
 
 
 def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
-    """The machine for what a component asks for. Raises CannotStart where there is none."""
+    """Set the machine that a component requests. Raises TaskCannotStart if there is none."""
     try:
         json_format.ParseDict(machine_spec(resources), spec)
     except (NoMachine, NotKnown) as error:
@@ -115,7 +115,7 @@ def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
 
 
 def prepare(node: PlanNode, place: TaskPlace) -> None:
-    """Make the folders of the outputs, without what an earlier attempt has left. Raises OSError."""
+    """Make the folders of the outputs, without files of an earlier attempt. Raises OSError."""
     leaf = node.leaf
     assert leaf is not None
     shutil.rmtree(place.local(), ignore_errors=True)
@@ -123,10 +123,10 @@ def prepare(node: PlanNode, place: TaskPlace) -> None:
 
 
 def outputs_of(node: PlanNode, place: TaskPlace) -> Values:
-    """What a leaf has left: the file of the executor, or one file for each parameter.
+    """Read the outputs of a leaf: the file of the executor, or one file per parameter.
 
     Raises:
-        BadInput: for an output that is missing, or of another type.
+        BadInput: for a missing output, or one of another type.
     """
     leaf = node.leaf
     assert leaf is not None
@@ -153,7 +153,7 @@ def outputs_of(node: PlanNode, place: TaskPlace) -> Values:
 
 
 def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
-    """The artifact of an importer. Raises CannotStart."""
+    """Return the artifact of an importer. Raises TaskCannotStart."""
     leaf = node.leaf
     assert leaf is not None and leaf.executor.importer is not None
     importer = leaf.executor.importer
@@ -162,7 +162,7 @@ def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
     uri = source.get("constant")
     if uri is None:
         uri = node.inputs.parameters.get(str(source.get("runtimeParameter", "")))
-    # The value that the task was given goes before the one that was compiled.
+    # The value given to the task takes precedence over the compiled one.
     uri = node.inputs.parameters.get("uri", uri)
     if not isinstance(uri, str) or not uri:
         raise TaskCannotStart("the importer has no URI.")
@@ -194,7 +194,7 @@ def _mounted(artifact: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(artifact: Mapping[str, Any], state: StateDir, kind: Mapping[str, Any]) -> dict[str, Any]:
-    """An artifact as a process has written it, with gs:// in the place of this machine's path."""
+    """Convert an artifact written by a process: gs:// replaces this machine's path."""
     uri, here = str(artifact.get("uri", "")), f"{state.buckets}/"
     for before in (here, "/gcs/"):
         if uri.startswith(before):

@@ -1,8 +1,8 @@
-"""Google's own pipeline components (google-cloud-pipeline-components), run in the place of their launchers.
+"""Google's own pipeline components (google-cloud-pipeline-components), run without their launchers.
 
 A component of Google is a container with a launcher, a module of google_cloud_pipeline_components that calls
-the API with a payload and waits. Here the emulator makes the same call. What each launcher sends and leaves
-is that of version 2.22.0.
+the API with a payload and waits. Here the emulator makes the same call. Payloads and outputs follow version
+2.22.0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Json = Mapping[str, Any]
 PACKAGE = "google_cloud_pipeline_components"
 CUSTOM_JOB, TUNING_JOB, GET_MODEL = "CustomJob", "HyperparameterTuningJob", "GetModel"
 RUN_LABEL = "vertex-ai-pipelines-run-billing-id"
-"""The label that what Google's components create gets, beside those of the pipeline job."""
+"""Label of everything that Google's components create, beside the labels of the pipeline job."""
 _MODULE = re.compile(rf"{PACKAGE}\.container\.v1\.(?P<name>[a-z_.]+)\.launcher")
 _LAUNCHERS = {
     "custom_job": CUSTOM_JOB,
@@ -44,7 +44,7 @@ _LAUNCHERS = {
     "endpoint.deploy_model": "DeployModel",
     "endpoint.undeploy_model": "UndeployModel",
 }
-"""What each launcher that is run here does, by its module."""
+"""What each supported launcher does, by its module."""
 _SERVED = (
     "CustomTrainingJobOp, HyperparameterTuningJobRunOp, ModelUploadOp, ModelGetOp, ModelDeleteOp, "
     "EndpointCreateOp, EndpointDeleteOp, ModelDeployOp and ModelUndeployOp"
@@ -53,12 +53,12 @@ _DeleteMetadata = operation_types.DeleteOperationMetadata.pb()
 
 
 class BadComponent(Exception):
-    """A component that can't be run; the message says why."""
+    """The component can't be run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a launcher is asked: its `type`, its flags by name, and the payload without what is empty."""
+    """Request to a launcher: its `type`, its flags by name, and the payload without empty fields."""
 
     type: str
     flags: Mapping[str, str]
@@ -66,11 +66,11 @@ class Launch:
     inputs: Values
     labels: Mapping[str, str]
     name: str
-    """The display name of a job that has none."""
+    """Display name of a job without one."""
     parent: str
-    """The location that the flags name, or else that of the pipeline."""
+    """Location named by the flags, else the pipeline's."""
     pipeline: str
-    """The pipeline job's name."""
+    """Name of the pipeline job."""
 
 
 def is_googles(leaf: Leaf) -> bool:
@@ -79,17 +79,18 @@ def is_googles(leaf: Leaf) -> bool:
 
 
 def is_custom_job(leaf: Leaf) -> bool:
-    """Whether it creates a custom job."""
+    """Whether a leaf creates a custom job."""
     return _kind(_module(leaf)) == CUSTOM_JOB
 
 
 def read_launch(
     node: PlanNode, args: list[str], labels: Mapping[str, str], name: str, pipeline: str
 ) -> Launch:
-    """What the launcher of a leaf is asked by its arguments. `pipeline` is the job's name, and has `labels`.
+    """Parse the request to a leaf's launcher from its arguments. `pipeline` is the job's name, which has
+    `labels`.
 
     Raises:
-        BadComponent: for a component that the emulator does not run, or a payload that is no JSON object.
+        BadComponent: for a component that the emulator does not run, or a payload that is not a JSON object.
     """
     leaf = node.leaf
     assert leaf is not None
@@ -116,11 +117,11 @@ def read_launch(
 
 
 def custom_job(launch: Launch) -> Pb:
-    """The custom job of CustomTrainingJobOp. Raises BadComponent."""
+    """Return the custom job of CustomTrainingJobOp. Raises BadComponent."""
     payload = without_empty(_labelled(launch))
     scheduling = (payload.get("job_spec") or {}).get("scheduling") or {}
     if scheduling.get("strategy") != "FLEX_START":
-        # The component has a default for it, which the launcher drops.
+        # The component has a default for max_wait_duration, which the launcher drops.
         scheduling.pop("max_wait_duration", None)
     job = _parsed(payload, CustomJobPb(), "custom job", ignore_unknown=True)
     job.display_name = job.display_name or launch.name[:128]
@@ -131,7 +132,7 @@ def custom_job(launch: Launch) -> Pb:
 
 
 def tuning_job_request(launch: Launch) -> Pb:
-    """The request of HyperparameterTuningJobRunOp. Raises BadComponent."""
+    """Return the request of HyperparameterTuningJobRunOp. Raises BadComponent."""
     request = job_service.CreateHyperparameterTuningJobRequest.pb()(parent=launch.parent)
     payload = without_empty(_labelled(launch))
     _parsed(payload, request.hyperparameter_tuning_job, "hyperparameter tuning job")
@@ -139,12 +140,12 @@ def tuning_job_request(launch: Launch) -> Pb:
 
 
 def call_of(launch: Launch, children: Children) -> ApiCall:
-    """The operation of any other component. Raises BadComponent."""
+    """Return the operation of any other component. Raises BadComponent."""
     return _CALLS[launch.type](launch, children)
 
 
 async def model_read(launch: Launch, node: PlanNode, children: Children) -> Values:
-    """The outputs of ModelGetOp, which starts nothing. Raises WireError."""
+    """Return the outputs of ModelGetOp, which starts nothing. Raises WireError."""
     name = f"{launch.parent}/models/{launch.flags.get('--model_name', '')}"
     request = model_service.GetModelRequest.pb()(name=name)
     model: Any = await children.methods["GetModel"](request)
@@ -152,7 +153,7 @@ async def model_read(launch: Launch, node: PlanNode, children: Children) -> Valu
 
 
 def started_outputs(name: str) -> Values:
-    """What a launcher has written of the child with this name once it exists."""
+    """Return the outputs that a launcher writes once the child with this name exists."""
     collection = name.split("/")[-2]
     kind = {"customJobs": CUSTOM_JOB, "hyperparameterTuningJobs": TUNING_JOB}.get(collection, "VertexLro")
     resources = [{"resourceType": kind, "resourceUri": f"{_address(name)}{name}"}]
@@ -160,7 +161,7 @@ def started_outputs(name: str) -> Values:
 
 
 def ended_outputs(node: PlanNode, name: str, reply: Any) -> Values:
-    """The outputs of a task whose child has ended well; `reply` is the response of an operation."""
+    """Return the outputs of a task whose child has succeeded; `reply` is the response of an operation."""
     begun = started_outputs(name)
     uploaded, endpoint = model_service.UploadModelResponse.pb()(), endpoint_types.Endpoint.pb()()
     artifacts: dict[str, Any] = {}
@@ -194,11 +195,11 @@ def _upload(launch: Launch, children: Children) -> ApiCall:
     explained = (payload.get("explanation_spec") or {}).get("metadata")
     payload = without_empty(payload)
     if explained:
-        # Its empty outputs mean something.
+        # The empty outputs of an explanation have a meaning.
         payload["explanation_spec"] = {**payload.get("explanation_spec", {}), "metadata": explained}
     request = model_service.UploadModelRequest.pb()(parent=launch.parent)
     if payload.get("pipeline_job"):
-        # The component names the run by its number, which is no name of it here.
+        # The component names the run by its number, which is not its name here.
         payload["pipeline_job"] = launch.pipeline
     request.parent_model = launch.flags.get("--parent_model_name", "").rsplit("@", 1)[0]
     _parsed(payload, request.model, "model")
@@ -237,7 +238,7 @@ def _undeploy(launch: Launch, children: Children) -> ApiCall:
                 undeployment.deployed_model_id = deployed.id
                 return undeployment
         if again:
-            # The method takes the model off the endpoint first, and was ended after that.
+            # The method takes the model off the endpoint first, and was interrupted after that.
             return None
         raise WireError(code_pb2.NOT_FOUND, f"Model {full} not found at endpoint {endpoint}.")
 
@@ -253,7 +254,7 @@ def _delete_endpoint(launch: Launch, children: Children) -> ApiCall:
 
 
 def _delete_model(launch: Launch, children: Children) -> ApiCall:
-    # All versions, as the launcher does.
+    # Delete all versions, as the launcher does.
     name = _resource(launch.payload.get("model"), "models").rsplit("@", 1)[0]
     request = model_service.DeleteModelRequest.pb()(name=name)
     return ApiCall(name, _DeleteMetadata(), children.methods["DeleteModel"], _always(request))
@@ -270,7 +271,7 @@ _CALLS: Mapping[str, Callable[[Launch, Children], ApiCall]] = {
 
 
 def new_child(launch: Launch, children: Children) -> NewChild:
-    """The child of a launch. Raises BadComponent, WireError."""
+    """Return the child of a launch. Raises BadComponent, WireError."""
     if launch.type == CUSTOM_JOB:
         return children.custom_job(*_place(launch.parent), custom_job(launch))
     if launch.type == TUNING_JOB:
@@ -282,7 +283,7 @@ def new_child(launch: Launch, children: Children) -> NewChild:
 
 
 def _module(leaf: Leaf) -> str:
-    """The module of Google's package that a leaf runs; "" for none."""
+    """Return the module of Google's package that a leaf runs, or ""."""
     container = leaf.executor.container or {}
     words = [str(word) for word in container.get("command") or []]
     return next((word for word in words if word.startswith(f"{PACKAGE}.")), "")
@@ -294,7 +295,7 @@ def _kind(module: str) -> str | None:
 
 
 def _labelled(launch: Launch) -> dict[str, Any]:
-    """The payload with the labels of the pipeline; its own go before them."""
+    """Return the payload with the labels of the pipeline; its own labels take precedence."""
     return {**launch.payload, "labels": {**launch.labels, **(launch.payload.get("labels") or {})}}
 
 
@@ -306,7 +307,7 @@ def _parsed(payload: Json, into: Pb, noun: str, *, ignore_unknown: bool = False)
 
 
 def _resource(name: Any, collection: str) -> str:
-    """A name that a payload has. Raises BadComponent for what is none."""
+    """Check the name of a resource in a payload. Raises BadComponent."""
     if not isinstance(name, str) or not re.fullmatch(
         rf"projects/[^/]+/locations/[^/]+/{collection}/[^/]+", name
     ):
@@ -323,7 +324,7 @@ def _always(request: Pb) -> Callable[[bool], Awaitable[Pb | None]]:
 
 
 def _artifact(node: PlanNode, name: str, resource: str) -> dict[str, Any]:
-    """The output artifact of a component: it stands for a resource of the API."""
+    """Return the output artifact of a component, which stands for a resource of the API."""
     leaf = node.leaf
     assert leaf is not None
     kind = dict(leaf.component.artifacts.get(name) or {})
@@ -332,7 +333,7 @@ def _artifact(node: PlanNode, name: str, resource: str) -> dict[str, Any]:
 
 
 def _address(name: str) -> str:
-    """What the launchers write before a resource's name."""
+    """Return the URL prefix that launchers write before a resource's name."""
     return f"https://{name.split('/')[3]}-aiplatform.googleapis.com/v1/"
 
 

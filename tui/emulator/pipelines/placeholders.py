@@ -21,11 +21,11 @@ _LONE = re.compile(r"\.(?P<name>\w+)")
 
 
 class BadPlaceholder(Exception):
-    """A placeholder that names nothing; the message says which."""
+    """The placeholder names nothing; the message says which."""
 
 
 def as_text(value: Any) -> str:
-    """A parameter inside a text: texts as they are, everything else as JSON."""
+    """Format a parameter inside a text: texts unchanged, everything else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -34,23 +34,23 @@ def as_text(value: Any) -> str:
 
 
 def fill_all(words: Sequence[str], executor_input: Json, facts: Mapping[str, str]) -> list[str]:
-    """Words of a command with their placeholders filled; one word may become several, or none.
+    """Fill the placeholders in the words of a command; one word may become several, or none.
 
-    `facts` are the lone ones, as `pipeline_job_name`.
+    `facts` are placeholders without a path, such as `pipeline_job_name`.
 
     Raises:
-        BadPlaceholder: for one that names nothing.
+        BadPlaceholder: for a placeholder that names nothing.
     """
     return [text for word in words for text in _words(word, executor_input, facts)]
 
 
 def fill(text: str, executor_input: Json, facts: Mapping[str, str]) -> str:
-    """A text with its placeholders filled. Raises BadPlaceholder."""
+    """Fill the placeholders of a text. Raises BadPlaceholder."""
     return _PLACEHOLDER.sub(lambda match: _one(match["path"], match[0], executor_input, facts), text)
 
 
 def fill_within(value: Any, executor_input: Json, facts: Mapping[str, str]) -> Any:
-    """JSON with the placeholders of its texts filled, at any depth. Raises BadPlaceholder."""
+    """Fill the placeholders in texts of JSON, at any depth. Raises BadPlaceholder."""
     if isinstance(value, str):
         return fill(value, executor_input, facts) if "{{$" in value else value
     if isinstance(value, Mapping):
@@ -61,7 +61,7 @@ def fill_within(value: Any, executor_input: Json, facts: Mapping[str, str]) -> A
 
 
 def _words(word: str, executor_input: Json, facts: Mapping[str, str]) -> list[str]:
-    """A word may be a placeholder with a structure: Concat joins, IfPresent asks for an input."""
+    """Expand a word, which may be a structured placeholder: Concat joins, IfPresent tests an input."""
     if word.startswith(('{"Concat"', '{"IfPresent"')):
         try:
             structure = json.loads(word)

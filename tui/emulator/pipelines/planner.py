@@ -1,7 +1,7 @@
-"""What a pipeline's tasks have come to, and which of them can start now. Pure: it only looks at records.
+"""State of a pipeline's tasks, and the tasks that can start now. Pure: it only reads records.
 
 The tasks of a pipeline form a tree: DAGs, iterations of loops, and leaves that run. Only leaves have records;
-the state of everything above follows from them. So after a restart of the emulator the plan is the same.
+the state of everything above follows from them. So the plan is the same after a restart of the emulator.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class TaskStatus(StrEnum):
 
     @property
     def good(self) -> bool:
-        """It has outputs that others can use; SKIPPED took them from the cache."""
+        """Whether other tasks can use the outputs; SKIPPED took them from the cache."""
         return self in {TaskStatus.SUCCEEDED, TaskStatus.SKIPPED}
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Parameters and artifacts by name; an artifact name has a list of artifacts in JSON form."""
+    """Parameters and artifacts by name; an artifact name maps to a list of artifacts in JSON form."""
 
     parameters: Json = field(default_factory=dict)
     artifacts: Json = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """What is stored of a leaf that has started. `jobs` are the custom jobs of its attempts."""
+    """Record of a started leaf. `jobs` are the custom jobs of its attempts."""
 
     status: TaskStatus
     jobs: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """One task in the tree. `path` is unique: names of tasks and numbers of iterations, joined by `/`."""
+    """One task in the tree. `path` is unique: task names and iteration numbers, joined by `/`."""
 
     path: str
     parent: str
@@ -84,14 +84,14 @@ class PlanNode:
     outputs: Values = Values()
     error: str = ""
     after: tuple[str, ...] = ()
-    """Paths of the tasks that it depends on."""
+    """Paths of the tasks that this task depends on."""
     leaf: Leaf | None = None
     iteration: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What a node without nodes below it runs."""
+    """What a node without children runs."""
 
     component: Component
     executor: Executor
@@ -101,7 +101,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """The whole tree, each node after its parent, and the leaves that start now."""
+    """The whole tree, each node after its parent, and the leaves that can start now."""
 
     status: TaskStatus
     nodes: tuple[PlanNode, ...]
@@ -110,7 +110,7 @@ class PipelinePlan:
 
     @property
     def failed(self) -> list[str]:
-        """Titles of the leaves that failed."""
+        """Titles of the failed leaves."""
         return [
             node.title for node in self.nodes if node.status is TaskStatus.FAILED and node.leaf is not None
         ]
@@ -118,7 +118,7 @@ class PipelinePlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What does not change from task to task. `facts` are those of the placeholders."""
+    """Context shared by all tasks. `facts` are the values of placeholders without a path."""
 
     pipeline: Pipeline
     records: Mapping[str, TaskRecord]
@@ -135,11 +135,11 @@ class _Result:
 
 
 class BadInput(Exception):
-    """An input of a task that has no value, or a wrong one; the message says which."""
+    """An input of a task has no value, or a wrong one; the message says which."""
 
 
 def plan(context: PlanContext, values: Json) -> PipelinePlan:
-    """The plan with these parameters of the pipeline."""
+    """Return the plan with these parameters of the pipeline."""
     planner = _Planner(context)
     root = context.pipeline.root
     inputs = Values(_with_defaults(root, values))
@@ -152,12 +152,12 @@ class _Planner:
         self._context = context
         self.nodes: list[PlanNode] = []
         self.ready: list[PlanNode] = []
-        # A failure anywhere stops the start of others, where the pipeline is to fail fast.
+        # With fail-fast, any failure stops the start of other tasks.
         failed = any(record.status is TaskStatus.FAILED for record in context.records.values())
         self._halted = context.cancelled or (context.fail_fast and failed)
 
     def dag(self, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
-        """The result of a DAG; `always`: its tasks start whatever has failed elsewhere."""
+        """Return the result of a DAG; with `always` its tasks start whatever has failed elsewhere."""
         dag = component.dag
         assert dag is not None
         results: dict[str, _Result] = {}
@@ -221,7 +221,7 @@ class _Planner:
         )  # fmt: skip
 
     def _one(self, component: Component, inputs: Values, path: str, at: int, *, always: bool) -> _Result:
-        """One run of a component: a DAG below this node, or a leaf."""
+        """Run a component once: a DAG below this node, or a leaf."""
         if component.dag is not None:
             return self.dag(component, inputs, path, always=always)
         record = self._context.records.get(path)
@@ -282,7 +282,7 @@ class _Planner:
             if "runtimeValue" in spec:
                 constants.append(name)
             parameters[name] = value
-        # Defaults too may name the pipeline, as those of Google's components do.
+        # Defaults may name the pipeline too, as in Google's components.
         for name, parameter in component.parameters.items():
             if name not in parameters and isinstance(parameter.default, str) and "{{$" in parameter.default:
                 parameters[name] = parameter.default
@@ -295,12 +295,12 @@ class _Planner:
             found_artifacts = _artifact(spec, above, results)
             if found_artifacts is not None:
                 artifacts[name] = found_artifacts
-        # A loop gives its item to each iteration.
+        # A loop passes its item to each iteration.
         item = str(task.iterator.get("itemInput", "")) if task.iterator is not None else ""
         return Values(_with_defaults(component, parameters, besides=item), artifacts)
 
     def _parameter(self, spec: Json, above: Values, results: Mapping[str, _Result]) -> tuple[bool, Any]:
-        """Whether a parameter has a value here, and the value."""
+        """Return whether a parameter has a value here, and the value."""
         if "componentInputParameter" in spec:
             name = spec["componentInputParameter"]
             return name in above.parameters, above.parameters.get(name)
@@ -319,7 +319,7 @@ class _Planner:
         raise BadInput(f"the input {json.dumps(spec)} is of a kind that the emulator does not know")
 
     def _final_status(self, name: str, results: Mapping[str, _Result]) -> dict[str, Any]:
-        """What an exit task is told (PipelineTaskFinalStatus)."""
+        """Return the status that an exit task gets (PipelineTaskFinalStatus)."""
         result = results[name]
         failed = result.status in {TaskStatus.FAILED, TaskStatus.CANCELLED}
         message = result.error or ("Some tasks failed." if failed else "")
@@ -353,10 +353,10 @@ def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> TaskStatu
 
 
 def _with_defaults(component: Component, values: Json, besides: str = "") -> dict[str, Any]:
-    """The values with those of the defaults, each of its parameter's type; `besides` needs none.
+    """Complete values with defaults, each converted to its parameter's type; `besides` needs none.
 
     Raises:
-        BadInput: for a parameter that needs a value and has none, or one of another type.
+        BadInput: for a parameter without a required value, or with a value of another type.
     """
     complete = dict(values)
     for name, parameter in component.parameters.items():
@@ -372,12 +372,12 @@ def _with_defaults(component: Component, values: Json, besides: str = "") -> dic
 
 
 def typed_output(value: Any, kind: str, name: str) -> Any:
-    """The value of an output, which a file has as text, by its type. Raises BadInput."""
+    """Convert the value of an output, which a file holds as text, to its type. Raises BadInput."""
     return _typed(value, kind, name)
 
 
 def _typed(value: Any, kind: str, name: str = "") -> Any:
-    """A value of this type: the numbers of a Struct are all floats."""
+    """Convert a value to this type: the numbers of a Struct are all floats."""
     subject = f"the parameter {name}" if name else "the value"
     match kind:
         case "NUMBER_INTEGER":
@@ -478,9 +478,9 @@ def _dag_outputs(dag: Dag, results: Mapping[str, _Result]) -> Values:
 
 
 def _collected(component: Component, results: list[_Result]) -> Values:
-    """The outputs of a loop: of each name a list over the iterations that have it.
+    """Return the outputs of a loop: for each name a list over the iterations that have it.
 
-    An iteration whose condition did not hold has none, neither of a parameter nor of an artifact.
+    An iteration whose condition did not hold has neither parameters nor artifacts.
     """
     names = component.outputs if component.outputs else _names(results, "parameters")
     artifacts = component.artifacts if component.artifacts else _names(results, "artifacts")

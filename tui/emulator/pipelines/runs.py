@@ -1,7 +1,7 @@
-"""Runs every pipeline job: starts its tasks, reads what they leave, and ends it.
+"""Runs pipeline jobs: starts their tasks, reads the outputs, and ends the jobs.
 
-What comes next follows from the stored records alone (`planner`), and a task is stored together with its
-child (`children`). So the next server goes on wherever this one ends, and neither loses nor repeats a task.
+The next step follows from the stored records alone (`planner`), and a task is stored together with its child
+(`children`). So the next server continues where this one ends, and neither loses nor repeats a task.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ log = logging.getLogger(__name__)
 FAIL_FAST = 2
 """PipelineFailurePolicy of the API."""
 POLL_SECONDS = 5.0
-"""Looks at jobs that nobody reported on, in any case."""
+"""Longest time between two checks of running children, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineParts:
-    """What a run needs of the emulator."""
+    """Parts of the emulator that a run uses."""
 
     table: PipelineTable
     children: Children
@@ -105,7 +105,7 @@ class PipelineRuns(JobRuns[PipelineJob]):
 
 
 class RunningPipeline:
-    """One pipeline job from its present state to its end."""
+    """Runs one pipeline job from its present state to its end."""
 
     def __init__(self, job: PipelineJob, services: PipelineParts) -> None:
         self.job = job
@@ -114,7 +114,7 @@ class RunningPipeline:
         self._children = services.children
 
     def resume_operations(self) -> None:
-        """Begin those operations again that the last emulator did not end."""
+        """Restart the operations that the previous server did not end."""
         waiting = {
             path: record.jobs[-1]
             for path, record in self._running().items()
@@ -128,7 +128,7 @@ class RunningPipeline:
                 if node.path in waiting:
                     self._children.resume(waiting[node.path], call_of(self._launch(node), self._children))
         except (BadPipeline, BadComponent, TaskCannotStart) as error:
-            # They were sound when they began; `run` reports what follows of it.
+            # They were valid at their start; `run` reports the consequences.
             log.error("pipeline job %s: %s", self.job.record.name, error)
 
     def _running(self) -> dict[str, TaskRecord]:
@@ -164,7 +164,7 @@ class RunningPipeline:
 
     @property
     def _facts(self) -> Mapping[str, str]:
-        """The placeholders of the pipeline itself."""
+        """Values of the placeholders of the pipeline itself."""
         record, root = self.job.record, self.job.pb.runtime_config.gcs_output_directory
         return {
             "pipeline_job_name": record.id,
@@ -182,7 +182,7 @@ class RunningPipeline:
         }
 
     async def _advance(self) -> bool:
-        """Take what tasks have come to and start what can start; whether anything has changed."""
+        """Read the results of tasks and start the ready ones; return whether anything changed."""
         ended = await self._observe()
         now = self._plan()
         if self.job.cancelled.is_set():
@@ -222,7 +222,7 @@ class RunningPipeline:
     # Tasks
 
     def _place(self, node: PlanNode) -> TaskPlace:
-        """Where a task keeps its files; as on Vertex below ROOT/PROJECT_NUMBER/PIPELINE_JOB."""
+        """Return the folder of a task's files, as on Vertex below ROOT/PROJECT_NUMBER/PIPELINE_JOB."""
         root = self.job.pb.runtime_config.gcs_output_directory.rstrip("/")
         number = self.job.ids[node.path]
         folder = f"{self._services.project_number}/{self.job.record.id}/{node.name}_{number}"
@@ -255,7 +255,7 @@ class RunningPipeline:
     async def _store_children(
         self, records: Mapping[str, TaskRecord], children: Mapping[str, NewChild]
     ) -> None:
-        """Store records and new children, and begin these."""
+        """Store records and new children, and start the children."""
         new_children: list[Child] = []
 
         async def store() -> None:
@@ -268,7 +268,7 @@ class RunningPipeline:
             child.begin()
 
     async def _child(self, node: PlanNode) -> NewChild:
-        """The child of a leaf. Raises CannotStart, BadComponent, WireError, OSError."""
+        """Prepare the child of a leaf. Raises TaskCannotStart, BadComponent, WireError, OSError."""
         assert node.leaf is not None
         if is_googles(node.leaf):
             return new_child(self._launch(node), self._children)
@@ -276,7 +276,7 @@ class RunningPipeline:
         return self._children.custom_job(self.job.record.project, self.job.record.location, request)
 
     def _request(self, node: PlanNode) -> Pb:
-        """The custom job of a leaf, with its folder made. Raises CannotStart or OSError."""
+        """Return the custom job of a leaf, after making its folder. Raises TaskCannotStart or OSError."""
         place = self._place(node)
         prepare(node, place)
         return custom_job(node, place, self._child_name(node), self._task_facts(node))
@@ -286,15 +286,15 @@ class RunningPipeline:
         return f"{name}-{node.path.replace('/', '-')}"
 
     def _launch(self, node: PlanNode) -> Launch:
-        """What a component of Google is asked. Raises CannotStart, BadComponent."""
+        """Return the launch request of a component of Google. Raises TaskCannotStart, BadComponent."""
         args = arguments(node, self._place(node), self._task_facts(node))
         labels = {**self.job.pb.labels, RUN_LABEL: str(self.job.number)}
         return read_launch(node, args, labels, self._child_name(node), self.job.record.name)
 
     async def _without_a_child(self, node: PlanNode) -> TaskRecord | None:
-        """The record of a leaf that starts nothing: an importer, a reader, or one with outputs in the cache.
+        """Return the record of a leaf that starts nothing: an importer, a reader, or one with cached outputs.
 
-        Raises CannotStart, BadComponent, WireError.
+        Raises TaskCannotStart, BadComponent, WireError.
         """
         leaf, at = node.leaf, clock.time()
         assert leaf is not None
@@ -319,7 +319,7 @@ class RunningPipeline:
         return cache_key(place, leaf.executor.container, node.inputs, outputs)
 
     async def _observe(self) -> bool:
-        """Store the end of each task whose child has ended; whether there was one."""
+        """Store the end of each task whose child has ended; return whether there was one."""
         running = self._running()
         ended = {
             path: outcome
@@ -347,13 +347,13 @@ class RunningPipeline:
                     ended_record = replace(ended_record, error=_sentence(error))
             records[path] = ended_record
             if ended_record.status is TaskStatus.SUCCEEDED:
-                # Also of one that does not read the cache: a later run may.
+                # Cache also the outputs of tasks that do not read the cache: a later run may.
                 await self._services.table.cache(self._cache_key(node), ended_record.outputs)
         await self._store_children(records, again)
         return True
 
     def _ended(self, node: PlanNode, record: TaskRecord, outcome: ChildOutcome) -> TaskRecord:
-        """What has become of a leaf whose child has ended; reads its files."""
+        """Return the record of a leaf whose child has ended; reads its files."""
         end = clock.time()
         if outcome.cancelled and self.job.cancelled.is_set():
             return replace(record, status=TaskStatus.CANCELLED, end=end)
@@ -374,14 +374,14 @@ class RunningPipeline:
             await self._children.cancel(record.jobs[-1])
 
     def _changes(self) -> list[Callable[[], Awaitable[Any]]]:
-        """What waits for a change of a child, or for the request of the end."""
+        """Return functions that wait for a change of a child, or for the cancellation."""
         changes = [self._children.change(record.jobs[-1]) for record in self._running().values()]
         if not self.job.cancelled.is_set():
             changes.append(self.job.cancelled.wait)
         return [change for change in changes if change is not None]
 
     async def _wait(self, changes: Sequence[Callable[[], Awaitable[Any]]]) -> None:
-        """Until one of the changes, or until it is time to look."""
+        """Wait for one of the changes, or until the next check is due."""
         waits = [asyncio.ensure_future(change()) for change in changes]
         if not waits:
             await asyncio.sleep(POLL_SECONDS)
@@ -427,12 +427,12 @@ class RunningPipeline:
 
 
 def _sentence(error: Exception) -> str:
-    """The message of a task that can't start."""
+    """Return the message of a task that can't start."""
     text = error.message if isinstance(error, WireError) else str(error)
     return text if text.endswith(".") else f"{text}."
 
 
 def _schedule_time(job: PipelineJob) -> str:
-    """When the pipeline was due; one that no schedule made was due when it was created."""
+    """Return when the pipeline was due: at its creation unless a schedule made it."""
     moment = job.pb.create_time if job.scheduled is None else timestamp(job.scheduled)
     return str(moment.ToJsonString())

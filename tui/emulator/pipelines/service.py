@@ -1,7 +1,8 @@
 """PipelineService for pipeline jobs: create, get, list, cancel, delete; `batch` has the batches.
 
 Chosen here, not documented for Vertex: cancelling an ended job and deleting one that has not ended are
-FAILED_PRECONDITION; deleting one leaves the custom jobs of its tasks; an id is unique in the whole emulator.
+FAILED_PRECONDITION; deleting a job leaves the custom jobs of its tasks; an id is unique in the whole
+emulator.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ _FIELDS = fields_of(
     update_time=time_field("update_time"),
     schedule_name=text_field("schedule_name"),
 )
-"""What a filter may name: ListPipelineJobsRequest.filter without `metadata.*` and `run_as`.
+"""Fields of ListPipelineJobsRequest.filter without `metadata.*` and `run_as`.
 
-`schedule_name` is not in that docstring; the SDK filters by it.
+`schedule_name` is not in that docstring, but the SDK filters by it.
 """
 _ORDERS = ("create_time", "update_time", "end_time", "start_time")
 LARGEST_TEMPLATE = 10_000_000
 
 
 class PipelineServer(JobHandlers[PipelineJob]):
-    """Handlers of one emulator."""
+    """RPC handlers of pipeline jobs."""
 
     # docs/facts/vertex.md 11.3: a list has no job_detail.
     TYPE = JobType(
@@ -72,12 +73,12 @@ class PipelineServer(JobHandlers[PipelineJob]):
         self._table, self._state = table, state
 
     async def create(self, request: Pb) -> Pb:
-        """Check, store, admit. The job is on disk before the reply."""
+        """Check the request, store the job, start it. The job is on disk before the reply."""
         requested, pipeline = self.checked(request)
         return await self._create(request.parent, requested, self._new_id(request.pipeline_job_id, pipeline))
 
     async def create_scheduled(self, request: Pb, run: ScheduledRun) -> Pb:
-        """`create` for a run of a schedule: its id ends in the time of the run."""
+        """Create a run of a schedule: its id ends in the time of the run."""
         requested, pipeline = self.checked(request)
         prefix = request.pipeline_job_id or _id_of(pipeline.name)
         moment = datetime.fromtimestamp(run.time, UTC)
@@ -96,7 +97,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         return job.pb
 
     def checked(self, request: Pb, where: str = "pipeline_job") -> tuple[Pb, Pipeline]:
-        """The job that a request creates, with its template's spec. `where` is its field's path.
+        """Return the job that a request creates, with its template's spec. `where` is the field's path.
 
         Raises:
             WireError: INVALID_ARGUMENT naming each problem.
@@ -129,7 +130,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         return await self._operations.done(job.record.project, job.record.location, empty_pb2.Empty())
 
     def _new_id(self, job_id: str, pipeline: Pipeline) -> str:
-        """The id that was asked for, or one of the pipeline's name and the time."""
+        """Return the requested id, or one made from the pipeline's name and the time."""
         if not job_id:
             return f"{_id_of(pipeline.name)}-{int(clock.time() * 1e6)}"
         if not JOB_ID.fullmatch(job_id):
@@ -148,14 +149,14 @@ class PipelineServer(JobHandlers[PipelineJob]):
         try:
             if path.stat().st_size > LARGEST_TEMPLATE:
                 raise ValueError(f"it has more than {LARGEST_TEMPLATE:,} bytes")
-            # A second document, with settings of a platform, may follow.
+            # A second document with settings of a platform may follow.
             spec = next(yaml.safe_load_all(path.read_text()))
             json_format.ParseDict({"pipelineSpec": spec}, requested)
         except (OSError, ValueError, yaml.YAMLError, StopIteration, json_format.ParseError) as error:
             raise invalid((f"{where}.template_uri", f"{uri} is no compiled pipeline: {error}")) from error
 
     def _ordered(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
-        """A page in the order that was asked for; its token is a position."""
+        """Return a page in the requested order; its token is a position."""
         field, _, way = request.order_by.strip().partition(" ")
         if field not in _ORDERS or way.strip() not in {"", "desc"}:
             raise invalid(("order_by", f"is one of {', '.join(_ORDERS)}, with desc behind it or without"))
@@ -169,17 +170,17 @@ class PipelineServer(JobHandlers[PipelineJob]):
 
 
 def bad_id(job_id: str) -> str:
-    """What is wrong with an id that JOB_ID does not match."""
+    """Describe an id that JOB_ID does not match."""
     return f"{job_id!r} has other characters than a-z, 0-9 and -, or more than 128"
 
 
 def _id_of(name: str) -> str:
-    """A pipeline's name as the beginning of an id."""
+    """Convert a pipeline's name to the beginning of an id."""
     return (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "pipeline")[:100]
 
 
 def _name_in(spec: Pb) -> str:
-    """The name of the pipeline with this spec."""
+    """Return the name of the pipeline with this spec."""
     info = spec.fields["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec.fields else {}
     return str(info["name"].string_value) if "name" in info else ""
 
@@ -190,14 +191,14 @@ def _moment(pb: Pb, field: str) -> tuple[int, int]:
 
 
 def pipeline_of(pb: Pb) -> Pipeline:
-    """The pipeline of a PipelineJob. Raises BadPipeline."""
+    """Return the pipeline of a PipelineJob. Raises BadPipeline."""
     spec: Mapping[str, Any] = json_format.MessageToDict(pb.pipeline_spec)
     # A file may wrap the spec in a job, as older compilers wrote it.
     return read_pipeline(spec.get("pipelineSpec") or spec)
 
 
 def parameter_values(pb: Pb) -> dict[str, Any]:
-    """The parameters of a PipelineJob, as plain JSON."""
+    """Return the parameters of a PipelineJob as plain JSON."""
     return {
         name: json_format.MessageToDict(value) for name, value in pb.runtime_config.parameter_values.items()
     }

@@ -1,4 +1,4 @@
-"""All pipeline jobs in memory, each change on disk first, with the children that they make."""
+"""Pipeline jobs in memory, with their children; each change is on disk first."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ TERMINAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PipelineRecord(ResourceRecord):
-    """Identity of a pipeline job, whose id its creator may choose."""
+    """Identity of a pipeline job; its creator may choose the id."""
 
     COLLECTION = "pipelineJobs"
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """What a pipeline job has of its schedule: whose run it is, and of which time (seconds since the epoch).
+    """The schedule of a pipeline job, and its scheduled time (seconds since the epoch).
 
-    `change` is what it makes of the schedule; it is stored together with the job, or not at all.
+    `change` is the change of the schedule; it is stored together with the job, or not at all.
     """
 
     schedule: str
@@ -47,9 +47,9 @@ class ScheduledRun:
 
 @dataclass(eq=False, slots=True)
 class PipelineJob(CancellableResource):
-    """A pipeline job that exists. `records` are those of its leaves, `ids` the numbers of its tasks.
+    """A stored pipeline job. `records` are the records of its leaves, `ids` the numbers of its tasks.
 
-    `scheduled` is the time of the schedule at which it was due, `None` for one that no schedule made.
+    `scheduled` is its due time by the schedule, `None` if no schedule made it.
     """
 
     record: PipelineRecord
@@ -67,7 +67,7 @@ class PipelineJob(CancellableResource):
 
 
 class PipelineTable(ResourceTable[PipelineJob]):
-    """Pipeline jobs by id, and in the order of their keys."""
+    """Pipeline jobs by id and in list order."""
 
     TABLE, BODY, NUMBER, PB, RECORD = "pipeline_jobs", "job", "number", PipelineJobPb, PipelineRecord
     EXTRA = ("number", "tasks")
@@ -99,12 +99,12 @@ class PipelineTable(ResourceTable[PipelineJob]):
         records: Mapping[str, TaskRecord] | None = None,
         children: Mapping[str, NewChild] | None = None,
     ) -> list[Child]:
-        """Change the resource and leaves' records, and store new children, by path: all of it or nothing.
+        """Change the resource and leaves' records, and store new children by path: all of it or nothing.
 
-        A new child is the last of the record at its path. Returns the children, in the order given.
+        A new child becomes the last job of the record at its path. Return the children in the order given.
 
         Raises:
-            StorageFull: when it could not be written; then nothing has changed.
+            StorageFull: when it could not be written; nothing has changed.
         """
         return await self._database.finish(self._update_tasks(job, change, records or {}, children or {}))
 
@@ -113,11 +113,11 @@ class PipelineTable(ResourceTable[PipelineJob]):
         await self._database.finish(self._delete(job))
 
     def active_runs(self, schedule: str) -> int:
-        """How many runs of a schedule have not ended."""
+        """Return the number of runs of a schedule that have not ended."""
         return sum(job.pb.schedule_name == schedule for job in self.active())
 
     async def cached(self, key: str) -> Values | None:
-        """The outputs of an earlier run of the same work."""
+        """Return the outputs of an earlier run of the same work."""
 
         def read(db: sqlite3.Connection) -> Any:
             return db.execute("SELECT outputs FROM pipeline_cache WHERE key = ?", (key,)).fetchone()
@@ -126,7 +126,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
         return Values.of(json.loads(row[0])) if row is not None else None
 
     async def cache(self, key: str, outputs: Values) -> None:
-        """Keep outputs for later runs. Raises StorageFull."""
+        """Store outputs for later runs. Raises StorageFull."""
         values = key, json.dumps(outputs.json())
         await self._database.write(
             lambda db: db.execute("INSERT OR REPLACE INTO pipeline_cache VALUES (?,?)", values)
@@ -183,7 +183,7 @@ def _columns(job: PipelineJob, records: Mapping[str, TaskRecord]) -> dict[str, A
 def cache_key(
     place: tuple[str, str], executor: Mapping[str, Any], inputs: Values, outputs: Mapping[str, Any]
 ) -> str:
-    """What makes two runs of a component the same: what runs, with which inputs, for which outputs.
+    """Return the key that two runs of a component share: same program, inputs and outputs.
 
     `place` is the project and the name of the pipeline: only runs of one pipeline share their outputs.
     """

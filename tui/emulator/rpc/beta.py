@@ -1,7 +1,7 @@
-"""Long-running operations as clients of v1beta1 read them: metadata and result are messages of v1beta1.
+"""Long-running operations for clients of v1beta1: metadata and result are messages of v1beta1.
 
-Over gRPC the service of operations has no version: an operation is that of the client which began it, as long
-as the emulator runs.
+Over gRPC the service of operations has no version: an operation keeps the version of the client that started
+it, as long as the emulator runs.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ _URL = "type.googleapis.com/"
 
 
 class BetaOperations:
-    """Those that clients of v1beta1 began over gRPC."""
+    """Operations that clients of v1beta1 started over gRPC."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
 
     def begun(self, reply: Any) -> Any:
-        """The reply of a service of v1beta1."""
+        """Convert the reply of a service of v1beta1."""
         if not isinstance(reply, operations_pb2.Operation):
             return reply
         self._names.add(reply.name)
         return as_beta(reply)
 
     def read(self, reply: Any) -> Any:
-        """The reply of the service of operations."""
+        """Convert the reply of the service of operations."""
         known = isinstance(reply, operations_pb2.Operation) and reply.name in self._names
         return as_beta(reply) if known else reply
 
 
 def as_beta(operation: operations_pb2.Operation) -> operations_pb2.Operation:
-    """The operation with messages of v1beta1, which have the fields of v1 with the same numbers."""
+    """Return the operation with messages of v1beta1, which have the fields of v1 with the same numbers."""
     copy = copied(operation)
-    # To read a field's part would set the field.
+    # Reading a part of a field would set the field.
     boxes = [getattr(copy, field) for field in ("metadata", "response") if copy.HasField(field)]
     for box in boxes:
         box.type_url = box.type_url.replace(f"{_URL}{V1}", f"{_URL}{BETA}")

@@ -11,10 +11,10 @@ from typing import Any
 import uvicorn
 
 KEEP_ALIVE = 75
-"""Seconds for which a connection without requests stays open.
+"""Seconds for which an idle connection stays open.
 
-A client that sends a request in the moment of its end gets no answer, and may not repeat one that changes
-something. uvicorn's 5 seconds are no longer than a pause of a program on a loaded machine.
+A client that sends a request at the moment of its end gets no response, and may not repeat a request that
+changes something. uvicorn's 5 seconds are no longer than a pause of a program on a loaded machine.
 """
 
 
@@ -31,7 +31,7 @@ class HttpServer:
 
 
 async def serve_http(app: Any, listener: socket.socket, name: str, **options: Any) -> HttpServer:
-    """Serve the ASGI application on a listening socket; `options` are of uvicorn, beside those of all.
+    """Serve the ASGI application on a listening socket; `options` are further options of uvicorn.
 
     Raises:
         OSError: when the server ended before it served.

@@ -1,4 +1,4 @@
-"""Names and addresses of this machine's loopback interface, the only ones accepted over TCP."""
+"""Loopback names and addresses of this machine, the only ones accepted over TCP."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]*))(?::
 
 
 def host_only(header: str) -> str:
-    """`[::1]:80` → `::1`, `localhost:80` → `localhost`; "" for what is neither NAME nor NAME:PORT."""
+    """Return the host of NAME or NAME:PORT, "" for any other text: `[::1]:80` → `::1`, `localhost:80` →
+    `localhost`."""
     match = _HOST.fullmatch(header)
     return (match["address"] or match["name"]) if match else ""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is a loopback name or address. Another name may resolve to 127.0.0.1 and is not one."""
+    """Whether `host` is a loopback name or address. Another name may resolve to 127.0.0.1 but is refused."""
     if host.lower() == "localhost":
         return True
     try:
@@ -28,9 +29,9 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(port: int) -> socket.socket:
-    """Listen on the given port of `HOST`, or on any other where it is taken. Raises OSError."""
+    """Listen on this port of `HOST`, or on any other if it is in use. Raises OSError."""
     for candidate in dict.fromkeys((port, 0)):
-        # asyncio sends small parts at once (TCP_NODELAY) only where the protocol is given.
+        # asyncio sends small parts at once (TCP_NODELAY) only if the protocol is set.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -22,7 +22,7 @@ from tui.emulator.rpc.beta import BETA, V1, BetaOperations
 log = logging.getLogger(__name__)
 
 LONGEST_STATUS = 2000
-"""Characters of the problems that a status names; they travel twice, one of them in base64."""
+"""Most characters of the problems in a status, which carries them twice, once in base64."""
 
 Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
 Unary = Callable[[Any], Awaitable[Message]]
@@ -49,9 +49,9 @@ class WireError(Exception):
 
 
 def invalid(*problems: tuple[str, str]) -> WireError:
-    """INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid).
+    """Return INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid).
 
-    A status has to fit into 8 KiB of headers: of many problems it names the first.
+    A status must fit into 8 KiB of headers, so it names only the first of many problems.
     """
     cut = [(_cut(f), _cut(d)) for f, d in problems]
     kept = cut[:1]
@@ -70,18 +70,18 @@ def invalid(*problems: tuple[str, str]) -> WireError:
 
 
 def _cut(text: str) -> str:
-    """Such as a value that a sentence quotes."""
+    """Shorten a long text, such as a quoted value."""
     return text if len(text) <= LONGEST_STATUS // 4 else f"{text[: LONGEST_STATUS // 4]}…"
 
 
 def not_found(kind: str, name: str) -> WireError:
-    """NOT_FOUND that names the resource."""
+    """Return NOT_FOUND that names the resource."""
     detail = error_details_pb2.ResourceInfo(resource_type=kind, resource_name=name)
     return WireError(code_pb2.NOT_FOUND, f"The {kind} {name} does not exist.", [detail])
 
 
 def failed_precondition(subject: str, description: str) -> WireError:
-    """FAILED_PRECONDITION that says what has to change first."""
+    """Return FAILED_PRECONDITION that says what must change first."""
     violation = error_details_pb2.PreconditionFailure.Violation(
         type="STATE", subject=subject, description=description
     )
@@ -98,7 +98,7 @@ class RawReply:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A google.api.HttpBody, which REST replies with as it is, and HTTP headers of that reply."""
+    """A google.api.HttpBody, which REST returns unchanged, and HTTP headers of that reply."""
 
     body: httpbody_pb2.HttpBody
     headers: Mapping[str, str]
@@ -106,9 +106,9 @@ class HttpReply:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One RPC: full service name, method name, plain protobuf classes and its handler.
+    """One RPC: full service name, method name, plain protobuf classes and handler.
 
-    `raw` names the field of the request that takes a REST request's body as it is (google.api.HttpBody).
+    `raw` names the request field that takes the unchanged body of a REST request (google.api.HttpBody).
     """
 
     service: str
@@ -146,7 +146,8 @@ def methods_of(
 
 
 def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
-    """Generic handlers for a `grpc.aio` server: one per service and version, and one for what is not served.
+    """Return generic handlers for a `grpc.aio` server: one per service and version, and one for unknown
+    methods.
 
     Vertex's v1beta1 messages have the fields of v1 with the same numbers, and more.
     """
@@ -162,7 +163,7 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
 
 
 def _handler(method: Method, finish: Callable[[Any], Any]) -> grpc.RpcMethodHandler:
-    """`finish` makes of a reply what its client reads."""
+    """Wrap one method; `finish` converts a reply for its client."""
     make = grpc.unary_unary_rpc_method_handler if method.unary else grpc.stream_stream_rpc_method_handler
     return make(
         _unary(method) if method.unary else _bidi(method),
@@ -172,7 +173,7 @@ def _handler(method: Method, finish: Callable[[Any], Any]) -> grpc.RpcMethodHand
 
 
 def not_served(subject: str, methods: Iterable[Method]) -> WireError:
-    """UNIMPLEMENTED that lists the services there are."""
+    """Return UNIMPLEMENTED that lists the services."""
     services = sorted({method.service.rpartition(".")[2] for method in methods})
     return WireError(
         code_pb2.UNIMPLEMENTED, f"The emulator does not serve {subject}. It serves {', '.join(services)}."
@@ -180,7 +181,7 @@ def not_served(subject: str, methods: Iterable[Method]) -> WireError:
 
 
 class _NotServed(grpc.GenericRpcHandler):
-    """The handler of every method that no other one has."""
+    """Handler of every method without a handler of its own."""
 
     def __init__(self, methods: Sequence[Method]) -> None:
         self._methods = methods
@@ -191,7 +192,7 @@ class _NotServed(grpc.GenericRpcHandler):
         async def refuse(_requests: AsyncIterator[bytes], context: Context) -> None:
             await _abort(context, not_served(subject, self._methods))
 
-        # A stream on both sides: whatever the client takes this method for, it reads the status.
+        # A stream on both sides: whatever kind of method the client expects, it reads the status.
         return grpc.stream_stream_rpc_method_handler(refuse)
 
 
@@ -231,7 +232,7 @@ def _bidi(method: Method) -> Callable[[AsyncIterator[Any], Context], AsyncIterat
 
 
 def internal() -> WireError:
-    """INTERNAL for a defect of the emulator; its log has the cause."""
+    """Return INTERNAL for a defect of the emulator; its log has the cause."""
     return WireError(
         code_pb2.INTERNAL, "The emulator failed on this call; `vxtui emulator logs` has the reason."
     )

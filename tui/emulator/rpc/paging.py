@@ -25,7 +25,7 @@ MAX_PAGE = 1000
 
 
 def page_size(requested: int, default: int = DEFAULT_PAGE, limit: int = MAX_PAGE) -> int:
-    """Number of items for a page.
+    """Return the number of items for a page.
 
     Raises:
         WireError: INVALID_ARGUMENT for a negative number.
@@ -36,18 +36,19 @@ def page_size(requested: int, default: int = DEFAULT_PAGE, limit: int = MAX_PAGE
 
 
 def query_digest(*parts: str) -> str:
-    """Short digest of a query; a page token is valid for the same query only."""
+    """Return a short digest of a query; a page token is valid only for the same query."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def write_token(key: Sequence[str | int], digest: str) -> str:
-    """The token of the page after the item with this key; it does not expire."""
+    """Return the token of the page after the item with this key; it does not expire."""
     raw = json.dumps([_VERSION, digest, *key], separators=(",", ":"))
     return base64.urlsafe_b64encode(raw.encode()).decode().rstrip("=")
 
 
 def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | int, ...] | None:
-    """Key of the last item before this page; `None` for the first page. `shape` is the key's types.
+    """Return the key of the last item before this page, `None` for the first page. `shape` is the key's
+    types.
 
     Raises:
         WireError: INVALID_ARGUMENT for an invalid token, or one of another query.
@@ -69,7 +70,7 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
 
 
 def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Sequence[T], str]:
-    """One page of `items`, whose tokens are positions, and the token of the next page, "" after the last.
+    """Return one page of `items`, whose tokens are positions, and the next page's token, "" after the last.
 
     Raises:
         WireError: INVALID_ARGUMENT, as `read_token`.
@@ -81,8 +82,7 @@ def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Seq
 
 
 def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> tuple[Sequence[str], str]:
-    """One page of sorted names, whose tokens are the last name, and the token of the next page, "" after the
-    last.
+    """Return one page of sorted names, whose tokens are the last name, and the next page's token.
 
     Raises:
         WireError: INVALID_ARGUMENT, as `read_token`.
@@ -93,9 +93,9 @@ def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> t
 
 
 def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
-    """Fields of the described message that a read mask names; `None` for all of them.
+    """Return the fields of the described message that a read mask names, `None` for all of them.
 
-    Names in snake_case or camelCase; a path may go into a message or a structure, as the SDK's do.
+    Names are in snake_case or camelCase; a path may go into a message or a structure, as the SDK's do.
 
     Raises:
         WireError: INVALID_ARGUMENT naming each path that is not a field.
@@ -113,7 +113,7 @@ def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
 
 
 def keep_only(pbs: Iterable[Pb], fields: Mask | None) -> None:
-    """Clear all but the named fields, in place: a copy field by field takes three times as long."""
+    """Clear all other fields in place: copying field by field takes three times as long."""
     if fields is not None:
         for pb in pbs:
             for field in pb.DESCRIPTOR.fields:

@@ -1,4 +1,4 @@
-"""Conversion of JSON and query strings to protobuf and back, as in Google's REST APIs."""
+"""Conversion between JSON or query strings and protobuf, as in Google's REST APIs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_request(
         _parse(_object(body), getattr(message, body_field), body_field)
     fields = _from_query(message.DESCRIPTOR, query)
     if fields:
-        # Parsing nothing into a Struct would clear it.
+        # Parsing an empty object into a Struct would clear it.
         _parse(fields, message, "")
     for name, value in path.items():
         *above, field = name.split(FIELD_SEPARATOR)
@@ -74,18 +74,18 @@ def read_request(
 
 
 def write_response(message: Message, *, integer_enums: bool) -> bytes:
-    """The JSON of a reply; empty fields are left out, 64-bit integers are strings."""
+    """Return the JSON of a reply; empty fields are left out, 64-bit integers are strings."""
     text: str = json_format.MessageToJson(message, use_integers_for_enums=integer_enums, indent=2)
     return text.encode()
 
 
 def http_status(error: WireError) -> int:
-    """The HTTP status that an error has over REST."""
+    """Return the HTTP status of an error over REST."""
     return _STATUS.get(error.code, 500)
 
 
 def write_error(error: WireError) -> tuple[int, bytes]:
-    """HTTP status and body of an error in Google's form."""
+    """Return HTTP status and body of an error in Google's form."""
     http = http_status(error)
     status = json_format.MessageToDict(error.status())
     shape: dict[str, Any] = {
@@ -99,7 +99,7 @@ def write_error(error: WireError) -> tuple[int, bytes]:
 
 
 def plain_error(http: HTTPStatus, status: str, message: str) -> bytes:
-    """The body of an error before an RPC is found, in the same form."""
+    """Return the body of an error before an RPC is found, in the same form."""
     return json.dumps({"error": {"code": int(http), "message": message, "status": status}}, indent=2).encode()
 
 
@@ -123,7 +123,7 @@ def _parse(value: dict[str, Any], message: Message, where: str) -> None:
 
 
 def _problem(text: str, where: str) -> WireError:
-    """The parser's error with the field's path in the request."""
+    """Convert the parser's error, with the field's path in the request."""
     unknown = _NO_FIELD.search(text)
     if unknown:
         # "CustomJob.jobSpec" is the path below a message of that type.
@@ -144,7 +144,7 @@ def _snake(path: str) -> str:
 
 
 def _from_query(root: Descriptor, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """`pageSize=5&interval.endTime=…` as nested JSON; a repeated field takes every value."""
+    """Convert `pageSize=5&interval.endTime=…` to nested JSON; a repeated field takes every value."""
     fields: dict[str, Any] = {}
     for name, value in query:
         if name in _SYSTEM:

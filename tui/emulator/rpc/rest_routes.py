@@ -14,7 +14,7 @@ _OPERATION = "{name=projects/*/locations/**/operations/*}"
 
 
 def _operation(verb: str, suffix: str = "") -> tuple[tuple[str, str, str], ...]:
-    """The paths of an RPC on one operation. The REST clients of models and endpoints ask below /ui/."""
+    """Return the paths of an RPC on one operation. The REST clients of models and endpoints use /ui/."""
     return tuple((verb, f"/{version}/{_OPERATION}{suffix}", "") for version in ("v1", "ui"))
 
 
@@ -73,7 +73,7 @@ _NESTED = {
     "Context": _STORE, "Execution": _STORE, "Artifact": _STORE, "MetadataSchema": _STORE,
     "TensorboardExperiment": _BOARD, "TensorboardRun": _EXPERIMENT, "TensorboardTimeSeries": _RUN,
 }  # fmt: skip
-"""Kinds of aiplatform that live below another resource, and its pattern."""
+"""Kinds of aiplatform that live below another resource, and the pattern of that resource."""
 _SHORT = {
     "TensorboardExperiment": "experiments",
     "TensorboardRun": "runs",
@@ -133,7 +133,7 @@ _VARIABLE = re.compile(r"\{([\w.]+)=([^}]*)\}")
 class Route:
     """One RPC with an HTTP method and a path; the path's named groups are request fields.
 
-    A field of a field has FIELD_SEPARATOR in the group's name.
+    FIELD_SEPARATOR in a group's name separates a field from its subfield.
     """
 
     http_method: str
@@ -143,9 +143,9 @@ class Route:
 
 
 def routes_of(methods: Iterable[Method]) -> list[Route]:
-    """Routes of the methods that REST supports: unary ones with a documented path.
+    """Return the routes of the methods that REST supports: unary ones with a documented path.
 
-    Those with a verb come first: `contexts/1:addContextChildren` has the form of a name too.
+    Paths with a verb come first: `contexts/1:addContextChildren` has the form of a name too.
     """
     routes: list[tuple[str, Route]] = []
     for method in methods:
@@ -157,7 +157,7 @@ def routes_of(methods: Iterable[Method]) -> list[Route]:
 
 
 def _standard(method: Method) -> tuple[tuple[str, str, str], ...]:
-    """Paths of Vertex's resources, which have one pattern for each verb."""
+    """Return the paths of Vertex's resources, which follow one pattern per verb."""
     match = re.fullmatch(r"(Create|Get|List|Cancel|Update|Delete|Purge)(\w+)", method.name)
     if not method.service.startswith(f"{_AIPLATFORM}."):
         return ()
@@ -183,7 +183,7 @@ def _standard(method: Method) -> tuple[tuple[str, str, str], ...]:
 
 
 def _compile(template: str) -> re.Pattern[str]:
-    """`{field=a/*/b}` as a pattern: `*` is one segment, `**` one or more. v1beta1 means the same as v1."""
+    """Compile `{field=a/*/b}`: `*` is one segment, `**` one or more. v1beta1 means the same as v1."""
     pattern, at = "", 0
     for match in _VARIABLE.finditer(template):
         pattern += re.escape(template[at : match.start()])

@@ -2,7 +2,7 @@
 
 A client of this port can run programs as this user. So the server listens on loopback only, requires the
 token of the state directory, accepts only loopback names as host (a web page's name can resolve to
-127.0.0.1), and refuses requests of a browser's page.
+127.0.0.1), and refuses requests from a browser's page.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class RestServer:
 async def serve_rest(
     methods: Sequence[Method], state: StateDir, host: str, port: int, auth: bool = True
 ) -> RestServer:
-    """Serve the unary `methods`; port 0 takes a free one. Without `auth` no token is required.
+    """Serve the unary `methods`; port 0 takes a free port. Without `auth` no token is required.
 
     Raises:
         StateDirError: when `host` is not a loopback address or the token can't be stored.
-        OSError: when the address is taken, or the server ended before it served.
+        OSError: when the address is in use, or the server ended before it served.
     """
     listener = _listen(host, port)
     try:
@@ -80,7 +80,7 @@ async def serve_rest(
 
 
 def read_token(state: StateDir) -> str:
-    """The token that clients send; created at the first call, readable by this user only.
+    """Return the token that clients send; the first call creates it, readable by this user only.
 
     Raises:
         StateDirError: when it can't be read or written.
@@ -157,7 +157,7 @@ class RestApp:
     async def _call(
         self, verb: str, path: str, query: list[tuple[str, str]], body: bytes, content_type: str
     ) -> tuple[bytes, dict[str, str]]:
-        """The reply's body and its headers beside those of every reply."""
+        """Return the reply's body and its additional headers."""
         for route in self._routes:
             match = route.path.fullmatch(path) if route.http_method == verb else None
             if match is None:
@@ -186,7 +186,8 @@ class RestApp:
                 "UNIMPLEMENTED",
                 f"{path} takes {', '.join(allowed)}, not {verb}.",
             )
-        # 404 would say that the resource is missing: the SDK then tries to create, for one, a metadata store.
+        # 404 would mean that the resource is missing: the SDK would then try to create, e.g., a metadata
+        # store.
         raise not_served(f"{verb} {path}", [route.method for route in self._routes])
 
 

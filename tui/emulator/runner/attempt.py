@@ -1,13 +1,13 @@
 """One attempt of a job on this machine: `python -m tui.emulator.runner.attempt ATTEMPT_DIR`.
 
-It takes the part of the machines' node agents. It has its own session, outlives the server, and ends when
-no descendant of any replica is left. Standard library only, so that it stays small.
+It plays the part of the machines' node agents. It has its own session, outlives the server, and ends when no
+descendant of any replica is left. Standard library only, so that it stays small.
 
-A replica ends as a container does: when its first process ends, the runner kills all its other processes.
-The runner sends SIGTERM to every process of a replica, because a shell or a launcher in front of the trainer
-may not forward it; all of them have the grace period. `exit_codes` says what an exit code means; exit code 0
-of the primary replica ends the attempt with success and stops the others. SIGTERM to the runner itself means
-that the machine shuts down, which preempts every replica.
+A replica ends as a container does: when its first process ends, the runner kills all its other processes. The
+runner sends SIGTERM to every process of a replica, because a shell or a launcher in front of the trainer may
+not forward it; all of them have the grace period. `exit_codes` defines the meaning of an exit code; exit code
+0 of the primary replica ends the attempt with success and stops the others. SIGTERM to the runner itself
+means that the machine shuts down, which preempts every replica.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MEMORY_CHECK = 0.5
 
 @dataclass
 class RunningReplica:
-    """One replica's present state. `process` is its first process until the runner has reaped it."""
+    """State of one replica. `process` is its first process until the runner has reaped it."""
 
     plan: ReplicaPlan
     process: Any = None
@@ -54,9 +54,9 @@ class RunningReplica:
     restarts: int = 0
     oom: bool = False
     over_limit: bool = False
-    """It is killed for its use of memory."""
+    """Whether the runner kills it for its memory use."""
     purging: bool = False
-    """Its first process has ended and the runner kills the others."""
+    """Whether its first process has ended and the runner kills the others."""
     restarting: bool = False
 
     @property
@@ -98,7 +98,7 @@ class AttemptRunner:
         self._wake, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
-        """Start every replica and stay until the end."""
+        """Start every replica and run until the end."""
         process_tree.become_subreaper()
         self._take_signals()
         for running in self.replicas.values():
@@ -193,7 +193,7 @@ class AttemptRunner:
             self._sampler.reaped(owner, usage.ru_utime + usage.ru_stime)
             running = next((r for r in self.replicas.values() if r.pid == pid), None)
             if running is not None:
-                # Set, or the handle would wait for a pid that may belong to another process by then.
+                # Otherwise the handle would wait for a pid that may belong to another process by then.
                 running.process.returncode = status
                 self._ended(running, exit_codes.from_wait_status(status))
 
@@ -222,7 +222,7 @@ class AttemptRunner:
             self._terminate(remaining, self.plan.stop_grace)
 
     def _apply_exit_code(self, running: RunningReplica, code: int) -> None:
-        """What a replica's end means for the attempt."""
+        """Apply the consequence of a replica's end for the attempt."""
         replica, meaning = running.plan.id, exit_codes.meaning(code)
         if meaning is ExitMeaning.DONE:
             if replica == self._primary:
@@ -236,8 +236,7 @@ class AttemptRunner:
         self._end(ending, self.plan.stop_grace)
 
     def _restart_in_place(self, running: RunningReplica, code: int) -> None:
-        """Restart on the same machine, as soon as no process of the last run is left (docs/facts/vertex.md
-        3.8)."""
+        """Restart on the same machine once no process of the last run is left (docs/facts/vertex.md 3.8)."""
         running.restarts += 1
         count = f"{running.restarts} of {self.plan.worker_restarts}"
         self._recorder.event(
@@ -277,7 +276,7 @@ class AttemptRunner:
             self._deadline = None
 
     def _check_memory(self) -> None:
-        """Kill the replicas that use more memory than they may."""
+        """Kill the replicas that exceed their memory limit."""
         if not self._limited or self._ending is not None or time.monotonic() < self._next_memory_check:
             return
         self._next_memory_check = time.monotonic() + MEMORY_CHECK
@@ -391,7 +390,7 @@ class AttemptRunner:
 
 
 def claim(home: AttemptDir) -> int | None:
-    """Lock the directory for this runner; None when another runner has it or had it."""
+    """Lock the directory for this runner; `None` if another runner has or had it."""
     file = os.open(home.plan, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -404,7 +403,7 @@ def claim(home: AttemptDir) -> int | None:
 
 
 def main() -> int:
-    """Run the attempt whose directory is the one argument."""
+    """Run the attempt in the directory given as the only argument."""
     home = AttemptDir(Path(sys.argv[1]))
     # A full disk must not make logging itself fail.
     logging.raiseExceptions = False

@@ -1,7 +1,7 @@
 """The runner's record of one attempt: processes, outcome, events and samples. Standard library only.
 
-Only the runner writes; the server and the tests read. A reader opens it read-only, and the file may not
-exist yet.
+Only the runner writes; the server and the tests read. Readers open the file read-only, and it may not exist
+yet.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CREATE INDEX IF NOT EXISTS samples_by_time ON samples (time_ns);
 """
 
 Sample = tuple[int, str, str, str, float]
-"""(time in ns since the epoch, replica, metric as in `tui.domain.core.metric`, accelerator or "", value).
-The name of a simulated accelerator begins with `tui.emulator.runner.simulated_gpus.MARK`."""
+"""(time in ns since the epoch, replica, metric as in `tui.domain.core.metric`, accelerator or "", value). The
+name of a simulated accelerator begins with `tui.emulator.runner.simulated_gpus.MARK`."""
 ReplicaRow = tuple[str, int | None, int, str, int | None, int, int]
 """(id, pid, start in ticks, state, exit code, restarts, out of memory), as in table `replicas`."""
 
@@ -71,7 +71,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def put_runner(db: sqlite3.Connection, pid: int, start: int, boot: str) -> None:
-    """Store which process writes this record; only the first call has an effect."""
+    """Store the process that writes this record; only the first call has an effect."""
     db.execute(
         "INSERT INTO runner (one, pid, start, boot) VALUES (1, ?, ?, ?) ON CONFLICT (one) DO NOTHING",
         (pid, start, boot),
@@ -88,15 +88,15 @@ def put_replicas(db: sqlite3.Connection, rows: Iterable[ReplicaRow]) -> None:
 
 
 def put_outcome(db: sqlite3.Connection, outcome: tuple[str, str | None, int | None, str]) -> None:
-    """(outcome, failed replica, exit code, detail) of `AttemptStatus`."""
+    """Store (outcome, failed replica, exit code, detail) of `AttemptStatus`."""
     db.execute("UPDATE runner SET outcome=?, failed_replica=?, exit_code=?, detail=?", outcome)
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """A read-only connection, or None while there is no record.
+    """Open a read-only connection, `None` while there is no record.
 
-    A record whose schema is incomplete reads as absent.
+    A record whose schema is incomplete counts as absent.
     """
     if not path.exists():
         yield None
@@ -112,14 +112,14 @@ def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 def read_identity(path: Path) -> Identity | None:
-    """The runner that wrote this record."""
+    """Return the runner that wrote this record."""
     with reading(path) as db:
         row = db.execute("SELECT pid, start, boot FROM runner").fetchone() if db else None
     return Identity(*row) if row else None
 
 
 def read_processes(path: Path) -> list[tuple[int, int]]:
-    """(pid, start ticks) of the replicas' first processes."""
+    """Return (pid, start ticks) of the replicas' first processes."""
     with reading(path) as db:
         if db is None:
             return []
@@ -131,7 +131,7 @@ def read_status(path: Path) -> AttemptStatus | None:
     with reading(path) as db:
         if db is None:
             return None
-        # One transaction: the outcome and the replicas must be of the same moment.
+        # One transaction, so that the outcome and the replicas are of the same moment.
         db.execute("BEGIN")
         row = db.execute("SELECT outcome, failed_replica, exit_code, detail FROM runner").fetchone()
         if row is None:

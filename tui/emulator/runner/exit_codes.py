@@ -1,7 +1,7 @@
-"""What a replica's exit code means (docs/facts/vertex.md 3.8 and 13.2). Standard library only.
+"""Meaning of a replica's exit code (docs/facts/vertex.md 3.8 and 13.2). Standard library only.
 
-By the documentation a "non-permanent" code restarts the worker in place and a "permanent" one ends the job;
-they name only the transient signals. The emulator's choices for the rest:
+The documentation says that a "non-permanent" code restarts the worker in place and a "permanent" one ends the
+job; it names only the transient signals. The emulator's choices for the rest:
 
 - 75 (EX_TEMPFAIL, which a trainer returns after a request to stop) and the end by a signal from outside
   (SIGTERM, SIGHUP, …) are non-permanent;
@@ -21,7 +21,7 @@ _FATAL_SIGNALS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL})
 
 
 class ExitMeaning(Enum):
-    """What the end of one replica leads to."""
+    """Consequence of the end of one replica."""
 
     DONE = "done"
     RESTART_WORKER = "restart the worker"
@@ -29,13 +29,13 @@ class ExitMeaning(Enum):
 
 
 def from_wait_status(status: int) -> int:
-    """The exit code of a wait status; 128 + signal for the end by a signal, as a shell reports it."""
+    """Return the exit code of a wait status; 128 + signal for the end by a signal, as a shell reports it."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
 
 
 def meaning(code: int) -> ExitMeaning:
-    """What `code` leads to; 128 + n counts as signal n, from a shell too."""
+    """Return the consequence of `code`; 128 + n counts as signal n, even from a shell."""
     if code == 0:
         return ExitMeaning.DONE
     if code == TEMPORARY:

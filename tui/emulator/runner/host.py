@@ -10,12 +10,12 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def cpus() -> int:
-    """CPUs that this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def memory_bytes() -> int:
-    """Physical memory, or the control group's limit where that is lower."""
+    """Return the physical memory, or the control group's limit if that is lower, in bytes."""
     total = os.sysconf("SC_PHYS_PAGES") * _PAGE
     with contextlib.suppress(OSError, ValueError):
         return min(total, int((_cgroup() / "memory.max").read_text()))
@@ -23,9 +23,9 @@ def memory_bytes() -> int:
 
 
 def oom_kills() -> int:
-    """Number of processes that the kernel's OOM killer ended in this control group, else on the machine.
+    """Return how many processes the kernel's OOM killer ended in this control group, else on the machine.
 
-    Only an increase is meaningful; 0 where neither can be read.
+    Only an increase is meaningful; 0 if neither can be read.
     """
     for path in (_cgroup() / "memory.events", Path("/proc/vmstat")):
         with contextlib.suppress(OSError, ValueError):

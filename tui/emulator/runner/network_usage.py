@@ -34,7 +34,8 @@ class SocketBytes:
 
 
 def sockets() -> dict[int, SocketBytes]:
-    """Every TCP socket of this network namespace by its inode. Raises OSError where the kernel refuses."""
+    """Return every TCP socket of this network namespace by its inode. Raises OSError if the kernel
+    refuses."""
     by_inode: dict[int, SocketBytes] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
         link.settimeout(2)
@@ -98,14 +99,15 @@ def inodes(pids: Iterable[int]) -> set[int]:
 
 
 class NetworkMeter:
-    """Traffic of one replica since its start: the last values of all its sockets, open or closed."""
+    """Traffic of one replica since its start: the sum of the last values of all its sockets, open or
+    closed."""
 
     def __init__(self) -> None:
         self._open: dict[int, SocketBytes] = {}
         self._received = self._sent = 0
 
     def update(self, table: Mapping[int, SocketBytes], held: Set[int]) -> tuple[int, int]:
-        """(received, sent) in bytes; neither ever decreases."""
+        """Return (received, sent) in bytes; neither ever decreases."""
         now = {table[inode].cookie: table[inode] for inode in held if inode in table}
         for cookie, last in self._open.items():
             if cookie not in now:

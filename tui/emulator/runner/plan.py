@@ -67,7 +67,7 @@ class AttemptPlan:
     boot: str = ""
 
     def save(self, path: Path) -> None:
-        """Write whole or not at all."""
+        """Write the whole file or nothing."""
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self)))
         partial.chmod(0o600)

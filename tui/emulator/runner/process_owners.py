@@ -1,8 +1,8 @@
-"""Which replica each process of an attempt belongs to. Standard library only.
+"""Owners of an attempt's processes: the replica of each. Standard library only.
 
-The runner adopts orphans (`process_tree.become_subreaper`), so every process that a replica starts stays
-its descendant. An orphan's owner follows from the last scan, from its session, or from the variable in the
-environment that it inherited.
+The runner adopts orphans (`process_tree.become_subreaper`), so every process that a replica starts stays its
+descendant. An orphan's owner follows from the last scan, from its session, or from the variable in its
+inherited environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REPLICA_VARIABLE = "VXTUI_REPLICA"
 ATTEMPT_VARIABLE = "VXTUI_ATTEMPT"
 """Set on every replica: the attempt's directory, which is unique among all emulators."""
 UNKNOWN = ""
-"""The owner of a process about which nothing is known."""
+"""Owner of a process of unknown origin."""
 
 
 class ProcessOwners:

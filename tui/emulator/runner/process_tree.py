@@ -58,7 +58,7 @@ def _read_bytes(path: str) -> bytes:
 
 
 def read(pid: int) -> Proc | None:
-    """The process `pid`, or None when there is none."""
+    """Return the process `pid`, `None` if there is none."""
     try:
         text = _read_bytes(f"/proc/{pid}/stat")
     except OSError:
@@ -78,7 +78,7 @@ def read(pid: int) -> Proc | None:
 
 
 def scan() -> dict[int, Proc]:
-    """Every process, by pid."""
+    """Return every process by pid."""
     table = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (proc := read(int(name))) is not None:
@@ -101,7 +101,7 @@ def descendants(table: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
 
 
 def environment_has(pid: int, name: str, value: str) -> bool:
-    """Whether `name=value` is in the environment with which the process was started."""
+    """Whether the process was started with `name=value` in its environment."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -110,7 +110,8 @@ def environment_has(pid: int, name: str, value: str) -> bool:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment with which the process was started; empty where nobody may read it, or it has ended."""
+    """Return the environment that the process was started with; empty if it is unreadable or the process has
+    ended."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -126,7 +127,7 @@ def is_running(pid: int, start: int) -> bool:
 
 
 def send(procs: Iterable[Proc], number: signal.Signals) -> None:
-    """Send each process a signal, but never to another process that has reused its pid."""
+    """Send each process a signal, but never a process that has reused its pid."""
     for proc in procs:
         try:
             handle = os.pidfd_open(proc.pid)

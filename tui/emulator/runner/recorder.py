@@ -1,4 +1,4 @@
-"""Writes the runner's record. A full disk delays it and never ends a process. Standard library only."""
+"""Writes the runner's record. A full disk delays it but never ends a process. Standard library only."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Recorder:
         self._warned: dict[str, float] = {}
 
     def replica(self, row: ReplicaRow) -> None:
-        """Set the present state of one replica."""
+        """Set the state of one replica."""
         self._rows[row[0]] = row
         self._dirty = True
 
     def event(self, source: str, text: str) -> None:
-        """Add an event that the platform would log; `who` is a replica or "service"."""
+        """Add an event that the platform would log; `source` is a replica or "service"."""
         self._events.append((time.time(), source, text))
         self._dirty = True
 

@@ -15,7 +15,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
 class CannotStart(Exception):
-    """The command can't be started; `code` is what a container runtime would report."""
+    """The command can't be started; `code` is the exit code that a container runtime would report."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -26,7 +26,7 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
     """Start the first process in a new session, with its output in the replica's files.
 
     Raises:
-        CannotStart: the replica's stderr then has the reason too.
+        CannotStart: the reason is also in the replica's stderr.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     try:
@@ -83,7 +83,7 @@ def _prepare(replica: ReplicaPlan) -> None:
 
 
 def explain(program: str, error: OSError | ValueError) -> CannotStart:
-    """What a container runtime would say of a program that can't be started."""
+    """Return the error of a container runtime for a program that can't be started."""
     if isinstance(error, FileNotFoundError):
         if "/" in program:
             why = "no such file or directory, or the interpreter in its first line is missing"

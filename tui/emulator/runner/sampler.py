@@ -51,7 +51,7 @@ class ReplicaSampler:
             self._reaped_cpu[replica] += cpu
 
     def sample(self, families: Mapping[str, list[Proc]]) -> list[Sample]:
-        """Samples of every replica that has processes."""
+        """Sample every replica that has processes."""
         now_ns, now = time.time_ns(), time.monotonic()
         sockets = self._sockets()
         samples: list[Sample] = []
@@ -73,10 +73,10 @@ class ReplicaSampler:
         return samples
 
     def _cpu(self, replica: str, procs: list[Proc], now: float) -> float | None:
-        """Cores busy since the last sample; None for the first sample.
+        """Return the busy cores since the last sample, `None` for the first sample.
 
-        A process that has ended in between counts too: its time was added to the parent that reaped it, or
-        to this runner.
+        A process that has ended in between counts too: its time was added to the parent that reaped it, or to
+        this runner.
         """
         total = self._reaped_cpu[replica] + sum(p.cpu + p.cpu_reaped for p in procs)
         before = self._last.get(replica)
@@ -128,10 +128,10 @@ class ReplicaSampler:
 
 
 def memory_used(procs: list[Proc]) -> int:
-    """Memory of a group of processes in bytes: private pages of each, and shared pages once.
+    """Return the memory of a group of processes in bytes: private pages of each, and shared pages once.
 
-    A sum of resident sets would count a library, or a shared tensor, once for each process. Pages that
-    processes share since a fork count for each: to find them, every page would have to be read.
+    A sum of resident sets would count a library, or a shared tensor, once per process. Pages that processes
+    share since a fork count for each: finding them would require reading every page.
     """
     own, shared = 0, 0
     for proc in procs:
@@ -146,7 +146,7 @@ def memory_used(procs: list[Proc]) -> int:
 
 
 def _open_nvml() -> Any:
-    """The NVML module when a driver answers, else None."""
+    """Return the NVML module if a driver responds, else `None`."""
     if not os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - spares an import where there is no driver
         return None
     try:

@@ -1,6 +1,6 @@
 """Simulated utilization and memory of accelerators. Off by default. Standard library only.
 
-They serve to try a screen of a thousand GPUs on a machine without any. Every simulated sample is marked, from
+They help to try a screen of a thousand GPUs on a machine without any. Every simulated sample is marked, from
 the runner's record to the label of the time series.
 """
 
@@ -13,7 +13,7 @@ import zlib
 MARK = "simulated:"
 """Prefix of the accelerator's index in a simulated sample."""
 LOAD_SECONDS = 20.0
-"""Seconds after its first sample in which an accelerator's memory fills; then its work begins."""
+"""Seconds in which an accelerator's memory fills after its first sample, before its work begins."""
 PAUSE_EVERY, PAUSE = 300.0, 6.0
 """Period and length in seconds of a pause of all accelerators of a job, as for a checkpoint."""
 SLOW_SHARE = 0.03
@@ -34,7 +34,7 @@ class Accelerator:
         self._began = began
 
     def read(self, now: float) -> tuple[float, float]:
-        """(utilization, share of the memory in use)."""
+        """Return (utilization, share of the memory in use)."""
         loaded = min(1.0, max(0.0, now - self._began) / LOAD_SECONDS)
         memory = 0.02 + (self._held - 0.02) * loaded
         if loaded < 1 or now % PAUSE_EVERY < PAUSE:

@@ -21,7 +21,7 @@ _LONGEST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAddress:
-    """One replica's pool, its index in the pool, and its host and port."""
+    """One replica: its pool, its index in the pool, and its host and port."""
 
     pool: int
     index: int
@@ -33,7 +33,7 @@ class ReplicaAddress:
 
 
 def replica_addresses(job: CustomJobPb, ports: Sequence[int]) -> list[ReplicaAddress]:
-    """The addresses of all replicas in pool order, each with its own port."""
+    """Return the addresses of all replicas in pool order, each with its own port."""
     addresses: list[ReplicaAddress] = []
     for position, pool in enumerate(job.job_spec.worker_pool_specs):
         for index in range(int(pool.replica_count)):
@@ -48,7 +48,7 @@ def cluster_variables(
     me: ReplicaAddress,
     master_port: int,
 ) -> dict[str, str]:
-    """The variables of the replica `me`. Jobs of one replica have CLUSTER_SPEC only."""
+    """Return the variables of the replica `me`. Jobs of one replica have CLUSTER_SPEC only."""
     spec = json_format.MessageToDict(job.job_spec)
     env = {"CLUSTER_SPEC": _bounded(_cluster_spec(job, addresses, me), spec)}
     if len(addresses) > 1:
@@ -79,7 +79,7 @@ def _tf_config(
     me: ReplicaAddress,
     spec: dict[str, Any],
 ) -> dict[str, str]:
-    """TF_CONFIG for all replicas but reducers.
+    """TF_CONFIG for all replicas except reducers.
 
     It is unknown whether reducers appear as `ps` (docs/facts/vertex.md 3.2). Google's Reduction Server
     example uses MultiWorkerMirroredStrategy, which does not work with a `ps`, so reducers are left out here.

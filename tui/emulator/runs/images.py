@@ -1,4 +1,4 @@
-"""The program that replaces a container image on this machine."""
+"""Programs that replace container images on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 _INTERPRETER = (sys.executable,)
 _COMMAND = (sys.executable,)
-"""The program of an image with a command but no entry point: a container's arguments replace it."""
+"""Program of an image with a command but no entry point: a container's arguments replace it."""
 _TRAINER = (sys.executable, "-m", "trainer.task")
 
 # First match wins; the user's table (config.yaml, `images`) comes first.

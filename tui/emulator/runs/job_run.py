@@ -192,8 +192,8 @@ class JobRun:
         return granted.is_set()
 
     def _longest_wait(self) -> float | None:
-        """Longest time in the queue. Expiring there is documented for Flex-start jobs, their state then is
-        not."""
+        """Return the longest time in the queue. Only Flex-start jobs are documented to expire there, without
+        the state they end in."""
         pb = self.job.pb
         if strategy(pb) != "FLEX_START":
             return None
@@ -227,7 +227,7 @@ class JobRun:
         )
 
     async def _adopt(self) -> bool:
-        """Whether an earlier server started a runner for this attempt."""
+        """Return whether an earlier server started a runner for this attempt."""
         if not self.attempt.plan.exists():
             return False
         control = self.job.control

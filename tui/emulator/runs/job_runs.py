@@ -1,4 +1,4 @@
-"""The base of what runs jobs of one kind: one task per job, resumed at the start and dropped at the end."""
+"""Base of the runners of one kind of job: one task per job, resumed at the start, cancelled at the end."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Programs that run beside a replica's own, such as a shell: what `kubectl exec` is for a pod."""
+"""Programs that run beside a replica's own, such as a shell: the counterpart of `kubectl exec`."""

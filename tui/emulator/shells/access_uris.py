@@ -1,8 +1,8 @@
-"""`web_access_uris` of a custom job: the addresses that its replicas have while it runs.
+"""`web_access_uris` of a custom job: the addresses of its replicas while it runs.
 
-A shell's address is no page: `vxtui shell` opens it in the terminal. A dashboard is a page of the primary
-replica's own program, on a port that it is told. The keys of shells are documented (docs/facts/vertex.md
-1.1); that of a dashboard, `REPLICA:PORT`, is chosen here.
+A shell's address is not a web page: `vxtui shell` opens it in the terminal. A dashboard is a page served by
+the primary replica's own program, on a port given to it. The keys of shells are documented
+(docs/facts/vertex.md 1.1); the key of a dashboard, `REPLICA:PORT`, is chosen here.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PORT_VARIABLE = "AIP_HTTP_HANDLER_PORT"
-"""Tells the primary replica where to serve its dashboard."""
+"""Variable with the port on which the primary replica serves its dashboard."""
 PRIMARY = "workerpool0-0"
 
 
 def dashboard_ports(job: Any) -> int:
-    """How many ports the dashboard of this CustomJob needs: one if it is enabled."""
+    """Return the number of ports that the dashboard of this CustomJob needs: one if it is enabled."""
     return int(job.job_spec.enable_dashboard_access)
 
 
 def access_uris(job: Any, ports: Sequence[int]) -> Mapping[str, str]:
-    """The addresses of this running CustomJob; the last of its ports is the dashboard's, if it has one."""
+    """Return the addresses of this running CustomJob; the dashboard uses the last of its ports, if
+    enabled."""
     spec, uris = job.job_spec, {}
     number = job.name.rpartition("/")[2]
     if spec.enable_web_access:

@@ -1,4 +1,4 @@
-"""Ends the programs whose server was killed: nothing reads their output or waits for their end any more."""
+"""Ends programs whose server was killed: nothing reads their output or waits for their end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KILL_SECONDS = 5.0
 def end_left_programs(attempts: Path) -> None:
     """Kill every program that a server started beside a replica whose attempt is below this folder.
 
-    For the start of a server, before it starts programs of its own.
+    Call it at the start of a server, before it starts programs of its own.
     """
     deadline = time.monotonic() + KILL_SECONDS
     while left := _left(attempts):
@@ -32,7 +32,7 @@ def end_left_programs(attempts: Path) -> None:
 
 
 def _left(attempts: Path) -> list[Proc]:
-    """Living programs and what they have started, by the variables that they inherit and by descent."""
+    """Return the living programs and their descendants, found by inherited variables and by descent."""
     table, below = process_tree.scan(), f"{attempts}/"
     roots = []
     for pid in table:

@@ -1,6 +1,6 @@
 """One program beside a replica's own: in its environment and folder, ended no later than the replica.
 
-Everything that it starts ends with it, also what left its session: nothing of a shell outlives it.
+Everything that it starts ends with it, even processes that left its session: nothing outlives a shell.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tui.emulator.runner.process_tree import Proc
 
 START = Path(__file__).with_name("start.py")
 SHELL_VARIABLE = "VXTUI_SHELL"
-"""Set on the program: identifies what it has started, wherever that went."""
+"""Variable of the program, which identifies its descendants."""
 READ_BYTES = 65536
 FRAMES_AHEAD = 16
-"""Frames that wait for a slow client; then the program waits too."""
+"""Most frames that wait for a slow client; then the program waits too."""
 WATCH_SECONDS = 0.1
-"""Between two looks at the replica."""
+"""Seconds between two checks of the replica."""
 HANG_UP_SECONDS = 0.5
-"""From SIGHUP, which a closed terminal means, to SIGKILL."""
+"""Seconds from SIGHUP, the signal of a closed terminal, to SIGKILL."""
 KILL_SECONDS = 5.0
 LAST_OUTPUT_SECONDS = 5.0
-"""For a slow client to take what was written last."""
+"""Seconds for a slow client to read the last output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class ReplicaPlace:
 
     @classmethod
     def of(cls, replica: str, process: Proc, folder: str) -> ReplicaPlace:
-        """Beside this process. Raises OSError where it has just ended."""
+        """Return the place beside this process. Raises OSError if it has just ended."""
         variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
         pairs = (pair.partition("=") for pair in variables.split("\0") if "=" in pair)
         return cls(replica, process, {name: value for name, _, value in pairs}, folder)
 
     @property
     def gone(self) -> bool:
-        """The replica has ended, or has started again."""
+        """Whether the replica has ended or restarted."""
         return not process_tree.is_running(*self.process.key)
 
 
 class ReplicaProgram:
-    """Use `start`, then `run` in a task and `output`. `ended` says how it ended, after `run`."""
+    """A program in a replica. Use `start`, then `run` in a task and `output`. `ended` is set after `run`."""
 
     def __init__(self, place: ReplicaPlace, process: asyncio.subprocess.Process, mark: str) -> None:
         self._frames: asyncio.Queue[bytes] = asyncio.Queue(FRAMES_AHEAD)
@@ -81,7 +81,7 @@ class ReplicaProgram:
         more: Mapping[str, str],
         terminal: tuple[int, int] | None,
     ) -> ReplicaProgram:
-        """Run `argv` with `more` in its environment, on a terminal of that size or with pipes.
+        """Run `argv` with `more` in its environment, on a terminal of this size or with pipes.
 
         Raises OSError.
         """
@@ -129,7 +129,7 @@ class ReplicaProgram:
         self._outputs, self._master = [(OUTPUT, reader)], master
 
     async def take(self, data: bytes) -> None:
-        """Do what a frame of the client says: input, the end of it, or another size of the terminal.
+        """Handle a frame of the client: input, end of input, or a new size of the terminal.
 
         Raises ValueError for a wrong size.
         """
@@ -142,7 +142,7 @@ class ReplicaProgram:
             self.end_input()
 
     async def output(self, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
-        """The program's frames, until it has ended and no frame is left; `running` is the task of `run`."""
+        """Yield the program's frames until it has ended and none is left; `running` is the task of `run`."""
         while True:
             while not self._frames.empty():
                 yield self._frames.get_nowait()
@@ -157,28 +157,28 @@ class ReplicaProgram:
                 get.cancel()
 
     async def _write(self, data: bytes) -> None:
-        """Input of the program; dropped where it takes none any more."""
+        """Write input to the program; dropped once it accepts none."""
         if self._input is not None and not self._input.is_closing():
             with contextlib.suppress(OSError):
                 self._input.write(data)
                 await self._input.drain()
 
     def end_input(self) -> None:
-        """The client has no more input. A terminal goes on: its program reads its end as a key."""
+        """End the input. A terminal stays open: its program reads the end as a key."""
         if self._input is not None and self._master is None:
             self._input.close()
 
     def _resize(self, columns: int, rows: int) -> None:
-        """The terminal has another size, which the kernel tells the program."""
+        """Resize the terminal; the kernel notifies the program."""
         if self._master is not None and self._input is not None and not self._input.is_closing():
             _set_size(self._master, columns, rows)
 
     def hang_up(self) -> None:
-        """The client has gone: the program has to end."""
+        """End the program because the client has disconnected."""
         self._hung_up.set()
 
     async def run(self) -> None:
-        """Collect the output until the program, its replica or its client ends; then end it all."""
+        """Collect the output until the program, its replica or its client ends; then end everything."""
         pumps: asyncio.Future[Any] = asyncio.gather(*(self._pump(*output) for output in self._outputs))
         exits = asyncio.create_task(self._process.wait())
         gone = asyncio.create_task(self._replica_ends())
@@ -191,7 +191,7 @@ class ReplicaProgram:
             elif gone.done():
                 self.ended = Ended(None, f"{self._place.replica} has ended, and its shell with it.")
             await self._end_all(at_once=exits.done() or gone.done())
-            # What it wrote last; a client that has gone reads no more.
+            # Deliver the last output; a disconnected client reads no more.
             waits: set[asyncio.Future[Any]] = {pumps, client}
             await asyncio.wait(waits, timeout=LAST_OUTPUT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -205,13 +205,13 @@ class ReplicaProgram:
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _pump(self, channel: int, source: asyncio.StreamReader) -> None:
-        # EIO is how a terminal says that nobody has it open any more.
+        # A terminal reports EIO once no process has it open.
         with contextlib.suppress(OSError):
             while data := await source.read(READ_BYTES):
                 await self._frames.put(frame(channel, data))
 
     async def _end_all(self, *, at_once: bool) -> None:
-        """End the program and what it has started."""
+        """End the program and its descendants."""
         if not at_once:
             process_tree.send(self._family(), signal.SIGHUP)
             process_tree.send(self._family(), signal.SIGCONT)
@@ -224,7 +224,7 @@ class ReplicaProgram:
             await asyncio.sleep(0.01)
 
     def _family(self) -> list[Proc]:
-        """Living processes of the program: by its session, by descent, and by the mark that they inherit."""
+        """Return the living processes of the program, found by session, descent and the inherited mark."""
         table, first = process_tree.scan(), self._process.pid
         below = {proc.pid for proc in process_tree.descendants(table, [first])}
         return [

@@ -1,7 +1,7 @@
 """Programs in the replicas of running jobs, over gRPC: `vxtui.emulator.v1.Shells/Open`.
 
-It is on the emulator's socket alone, which is in a directory of its user's, and never on REST. Vertex AI has
-nothing of the kind: there a shell opens in a browser, by a job's `web_access_uris`.
+The service is only on the emulator's socket, which is in a directory of its user, and never on REST. Vertex
+AI has no such service: there a shell opens in a browser, through a job's `web_access_uris`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tui.emulator.vertex.resource_requests import find
 SERVICE, NAME = frames.METHOD.strip("/").split("/")
 FALLBACK = "/bin/sh"
 NO_USER_FILES = {"zsh": ("-f",)}
-"""Arguments of a shell that asks how to set itself up where a home has none of its files."""
+"""Arguments of a shell that would otherwise ask how to set itself up in a home without its files."""
 BytesPb = wrappers_pb2.BytesValue
 
 
 class ShellServer:
-    """Handler of one emulator."""
+    """RPC handler of shells."""
 
     def __init__(self, table: CustomJobTable, runner: Runner, state: StateDir) -> None:
         self._table, self._runner, self._state = table, runner, state
@@ -88,7 +88,7 @@ class ShellServer:
             ) from error
 
     def _place(self, job: CustomJob, replica: str) -> ReplicaPlace:
-        """Where the replica of this job runs. Raises WireError where it doesn't."""
+        """Return where the replica of this job runs. Raises WireError if it doesn't."""
         attempt = self._state.attempt(job.record.id, job.control.attempt)
         if job.terminal:
             raise _not_running(job, replica, "the job has ended")
@@ -116,7 +116,7 @@ class ShellServer:
 
 
 def _planned(plan: AttemptPlan, job: CustomJob, replica: str) -> ReplicaPlan:
-    """The plan of this replica. Raises WireError for one that the job does not have."""
+    """Return the plan of this replica. Raises WireError if the job has no such replica."""
     for planned in plan.replicas:
         if planned.id == replica:
             return planned
@@ -130,12 +130,12 @@ def _not_running(job: CustomJob, replica: str, why: str) -> WireError:
 
 
 def _shell(path: str) -> str:
-    """The user's shell, if this machine has it."""
+    """Return the user's shell if this machine has it."""
     return path if Path(path).is_absolute() and os.access(path, os.X_OK) else FALLBACK
 
 
 async def _feed(program: ReplicaProgram, requests: AsyncIterator[Any]) -> None:
-    """Pass the client's frames on; where they end, the client has gone."""
+    """Forward the client's frames; their end means that the client has disconnected."""
     try:
         async for request in requests:
             if request.value:

@@ -1,7 +1,7 @@
 """Becomes a program of a new session: `python -I -S start.py PROGRAM ARGUMENT…`. Standard library only.
 
-Its standard input, where that is a terminal, becomes the session's, so that Ctrl+C and the size reach what
-runs in it. It is a process of its own because a server with threads can't do this between fork and exec.
+If its standard input is a terminal, it becomes the session's terminal, so that Ctrl+C and the size reach the
+program. It is a separate process because a server with threads can't do this between fork and exec.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    # A server that is killed can't end it. What it has started itself ends at the next server's start.
+    # A killed server can't end it; the program's own descendants end at the next server's start.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Ignored signals are inherited, e.g. from a server that was started with nohup.
+    # Ignored signals are inherited, e.g. from a server started with nohup.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     if os.isatty(0):
