@@ -99,10 +99,8 @@ def was_killed(state: StateDir) -> bool:
 def ensure_running(state: StateDir, *, given_up: Callable[[], bool] = lambda: False) -> dict[str, Any]:
     """Return the running server's `server_status`; start a server if there is none (blocking).
 
-    Several processes may call it at once: one server starts, the others end by themselves.
-
-    Raises:
-        LauncherError: when no server is ready within `START_SECONDS`, or `given_up` returns True.
+    Several processes may call it at once: one server starts, the others end by themselves. Raises
+    LauncherError when no server is ready within `START_SECONDS`, or `given_up` returns True.
     """
     return server_status(state) or _start(state, [], START_SECONDS, given_up)
 
@@ -117,8 +115,7 @@ def start_server(
 ) -> dict[str, Any]:
     """Start a server and return its `server_status`. A running server only gets REST on `rest` (HOST:PORT).
 
-    Raises:
-        LauncherError: also when a server already runs on this state directory and needs more than `rest`.
+    Raises LauncherError also when a server already runs on this state directory and needs more than `rest`.
     """
     running = server_status(state)
     if running is not None and rest and not simulate_accelerators:
@@ -136,10 +133,8 @@ def start_server(
 def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
     """Send `request`, e.g. `{"do": "status"}`, to the running server and return the answer (blocking).
 
-    The requests are those of `tui.emulator.admin` and `tui.emulator.kubernetes.api.admin`.
-
-    Raises:
-        AdminError: with the server's own sentence.
+    The requests are those of `tui.emulator.admin` and `tui.emulator.kubernetes.api.admin`. Raises AdminError
+    with the server's own sentence.
     """
     call = _call_kubernetes if isinstance(state, KubernetesState) else _call_emulator
     return call(state, dict(request), timeout)
@@ -215,8 +210,7 @@ def _with_rest(state: StateDir, rest: str, no_auth: bool) -> dict[str, Any]:
 def stop_server(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
     """Stop the server and wait for its end; its jobs continue. False if none was running.
 
-    Raises:
-        LauncherError: when it still runs after `timeout` seconds.
+    Raises LauncherError when it still runs after `timeout` seconds.
     """
     info = _read_info(state)
     if info is None:

@@ -88,8 +88,7 @@ def load_config(path: Path) -> EmulatorConfig:
 def read_config(path: Path, model: type[Model]) -> Model:
     """Read `path`; a missing file means all defaults.
 
-    Raises:
-        ConfigError: naming the file, the line or field, and what is wrong with it.
+    Raises ConfigError naming the file, the line or field, and what is wrong with it.
     """
     try:
         if path.exists() and not path.is_file():

@@ -179,11 +179,7 @@ class Database:
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
-        """Open the file, or create it.
-
-        Raises:
-            DatabaseError: when it can't be used.
-        """
+        """Open the file, or create it. Raises DatabaseError when it can't be used."""
         try:
             await self._in_thread(self._open)
         except sqlite3.Error as error:
@@ -192,8 +188,7 @@ class Database:
     async def load(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work`, which reads and decodes rows at the start.
 
-        Raises:
-            DatabaseError: when the file can't be read or a row can't be decoded.
+        Raises DatabaseError when the file can't be read or a row can't be decoded.
         """
         try:
             return await self._in_thread(lambda: work(self._connection))
@@ -229,8 +224,7 @@ class Database:
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction, in the order of the calls.
 
-        Raises:
-            StorageFull: when it could not be committed; nothing was written.
+        Raises StorageFull when it could not be committed; nothing was written.
         """
         try:
             return await self._in_thread(lambda: self._transact(work))
@@ -240,8 +234,7 @@ class Database:
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work`, which changes nothing, after the writes queued before it.
 
-        Raises:
-            StorageFull: when the file can't be read.
+        Raises StorageFull when the file can't be read.
         """
         try:
             return await self._in_thread(lambda: work(self._connection))

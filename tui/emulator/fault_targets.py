@@ -43,10 +43,8 @@ class Targets:
     def active_job(self, reference: str) -> CustomJob:
         """Return the custom job with this id, full name or display name that has not ended.
 
-        A reference to a training pipeline means its custom job.
-
-        Raises:
-            WireError: when there is none, or several.
+        A reference to a training pipeline means its custom job. Raises WireError when there is none, or
+        several.
         """
         if not reference:
             raise invalid(("job", "a job's id, full name or display name, as a string"))

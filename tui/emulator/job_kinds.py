@@ -79,11 +79,7 @@ JOB_KINDS = (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB)
 
 
 async def open_tables(database: Database) -> Mapping[type[ResourceTable[Any]], Any]:
-    """Read the jobs of every kind.
-
-    Raises:
-        DatabaseError: when they can't be read.
-    """
+    """Read the jobs of every kind. Raises DatabaseError when they can't be read."""
     custom_jobs = CustomJobTable(database)
     tables: dict[type[ResourceTable[Any]], Any] = {
         kind.table: custom_jobs if kind is CUSTOM_JOB else kind.table(database, custom_jobs)

@@ -140,8 +140,7 @@ class StateDir:
     def prepare(self) -> None:
         """Create the directory for this user only.
 
-        Raises:
-            StateDirError: when it can't be created, belongs to another user or its path is too long.
+        Raises StateDirError when it can't be created, belongs to another user or its path is too long.
         """
         if len(os.fsencode(self.socket)) > SOCKET_LIMIT:
             raise StateDirError(

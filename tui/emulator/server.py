@@ -190,8 +190,7 @@ class Emulator(process.Server[StateDir]):
 def parse_address(text: str) -> tuple[str, int]:
     """Parse `HOST:PORT`; only loopback is accepted, because a client can run programs here.
 
-    Raises:
-        StateDirError: for any other text, with the reason.
+    Raises StateDirError for any other text, with the reason.
     """
     host, _, port = text.rpartition(":")
     host = host.strip("[]")

@@ -79,8 +79,7 @@ class ResourceServer:
     def new(self, parent: str, requested: Pb, requested_id: str) -> Pb:
         """Make a resource to be stored, with its name and times.
 
-        Raises:
-            WireError: INVALID_ARGUMENT, NOT_FOUND for the parent, ALREADY_EXISTS.
+        Raises WireError: INVALID_ARGUMENT, NOT_FOUND for the parent, ALREADY_EXISTS.
         """
         kind = self.kind
         if not kind.parents.fullmatch(parent):

@@ -53,11 +53,7 @@ class ResourceStore:
         }
 
     async def open(self) -> None:
-        """Load the stored resources and links.
-
-        Raises:
-            StorageFull: when they can't be read.
-        """
+        """Load the stored resources and links. Raises StorageFull when they can't be read."""
         resources, links = await self._database.read(_read)
         for name, body in resources:
             self._show(kind_of(name).message.FromString(body))
@@ -105,16 +101,14 @@ class ResourceStore:
     async def put(self, *resources: Pb, links: Iterable[Link] = (), unlink: Iterable[Link] = ()) -> None:
         """Store resources and links in one transaction, then show them.
 
-        Raises:
-            StorageFull: when they could not be written; then nothing has changed.
+        Raises StorageFull when they could not be written; then nothing has changed.
         """
         await self.make(self._putting(resources, list(links), list(unlink)))
 
     async def delete(self, names: Iterable[str]) -> None:
         """Delete resources with everything below them, and their links.
 
-        Raises:
-            StorageFull: when it could not be written; nothing has changed.
+        Raises StorageFull when it could not be written; nothing has changed.
         """
         await self.make(self._deleting(list(names)))
 
@@ -122,8 +116,7 @@ class ResourceStore:
         """Store points by the names of their series, and changed resources. A point replaces an earlier one
         of its step.
 
-        Raises:
-            StorageFull: when they could not be written; none is stored.
+        Raises StorageFull when they could not be written; none is stored.
         """
         await self.make(self._putting(resources, points=points))
 

@@ -111,11 +111,7 @@ class ApiFaults:
         return rows
 
     def add(self, fault: ApiFault, limit: Limit) -> ActiveFault:
-        """Add a fault.
-
-        Raises:
-            ValueError: when it has no effect, or no served method matches.
-        """
+        """Add a fault. Raises ValueError when it has no effect, or no served method matches."""
         if not fault.method:
             raise ValueError("method is a method's name or a pattern, e.g. GetCustomJob or JobService.*")
         if not fault.kind and not fault.delay:

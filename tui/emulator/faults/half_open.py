@@ -31,8 +31,7 @@ class HalfOpen:
     def set(self, half_open: bool, limit: Limit) -> None:
         """Turn the fault on for the duration of `limit`, or serve the socket again.
 
-        Raises:
-            ValueError: when the socket has no second name.
+        Raises ValueError when the socket has no second name.
         """
         self.close()
         if not half_open:

@@ -49,8 +49,7 @@ class Limit:
 def limit_of(arguments: Mapping[str, Any]) -> Limit:
     """Parse the limit of a request: `lasts` in seconds, `times` in calls; 0 or absent for none.
 
-    Raises:
-        ValueError: naming the invalid field.
+    Raises ValueError naming the invalid field.
     """
     lasts = number(arguments, "lasts", 0, LONGEST_SECONDS)
     return Limit(lasts, int(number(arguments, "times", 0, MOST_TIMES)))
@@ -59,8 +58,7 @@ def limit_of(arguments: Mapping[str, Any]) -> Limit:
 def number(arguments: Mapping[str, Any], name: str, least: float, most: float) -> float:
     """Parse the number `name` of a request, 0 if absent.
 
-    Raises:
-        ValueError: for anything but a number from `least` to `most`.
+    Raises ValueError for anything but a number from `least` to `most`.
     """
     value = arguments.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:

@@ -53,11 +53,7 @@ class Option:
         return [] if self.several else self.type()
 
     def read(self, request: Mapping[str, Any]) -> Any:
-        """The checked value in a request.
-
-        Raises:
-            ValueError: naming the field.
-        """
+        """The checked value in a request. Raises ValueError naming the field."""
         value = request.get(self.name, self.default)
         if self.several:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -128,11 +124,7 @@ class FaultEntry:
     """Printed on stderr after the fault was set."""
 
     def read(self, request: Mapping[str, Any]) -> Options:
-        """All fields of a request.
-
-        Raises:
-            ValueError: naming the invalid field.
-        """
+        """All fields of a request. Raises ValueError naming the invalid field."""
         options = {option.name: option.read(request) for option in self.options}
         for field in {option.name for option in self.options if option.value}:
             choices = [option.value for option in self.options if option.name == field]

@@ -17,8 +17,7 @@ from tui.emulator.filters.value_types import Test, required_text
 def compile_filter(text: str, table: FieldTable[T]) -> Condition[T]:
     """Return a function that tests whether a record meets the filter.
 
-    Raises:
-        FilterError: for an invalid filter or a field or function missing in the table.
+    Raises FilterError for an invalid filter or a field or function missing in the table.
     """
     return compiled(parse(text, table.max_nesting), table)
 

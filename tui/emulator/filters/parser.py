@@ -44,8 +44,7 @@ _WORDS_PART = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^."'][^."]*"""
 def parse(text: str, max_nesting: int = MAX_NESTING) -> Node:
     """Parse a filter; an empty one matches everything.
 
-    Raises:
-        FilterError: with a sentence and the position.
+    Raises FilterError with a sentence and the position.
     """
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter has {len(text)} characters; {MAX_LENGTH} is the most", MAX_LENGTH)

@@ -52,8 +52,7 @@ class ValueType(Protocol):
     def test(self, comparison: Comparison) -> Test:
         """Return the test of a comparison.
 
-        Raises:
-            FilterError: for a value that the type or the operator does not accept.
+        Raises FilterError for a value that the type or the operator does not accept.
         """
 
 
@@ -273,8 +272,7 @@ def as_number(text: str) -> float | None:
 def time_value(text: str) -> int:
     """Return the nanoseconds since the epoch of an RFC 3339 time or the start of a day; UTC without a zone.
 
-    Raises:
-        ValueError: for anything else, with an example.
+    Raises ValueError for anything else, with an example.
     """
     match = _TIME.fullmatch(text.strip())
     try:
@@ -291,8 +289,7 @@ def time_value(text: str) -> int:
 def duration_value(text: str) -> int:
     """Return the nanoseconds of a number with a unit, e.g. `3.2s`.
 
-    Raises:
-        ValueError: for anything else, with an example.
+    Raises ValueError for anything else, with an example.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:

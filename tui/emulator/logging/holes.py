@@ -21,8 +21,7 @@ _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 def punch_hole(path: Path, end: int) -> int:
     """Free the whole blocks before offset `end`; returns the end of the hole.
 
-    Raises:
-        OSError: also where the file system has no holes (EOPNOTSUPP).
+    Raises OSError also where the file system has no holes (EOPNOTSUPP).
     """
     end -= end % _BLOCK
     if end <= 0:

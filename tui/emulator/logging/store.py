@@ -115,11 +115,7 @@ def _follows(row: EntryRow, after: tuple[int, str, int], newest_first: bool) -> 
 
 
 class EntryStore:
-    """The file `logs.db`.
-
-    Raises:
-        DatabaseError: when it can't be used.
-    """
+    """The file `logs.db`. Raises DatabaseError when it can't be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -87,10 +87,8 @@ class OutputFile:
     def read(self, ended: bool, received: int) -> OutputChunk | None:
         """The next chunk, received now (ns), or `None` when nothing new can be read yet.
 
-        `ended` means that the file does not grow any more, so its last line needs no newline.
-
-        Raises:
-            OSError: when an existing file can't be read.
+        `ended` means that the file does not grow any more, so its last line needs no newline. Raises OSError
+        when an existing file can't be read.
         """
         try:
             status = self._path.stat()

@@ -55,9 +55,8 @@ class TailSessions:
     async def serve(self, requests: AsyncIterator[Pb]) -> AsyncIterator[Pb]:
         """Run one session: the first request opens it, later ones have no effect.
 
-        Raises:
-            WireError: INVALID_ARGUMENT, RESOURCE_EXHAUSTED for the eleventh session of a project, UNAVAILABLE
-                for a broken stream (a fault).
+        Raises WireError: INVALID_ARGUMENT, RESOURCE_EXHAUSTED for the eleventh session of a project,
+        UNAVAILABLE for a broken stream (a fault).
         """
         first = await anext(aiter(requests), None)
         if first is None:
@@ -179,11 +178,7 @@ class TailSession:
         )
 
     async def next(self) -> Pb:
-        """Wait for the next response.
-
-        Raises:
-            WireError: UNAVAILABLE for a fault.
-        """
+        """Wait for the next response. Raises WireError: UNAVAILABLE for a fault."""
         while not self._cut:
             # In a thread: sorting and building messages would block the event loop.
             response = await asyncio.to_thread(self._respond)

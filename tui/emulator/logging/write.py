@@ -40,9 +40,8 @@ def log_owner(field: str, name: str) -> str:
 def write_entries(store: EntryStore, request: Pb) -> None:
     """Store a request's entries (writer's thread).
 
-    Raises:
-        WireError: INVALID_ARGUMENT; with `partial_success` the valid entries are stored.
-        sqlite3.Error: when nothing could be stored.
+    Raises WireError: INVALID_ARGUMENT; with `partial_success` the valid entries are stored. sqlite3.Error:
+    when nothing could be stored.
     """
     now = store.receipts.time_ns()
     rows: list[EntryRow] = []

@@ -58,8 +58,7 @@ def look_back(aligner: int, period: int) -> int:
 def align(series: TimeSeries, aligner: int, period: int, interval: Interval) -> TimeSeries:
     """Align a series: one point for each period with data; the last period ends at the interval's end.
 
-    Raises:
-        NotAligned: for an aligner that does not match the series' kind or values.
+    Raises NotAligned for an aligner that does not match the series' kind or values.
     """
     _check(series, aligner)
     if series.value_type == ValueType.DISTRIBUTION:

@@ -111,8 +111,7 @@ def checked_filter(text: str) -> Node:
 def metric_of(node: Node) -> EmulatedMetric:
     """Return the one metric type that a filter names.
 
-    Raises:
-        WireError: INVALID_ARGUMENT for none or several, NOT_FOUND for an unknown type.
+    Raises WireError: INVALID_ARGUMENT for none or several, NOT_FOUND for an unknown type.
     """
     named = _metric_types(node)
     if len(named) != 1 or named[0] is None:
@@ -207,8 +206,7 @@ class Question:
     def answer(self, all_series: Iterable[TimeSeries]) -> list[TimeSeries]:
         """Return the matching series with points in the interval, aggregated, in order of their keys.
 
-        Raises:
-            WireError: INVALID_ARGUMENT for an aligner that does not fit.
+        Raises WireError: INVALID_ARGUMENT for an aligner that does not fit.
         """
         matches = [series for series in all_series if self.series(_target(series))]
         for number, aggregation in enumerate(self.aggregations):

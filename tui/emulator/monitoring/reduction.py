@@ -63,8 +63,7 @@ def check_reducer(reducer: int) -> None:
 def group_field(text: str) -> tuple[str, str]:
     """Parse a group-by field: (`metric` or `resource`, name of the label); `type` has no name.
 
-    Raises:
-        NotReduced: for anything else.
+    Raises NotReduced for anything else.
     """
     whose, _, rest = text.partition(".")
     part, _, name = rest.partition(".")

@@ -31,8 +31,7 @@ class BadCondition(Exception):
 def holds(text: str, parameters: Mapping[str, Any]) -> bool:
     """Whether a condition holds with these parameter values.
 
-    Raises:
-        BadCondition: for text outside this grammar, or a parameter without a value.
+    Raises BadCondition for text outside this grammar, or a parameter without a value.
     """
     value = _value(read_condition(text), parameters)
     if not isinstance(value, bool):

@@ -81,8 +81,7 @@ def arguments(node: PlanNode, place: TaskPlace, facts: Mapping[str, str]) -> lis
 def custom_job(node: PlanNode, place: TaskPlace, name: str, facts: Mapping[str, str]) -> Pb:
     """Return the request of the custom job that runs a leaf.
 
-    Raises:
-        TaskCannotStart: for an unknown placeholder or accelerator.
+    Raises TaskCannotStart for an unknown placeholder or accelerator.
     """
     leaf = node.leaf
     assert leaf is not None and leaf.executor.container is not None
@@ -125,8 +124,7 @@ def prepare(node: PlanNode, place: TaskPlace) -> None:
 def outputs_of(node: PlanNode, place: TaskPlace) -> Values:
     """Read the outputs of a leaf: the file of the executor, or one file per parameter.
 
-    Raises:
-        BadInput: for a missing output, or one of another type.
+    Raises BadInput for a missing output, or one of another type.
     """
     leaf = node.leaf
     assert leaf is not None

@@ -36,10 +36,8 @@ def as_text(value: Any) -> str:
 def fill_all(words: Sequence[str], executor_input: Json, facts: Mapping[str, str]) -> list[str]:
     """Fill the placeholders in the words of a command; one word may become several, or none.
 
-    `facts` are placeholders without a path, such as `pipeline_job_name`.
-
-    Raises:
-        BadPlaceholder: for a placeholder that names nothing.
+    `facts` are placeholders without a path, such as `pipeline_job_name`. Raises BadPlaceholder for a
+    placeholder that names nothing.
     """
     return [text for word in words for text in _words(word, executor_input, facts)]
 

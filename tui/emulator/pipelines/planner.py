@@ -355,8 +355,7 @@ def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> TaskStatu
 def _with_defaults(component: Component, values: Json, besides: str = "") -> dict[str, Any]:
     """Complete values with defaults, each converted to its parameter's type; `besides` needs none.
 
-    Raises:
-        BadInput: for a parameter without a required value, or with a value of another type.
+    Raises BadInput for a parameter without a required value, or with a value of another type.
     """
     complete = dict(values)
     for name, parameter in component.parameters.items():

@@ -98,8 +98,7 @@ class PipelineRuns(JobRuns[PipelineJob]):
     async def cancel(self, job: PipelineJob) -> None:
         """Store CANCELLING; the tasks' custom jobs are cancelled soon after.
 
-        Raises:
-            WireError: when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job ended meanwhile, or the request could not be stored.
         """
         await request_end(job, "pipeline", partial(self._services.table.update, job))
 

@@ -99,8 +99,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
     def checked(self, request: Pb, where: str = "pipeline_job") -> tuple[Pb, Pipeline]:
         """Return the job that a request creates, with its template's spec. `where` is the field's path.
 
-        Raises:
-            WireError: INVALID_ARGUMENT naming each problem.
+        Raises WireError: INVALID_ARGUMENT naming each problem.
         """
         _, location = creation_parent(request.parent)
         requested = copied(request.pipeline_job)

@@ -102,9 +102,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
         """Change the resource and leaves' records, and store new children by path: all of it or nothing.
 
         A new child becomes the last job of the record at its path. Return the children in the order given.
-
-        Raises:
-            StorageFull: when it could not be written; nothing has changed.
+        Raises StorageFull when it could not be written; nothing has changed.
         """
         return await self._database.finish(self._update_tasks(job, change, records or {}, children or {}))
 

@@ -54,8 +54,7 @@ class PersistentResources:
     def check(self, spec: Pb, parent: str, path: str, key: str = "") -> None:
         """Check that a job can run on the resource that it names. `path` is the field of the request.
 
-        Raises:
-            WireError: NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT.
+        Raises WireError: NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT.
         """
         resource_id = spec.persistent_resource_id
         if not resource_id:

@@ -21,9 +21,8 @@ _CHANGEABLE = (*_WHOLE, "resource_pools", *(f"resource_pools.{part}" for part in
 def updated(present: Pb, requested: Pb, paths: Sequence[str], used: Mapping[str, int]) -> Pb:
     """Return the changed resource. `used` holds the replicas in use by pool id.
 
-    Raises:
-        WireError: INVALID_ARGUMENT for the mask or the pools; FAILED_PRECONDITION for fewer replicas than
-            are in use.
+    Raises WireError: INVALID_ARGUMENT for the mask or the pools; FAILED_PRECONDITION for fewer replicas than
+    are in use.
     """
     check_mask(paths, _CHANGEABLE)
     changed = copied(present)

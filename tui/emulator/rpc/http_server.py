@@ -33,8 +33,7 @@ class HttpServer:
 async def serve_http(app: Any, listener: socket.socket, name: str, **options: Any) -> HttpServer:
     """Serve the ASGI application on a listening socket; `options` are further options of uvicorn.
 
-    Raises:
-        OSError: when the server ended before it served.
+    Raises OSError when the server ended before it served.
     """
     server = _Server(uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", server_header=False, http="h11",

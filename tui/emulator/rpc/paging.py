@@ -25,11 +25,7 @@ MAX_PAGE = 1000
 
 
 def page_size(requested: int, default: int = DEFAULT_PAGE, limit: int = MAX_PAGE) -> int:
-    """Return the number of items for a page.
-
-    Raises:
-        WireError: INVALID_ARGUMENT for a negative number.
-    """
+    """Return the number of items for a page. Raises WireError: INVALID_ARGUMENT for a negative number."""
     if requested < 0:
         raise invalid(("page_size", f"{requested} is negative; leave it out for {default}"))
     return min(requested, limit) or default
@@ -50,8 +46,7 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
     """Return the key of the last item before this page, `None` for the first page. `shape` is the key's
     types.
 
-    Raises:
-        WireError: INVALID_ARGUMENT for an invalid token, or one of another query.
+    Raises WireError: INVALID_ARGUMENT for an invalid token, or one of another query.
     """
     if not token:
         return None
@@ -72,8 +67,7 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
 def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Sequence[T], str]:
     """Return one page of `items`, whose tokens are positions, and the next page's token, "" after the last.
 
-    Raises:
-        WireError: INVALID_ARGUMENT, as `read_token`.
+    Raises WireError: INVALID_ARGUMENT, as `read_token`.
     """
     key = read_token(token, digest, (int,))
     start = int(key[0]) if key else 0
@@ -84,8 +78,7 @@ def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Seq
 def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> tuple[Sequence[str], str]:
     """Return one page of sorted names, whose tokens are the last name, and the next page's token.
 
-    Raises:
-        WireError: INVALID_ARGUMENT, as `read_token`.
+    Raises WireError: INVALID_ARGUMENT, as `read_token`.
     """
     key = read_token(token, digest, (str,))
     left = [name for name in names if key is None or name > str(key[0])]
@@ -95,10 +88,8 @@ def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> t
 def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
     """Return the fields of the described message that a read mask names, `None` for all of them.
 
-    Names are in snake_case or camelCase; a path may go into a message or a structure, as the SDK's do.
-
-    Raises:
-        WireError: INVALID_ARGUMENT naming each path that is not a field.
+    Names are in snake_case or camelCase; a path may go into a message or a structure, as the SDK's do. Raises
+    WireError: INVALID_ARGUMENT naming each path that is not a field.
     """
     if not paths or list(paths) == ["*"]:
         return None

@@ -54,8 +54,7 @@ def read_request(
 ) -> None:
     """Fill `message` from a request's path fields, query parameters and body.
 
-    Raises:
-        WireError: INVALID_ARGUMENT that names the field or the error in the JSON.
+    Raises WireError: INVALID_ARGUMENT that names the field or the error in the JSON.
     """
     if body_field == "*":
         _parse(_object(body), message, "")

@@ -82,8 +82,7 @@ async def serve_rest(
 def read_token(state: StateDir) -> str:
     """Return the token that clients send; the first call creates it, readable by this user only.
 
-    Raises:
-        StateDirError: when it can't be read or written.
+    Raises StateDirError when it can't be read or written.
     """
     path = state.token
     try:

@@ -25,8 +25,7 @@ class CannotStart(Exception):
 def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir) -> subprocess.Popen[bytes]:
     """Start the first process in a new session, with its output in the replica's files.
 
-    Raises:
-        CannotStart: the reason is also in the replica's stderr.
+    Raises CannotStart: the reason is also in the replica's stderr.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     try:

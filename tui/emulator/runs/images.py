@@ -65,8 +65,7 @@ class ProgramTable:
     def argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
         """The command line: `command` replaces the entry point, and `args` follow (docs/facts/vertex.md 1.9).
 
-        Raises:
-            CannotRun: for an unknown image without a command.
+        Raises CannotRun for an unknown image without a command.
         """
         if command:
             return (*_resolved(command), *args)
@@ -83,8 +82,7 @@ class ProgramTable:
     def container_argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
         """`argv` as a container runtime builds it: without an entry point, `args` are the command.
 
-        Raises:
-            CannotRun: for an unknown image without a command.
+        Raises CannotRun for an unknown image without a command.
         """
         # Compare by identity: a configured line that names the interpreter is an entry point.
         if args and not command and self.entry_point(image) is _COMMAND:
@@ -94,8 +92,7 @@ class ProgramTable:
     def program(self, image: str, command: Sequence[str]) -> str:
         """Describe the program that runs in place of the image.
 
-        Raises:
-            CannotRun: for an unknown image without a command.
+        Raises CannotRun for an unknown image without a command.
         """
         argv = self.argv(image, command, ())
         if command:

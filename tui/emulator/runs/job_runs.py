@@ -47,8 +47,7 @@ async def request_end(
 ) -> None:
     """Store CANCELLING by `update`, unless it is stored already.
 
-    Raises:
-        WireError: when the job ended meanwhile, or the request could not be stored.
+    Raises WireError when the job ended meanwhile, or the request could not be stored.
     """
 
     def change(pb: Pb) -> None:

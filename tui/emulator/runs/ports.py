@@ -35,8 +35,7 @@ class Ports:
     def take(self, owner: str, count: int) -> range:
         """Allocate a free block for `owner` and release its former block.
 
-        Raises:
-            NoPorts: when no block is free.
+        Raises NoPorts when no block is free.
         """
         self.release(owner)
         if count == 0:

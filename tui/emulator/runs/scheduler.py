@@ -46,8 +46,7 @@ class CustomJobRuns:
     async def cancel(self, job: CustomJob) -> None:
         """Store CANCELLING; a job without processes is CANCELLED when this returns.
 
-        Raises:
-            WireError: when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job ended meanwhile, or the request could not be stored.
         """
         await request_end(job, "job", partial(self._deps.table.update, job))
         run = self._runs.get(job.record.id)
@@ -57,8 +56,7 @@ class CustomJobRuns:
     def preempt(self, job: CustomJob, replicas: Sequence[str]) -> Sequence[str]:
         """Reclaim machines, as for Spot; an empty list means all. Return the preempted replicas.
 
-        Raises:
-            WireError: when the job has no running processes, or no such replica.
+        Raises WireError when the job has no running processes, or no such replica.
         """
         run = self._runs.get(job.record.id)
         if run is None or not run.started:

@@ -59,8 +59,7 @@ class Deployments:
     async def deploy(self, endpoint: Pb, deployed: Pb) -> None:
         """Start a server and wait until it is healthy; remove it if it is not.
 
-        Raises:
-            WireError: FAILED_PRECONDITION with the reason.
+        Raises WireError: FAILED_PRECONDITION with the reason.
         """
         server = self._start(endpoint, deployed)
         spec = self._model(deployed).container_spec

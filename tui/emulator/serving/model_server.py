@@ -61,8 +61,7 @@ class ModelServer:
     async def started(self, seconds: float) -> None:
         """Wait until the server is healthy for the first time.
 
-        Raises:
-            ServerFailed: when its first process ends, can't be started, or is not healthy within `seconds`.
+        Raises ServerFailed when its first process ends, can't be started, or is not healthy within `seconds`.
         """
         try:
             async with asyncio.timeout(seconds):

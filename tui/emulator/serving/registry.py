@@ -35,8 +35,7 @@ class ModelRegistry:
     def split_name(self, name: str, path: str = "name") -> tuple[str, str]:
         """Split a name into the model's name and the version or alias after the @, "" if absent.
 
-        Raises:
-            WireError: INVALID_ARGUMENT.
+        Raises WireError: INVALID_ARGUMENT.
         """
         match = _NAME.fullmatch(name)
         if match is None:

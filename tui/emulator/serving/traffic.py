@@ -13,8 +13,7 @@ def after_deployment(
 ) -> dict[str, int]:
     """Return the split with the model `new` beside those of `deployed`; unchanged if nothing is requested.
 
-    Raises:
-        WireError: INVALID_ARGUMENT.
+    Raises WireError: INVALID_ARGUMENT.
     """
     if not requested:
         return dict(current)
@@ -27,8 +26,7 @@ def after_removal(
 ) -> dict[str, int]:
     """Return the split without `gone`, which may have no traffic unless it is the last of `deployed`.
 
-    Raises:
-        WireError: INVALID_ARGUMENT, FAILED_PRECONDITION.
+    Raises WireError: INVALID_ARGUMENT, FAILED_PRECONDITION.
     """
     if requested:
         _check(requested, deployed)

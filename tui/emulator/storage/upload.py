@@ -142,8 +142,7 @@ class Uploads:
     async def _finish(self, new: NewObject, part: Path, checksums: Mapping[str, str]) -> StoredObject:
         """Verify the part against the client's checksums and make it an object.
 
-        Raises:
-            StoreError: 400 for a checksum mismatch; nothing changes then.
+        Raises StoreError: 400 for a checksum mismatch; nothing changes then.
         """
         sums = await asyncio.to_thread(checksums_of, part)
         for (label, key), computed in zip((("CRC32C", "crc32c"), ("MD5", "md5")), sums, strict=True):

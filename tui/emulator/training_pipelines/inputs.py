@@ -23,9 +23,8 @@ CustomJobSpecPb = custom_job_types.CustomJobSpec.pb()
 def read_custom_task(pipeline: Pb) -> Pb:
     """Return the CustomJobSpec of a requested training pipeline.
 
-    Raises:
-        WireError: INVALID_ARGUMENT for another task, for inputs that are not a CustomJobSpec, and for
-            features that the emulator lacks.
+    Raises WireError: INVALID_ARGUMENT for another task, for inputs that are not a CustomJobSpec, and for
+    features that the emulator lacks.
     """
     problems = list(_unsupported(pipeline))
     if problems:

@@ -53,8 +53,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     async def cancel(self, pipeline: TrainingPipeline) -> None:
         """Cancel the custom job; the pipeline's state follows before this returns.
 
-        Raises:
-            WireError: when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job ended meanwhile, or the request could not be stored.
         """
         job = self._jobs.get(pipeline.job_id)
         if job is not None and not job.terminal:

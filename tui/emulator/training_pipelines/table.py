@@ -67,8 +67,7 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
     ) -> TrainingPipeline:
         """Store a new training pipeline and its custom job, both QUEUED, in one transaction.
 
-        Raises:
-            StorageFull: when they could not be written; then neither exists.
+        Raises StorageFull when they could not be written; then neither exists.
         """
         return await self._database.finish(self._create_with_job(project, location, requested, job_spec))
 

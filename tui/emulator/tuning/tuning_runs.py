@@ -68,8 +68,7 @@ class TuningRuns(JobRuns[TuningJob]):
     async def cancel(self, job: TuningJob) -> None:
         """Store CANCELLING; the trials' custom jobs are cancelled soon after.
 
-        Raises:
-            WireError: when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job ended meanwhile, or the request could not be stored.
         """
         await request_end(job, "job", partial(self._table.update, job))
 

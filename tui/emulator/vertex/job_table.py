@@ -87,8 +87,7 @@ class CustomJobTable(ResourceTable[CustomJob]):
     ) -> None:
         """Apply `change` to a copy of the resource, store it, then show it. `control` sets `Control` fields.
 
-        Raises:
-            StorageFull: when it could not be written; then nothing has changed.
+        Raises StorageFull when it could not be written; then nothing has changed.
         """
         await self._database.finish(self._update_with(job, change, control))
 

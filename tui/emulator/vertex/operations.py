@@ -124,8 +124,7 @@ class Operations:
     async def open(self) -> None:
         """Load the operations and resume unfinished deletions of jobs.
 
-        Raises:
-            DatabaseError: when they can't be read.
+        Raises DatabaseError when they can't be read.
         """
         for row in await self._database.load(read_operations):
             number = _number(row.operation.name)
@@ -177,10 +176,8 @@ class Operations:
     ) -> operations_pb2.Operation:
         """Start an operation on the resource `subject`; the reply of short work is already done.
 
-        `metadata` is a message with `generic_metadata`. `plan` is a message for resuming the work.
-
-        Raises:
-            StorageFull: when it could not be stored; `work` then does not start.
+        `metadata` is a message with `generic_metadata`. `plan` is a message for resuming the work. Raises
+        StorageFull when it could not be stored; `work` then does not start.
         """
         if (within := _within.get()) is not None:
             await work(within)
@@ -195,8 +192,7 @@ class Operations:
     async def prepare(self, subject: str, metadata: Any, *, plan: Any = None) -> tuple[OperationRow, Change]:
         """Make an operation to be stored together with other changes; call `begin` afterwards.
 
-        Raises:
-            StorageFull: when no number could be stored.
+        Raises StorageFull when no number could be stored.
         """
         number = str(await self._database.next_id())
         row = _row(f"{subject}/operations/{number}", metadata)
@@ -304,8 +300,7 @@ class Operations:
     async def make(self, subject: str, metadata: Any, reply: Any, change: Change) -> operations_pb2.Operation:
         """Make a change at once and return the ended operation. `subject` as in `start`.
 
-        Raises:
-            StorageFull: when it could not be written; then nothing has changed.
+        Raises StorageFull when it could not be written; then nothing has changed.
         """
         if (within := _within.get()) is not None:
             await within.end(reply, change)

@@ -18,11 +18,7 @@ _NAME = re.compile(r"projects/[^/]+/locations/[^/]+/([^/]+)/([^/]+)")
 
 
 def creation_parent(parent: str) -> tuple[str, str]:
-    """Return the project and location in which to create a resource.
-
-    Raises:
-        WireError: INVALID_ARGUMENT.
-    """
+    """Return the project and location in which to create a resource. Raises WireError: INVALID_ARGUMENT."""
     project, location = _read_parent(parent)
     if location == "-":
         raise invalid(
@@ -34,10 +30,8 @@ def creation_parent(parent: str) -> tuple[str, str]:
 def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
     """Return the resource with this full name; `kind` is its type in a NOT_FOUND error.
 
-    `projects/-/locations/-/…` finds the id in any project, an extension that the console uses.
-
-    Raises:
-        WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
+    `projects/-/locations/-/…` finds the id in any project, an extension that the console uses. Raises
+    WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
     """
     match = _NAME.fullmatch(name)
     if match is None or match[1] != collection:
@@ -53,10 +47,7 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> t
     """Return one page of a list request, newest first, and the token of the next page, "" after the last.
 
     A page token is bound to the parent and the filter it was issued for. The location `-` means every
-    location of the project.
-
-    Raises:
-        WireError: INVALID_ARGUMENT for a bad parent, page size, token or filter.
+    location of the project. Raises WireError: INVALID_ARGUMENT for a bad parent, page size, token or filter.
     """
     project, location = _read_parent(request.parent)
     size = page_size(request.page_size)

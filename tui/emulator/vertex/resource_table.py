@@ -102,11 +102,7 @@ class ResourceTable(ABC, Generic[R]):
         self._order: list[tuple[Key, R]] = []
 
     async def open(self) -> None:
-        """Load the stored resources.
-
-        Raises:
-            DatabaseError: when they can't be read.
-        """
+        """Load the stored resources. Raises DatabaseError when they can't be read."""
         if self.SCHEMA:
             await self._database.write(lambda db: db.execute(self.SCHEMA))
         for resource in await self._database.load(lambda db: list(self._read(db))):
@@ -130,8 +126,7 @@ class ResourceTable(ABC, Generic[R]):
     async def create(self, project: str, location: str, requested: Pb) -> R:
         """Store a new resource. It is on disk when this returns.
 
-        Raises:
-            StorageFull: when it could not be written; the resource then does not exist.
+        Raises StorageFull when it could not be written; the resource then does not exist.
         """
         return await self._database.finish(self._create(project, location, requested))
 
@@ -143,8 +138,7 @@ class ResourceTable(ABC, Generic[R]):
     async def prepare(self, project: str, location: str, requested: Pb) -> tuple[R, Change]:
         """Make a new resource, to be stored together with other changes.
 
-        Raises:
-            StorageFull: when no number could be stored.
+        Raises StorageFull when no number could be stored.
         """
         record = self.RECORD(project, location, str(await self._database.next_id()))
         resource = self._restored(record, self.new_pb(record, requested))
@@ -169,8 +163,7 @@ class ResourceTable(ABC, Generic[R]):
     async def update(self, resource: R, change: Callable[[Pb], None], /) -> None:
         """Apply `change` to a copy of the message, store it, then show it.
 
-        Raises:
-            StorageFull: when it could not be written; then nothing has changed.
+        Raises StorageFull when it could not be written; then nothing has changed.
         """
         await self._database.finish(self._update(resource, change))
 

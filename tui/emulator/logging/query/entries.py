@@ -36,8 +36,7 @@ def owner(parent: str) -> str:
 def owners(field: str, names: Iterable[str]) -> list[str]:
     """Owners of resource names, projects as `projects/P` or one of their log views.
 
-    Raises:
-        WireError: INVALID_ARGUMENT for none, too many, or a name of another form.
+    Raises WireError: INVALID_ARGUMENT for none, too many, or a name of another form.
     """
     matches = []
     for index, name in enumerate(names):
