@@ -157,7 +157,7 @@ async def place(jobs: Jobs | None = None) -> AsyncIterator[Place]:
         store = EntryStore(state.log_database)
         server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
         methods = [
-            *logging_service.methods(store, jobs),
+            *logging_service.methods(store),
             *monitoring_service.methods(state, jobs),
             *quota_service.methods(jobs),
         ]

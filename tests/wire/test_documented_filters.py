@@ -25,7 +25,7 @@ NOW = int(time.time()) // 60 * 60
 
 async def rest(here: Place) -> RestServer:
     methods = [
-        *logging_service.methods(here.store, here.jobs),
+        *logging_service.methods(here.store),
         *monitoring_service.methods(here.state, here.jobs),
     ]
     return await serve_rest(methods, here.state, "127.0.0.1", 0, auth=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -36,42 +36,6 @@ class JobRecord(ResourceRecord):
     """Identity of a custom job, enough to find its files, logs and series."""
 
     COLLECTION = "customJobs"
-
-
-class JobCatalog(Protocol):
-    """The control plane as the observability services see it. All calls are fast and local."""
-
-    def find(self, job_id: str) -> JobRecord | None: ...
-
-    def list(self, project: str | None = None) -> Sequence[JobRecord]: ...
-
-    def quota_limit(self, project: str, region: str, metric: str) -> int: ...
-
-    def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
-        """Amounts used by PENDING and RUNNING jobs, by metric without the service's prefix."""
-        ...
-
-    def regions(self, project: str) -> Sequence[str]:
-        """Locations in which this project has jobs, plus the default ones."""
-        ...
-
-
-class LogSink(Protocol):
-    """Takes the platform's messages and replicas' output from the control plane."""
-
-    async def service_message(
-        self, job: JobRecord, text: str, severity: str = "INFO", at: float | None = None
-    ) -> None:
-        """Log one line under task_name `service`; `at` is in seconds since the epoch, default now."""
-
-    def watch(self, job: JobRecord, attempt: AttemptDir, replicas: Sequence[str]) -> None:
-        """Start to convert this attempt's output files to entries. Idempotent; offsets survive a crash."""
-
-    async def drain(self, job: JobRecord) -> None:
-        """Wait until all output of the job's ended attempts is stored, then stop watching."""
-
-    async def forget(self, job: JobRecord) -> None:
-        """Stop watching a deleted job. Its entries stay, as in the cloud."""
 
 
 class Runner(Protocol):

@@ -20,14 +20,13 @@ from tui.emulator.paths import StateDir
 from tui.emulator.resources.capacity import Capacity
 from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import Method
-from tui.emulator.runs import environment
 from tui.emulator.runs.job_run import Dependencies
 from tui.emulator.runs.ports import Ports
 from tui.emulator.runs.runner_handle import LocalRunner
 from tui.emulator.runs.scheduler import CustomJobRuns
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.serving.load import Loads
-from tui.emulator.vertex.job_catalog import JobTableCatalog
+from tui.emulator.vertex.job_catalog import JobCatalog
 from tui.emulator.vertex.job_table import CustomJobTable
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.quota import TrainingQuotas
@@ -52,7 +51,7 @@ class EmulatorParts:
     resources: ResourceStore
     persistent: PersistentResources
     quotas: TrainingQuotas
-    catalog: JobTableCatalog
+    catalog: JobCatalog
     logs: EntryStore
     sink: LogCollector
     running: Dependencies
@@ -92,9 +91,7 @@ async def open_parts(
     capacity.adopt(jobs)
     quotas = TrainingQuotas(config)
     logs, sink = await _open_logs(state, config, database, stack)
-    running = Dependencies(
-        state, config, jobs, quotas, capacity, Ports(state.root), LocalRunner(), sink, planner=environment
-    )
+    running = Dependencies(state, config, jobs, quotas, capacity, Ports(state.root), LocalRunner(), sink)
 
     async def forget(job: JobRecord) -> None:
         await sink.forget(job)
@@ -114,7 +111,7 @@ async def open_parts(
         resources=resources,
         persistent=persistent,
         quotas=quotas,
-        catalog=JobTableCatalog(jobs, quotas),
+        catalog=JobCatalog(jobs, quotas),
         logs=logs,
         sink=sink,
         running=running,

@@ -19,6 +19,16 @@ class StateDirError(Exception):
     """The state directory can't be used; the message says which, why, and the remedy."""
 
 
+class FileIn:
+    """A file or folder of a directory: an attribute of the class that has the directory as `root`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, directory: StateDir | AttemptDir, owner: type) -> Path:
+        return directory.root / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class StateDir:
     """Paths under one state directory.
@@ -49,57 +59,19 @@ class StateDir:
     COMMAND: ClassVar[str] = "vxtui emulator"
     """Verbs that start and stop the server."""
 
-    @property
-    def lock(self) -> Path:
-        return self.root / "emulator.lock"
-
-    @property
-    def info(self) -> Path:
-        return self.root / "emulator.json"
-
-    @property
-    def socket(self) -> Path:
-        return self.root / "emulator.sock"
-
-    @property
-    def admin_socket(self) -> Path:
-        return self.root / "admin.sock"
-
-    @property
-    def log(self) -> Path:
-        return self.root / "emulator.log"
-
-    @property
-    def config(self) -> Path:
-        return self.root / "config.yaml"
-
-    @property
-    def token(self) -> Path:
-        return self.root / "token"
-
-    @property
-    def gcloud_config(self) -> Path:
-        return self.root / "gcloud"
-
-    @property
-    def database(self) -> Path:
-        return self.root / "state.db"
-
-    @property
-    def log_database(self) -> Path:
-        return self.root / "logs.db"
-
-    @property
-    def buckets(self) -> Path:
-        return self.root / "buckets"
-
-    @property
-    def bucket_database(self) -> Path:
-        return self.root / "buckets.db"
-
-    @property
-    def bucket_address(self) -> Path:
-        return self.root / "buckets.json"
+    lock = FileIn("emulator.lock")
+    info = FileIn("emulator.json")
+    socket = FileIn("emulator.sock")
+    admin_socket = FileIn("admin.sock")
+    log = FileIn("emulator.log")
+    config = FileIn("config.yaml")
+    token = FileIn("token")
+    gcloud_config = FileIn("gcloud")
+    database = FileIn("state.db")
+    log_database = FileIn("logs.db")
+    buckets = FileIn("buckets")
+    bucket_database = FileIn("buckets.db")
+    bucket_address = FileIn("buckets.json")
 
     def bucket_port_and_key(self) -> tuple[int, str] | None:
         """Return port and secret of the last bucket server, `None` before the first start."""
@@ -176,10 +148,8 @@ class AttemptDir:
         """1 for the first attempt."""
         return int(self.root.name.split("-")[1])
 
-    @property
-    def plan(self) -> Path:
-        """Plan of the attempt as `AttemptPlan` JSON; written whole before the runner starts."""
-        return self.root / "plan.json"
+    plan = FileIn("plan.json")
+    """Plan of the attempt as `AttemptPlan` JSON; written whole before the runner starts."""
 
     @property
     def messages(self) -> Path:
@@ -189,23 +159,12 @@ class AttemptDir:
         """
         return self.root.with_name(f"messages-{self.number}")
 
-    @property
-    def commands(self) -> Path:
-        """Commands of the server to the runner as JSON lines, see `tui.emulator.runner.plan`."""
-        return self.root / "commands.jsonl"
-
-    @property
-    def gcloud_config(self) -> Path:
-        return self.root / "gcloud"
-
-    @property
-    def database(self) -> Path:
-        """The runner's record: processes, exit codes, samples. Read-only for the server."""
-        return self.root / "runner.db"
-
-    @property
-    def runner_log(self) -> Path:
-        return self.root / "runner.log"
+    commands = FileIn("commands.jsonl")
+    """Commands of the server to the runner as JSON lines, see `tui.emulator.runner.plan`."""
+    gcloud_config = FileIn("gcloud")
+    database = FileIn("runner.db")
+    """The runner's record: processes, exit codes, samples. Read-only for the server."""
+    runner_log = FileIn("runner.log")
 
     def output(self, replica: str, stream: str) -> Path:
         """Output file of one replica; `stream` is "stdout" or "stderr"."""

@@ -110,7 +110,7 @@ SERVICES = (
     ),
     ServiceEntry("operations", lambda parts: parts.operations.methods()),
     ServiceEntry("locations", lambda parts: Locations(parts.catalog).methods()),
-    ServiceEntry("logging", lambda parts: logging_service.methods(parts.logs, parts.catalog)),
+    ServiceEntry("logging", lambda parts: logging_service.methods(parts.logs)),
     ServiceEntry(
         "monitoring",
         lambda parts: monitoring_service.methods(parts.state, parts.catalog, parts.loads.series),

@@ -32,7 +32,7 @@ from tui.emulator.filters import (
     rfc3339_value,
 )
 from tui.emulator.messages import Pb
-from tui.emulator.vertex.filter_fields import MAX_NESTING
+from tui.emulator.vertex.filter_fields import MAX_NESTING, label
 
 _TEXT = WildcardText()
 _TIME = Ordered(rfc3339_value, ORDER)
@@ -62,7 +62,7 @@ def fields_of(kind: ResourceKind, store: ResourceStore) -> FieldTable[Pb]:
     fields |= {name: FilterField(_time(name), _TIME) for name in ("create_time", "update_time")}
     functions: dict[str, Callable[[FilterCall, FieldTable[Pb]], Condition[Pb]]] = {}
     if "labels" in present:
-        fields["labels"] = _label
+        fields["labels"] = label
     if "metadata" in present and kind in {CONTEXT, EXECUTION, ARTIFACT}:
         fields["metadata"] = _metadata
     if kind in {EXECUTION, ARTIFACT}:
@@ -86,13 +86,6 @@ def _reader(name: str) -> Callable[[Pb], str]:
 
 def _time(name: str) -> Callable[[Pb], int]:
     return lambda pb: int(getattr(pb, name).ToNanoseconds())
-
-
-def _label(rest: tuple[str, ...]) -> FilterField[Pb]:
-    if len(rest) != 1:
-        raise UnknownField("write labels.KEY; a KEY with dots stands in quotes")
-    (key,) = rest
-    return FilterField(lambda pb: pb.labels.get(key, MISSING), _TEXT, missing_differs=True)
 
 
 def _metadata(rest: tuple[str, ...]) -> FilterField[Pb]:

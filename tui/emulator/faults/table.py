@@ -29,6 +29,16 @@ _LONGEST_DELAY = 600.0
 _LARGEST_OFFSET = 10 * 366 * 86400.0
 
 
+def _kind(kind: str, help: str) -> Option:
+    """Option `--KIND`, which chooses the kind of the fault."""
+    return Option(f"--{kind}", help, "kind", str, value=kind, says=kind)
+
+
+def _listed(flag: str, help: str, field: str, metavar: str, values: tuple[str, ...] = ()) -> Option:
+    """Option that may be given several times."""
+    return Option(flag, help, field, str, metavar, several=True, values=values, says=f"{field} {{{field}}}")
+
+
 @fault(
     "preempt",
     "{job}",
@@ -86,10 +96,10 @@ def tail(targets: Targets, options: Options | None) -> Answer:
     "buckets",
     "buckets {bucket}",
     Option("--bucket", "Only this bucket; by default all.", type=str, metavar="NAME"),
-    Option("--unavailable", "Answer 503.", "kind", str, value="unavailable", says="unavailable"),
-    Option("--denied", "Answer 403.", "kind", str, value="denied", says="denied"),
-    Option("--missing", "Answer 404.", "kind", str, value="missing", says="missing"),
-    Option("--rate", "Answer 429.", "kind", str, value="rate", says="rate"),
+    _kind("unavailable", "Answer 503."),
+    _kind("denied", "Answer 403."),
+    _kind("missing", "Answer 404."),
+    _kind("rate", "Answer 429."),
     Option("--delay", "Delay each answer.", most=_LONGEST_DELAY, says="{delay:g} s late"),
     Option(
         "--cut-after",
@@ -117,44 +127,10 @@ def buckets(targets: Targets, options: Options | None) -> Answer:
 @fault(
     "checks",
     "checks",
-    Option(
-        "--deny",
-        "Deny this permission; * for any.",
-        "denied",
-        str,
-        "PERMISSION",
-        several=True,
-        says="denied {denied}",
-    ),
-    Option(
-        "--missing",
-        "Hide this image, account or resource; * for any.",
-        "missing",
-        str,
-        "NAME",
-        several=True,
-        says="missing {missing}",
-    ),
-    Option(
-        "--fail",
-        "Answer 503 for this service.",
-        "failing",
-        str,
-        "SERVICE",
-        several=True,
-        values=CHECKED_SERVICES,
-        says="failing {failing}",
-    ),
-    Option(
-        "--hang",
-        "Do not answer for this service.",
-        "hanging",
-        str,
-        "SERVICE",
-        several=True,
-        values=CHECKED_SERVICES,
-        says="hanging {hanging}",
-    ),
+    _listed("--deny", "Deny this permission; * for any.", "denied", "PERMISSION"),
+    _listed("--missing", "Hide this image, account or resource; * for any.", "missing", "NAME"),
+    _listed("--fail", "Answer 503 for this service.", "failing", "SERVICE", CHECKED_SERVICES),
+    _listed("--hang", "Do not answer for this service.", "hanging", "SERVICE", CHECKED_SERVICES),
     Option("--expired", "Refuse credentials as expired.", type=bool, says="credentials expired"),
 )
 def checks(targets: Targets, options: Options | None) -> Answer:
@@ -182,18 +158,9 @@ def checks(targets: Targets, options: Options | None) -> Answer:
         says="{code}",
     ),
     Option("--message", "The error's message.", type=str, metavar="TEXT"),
-    Option("--lost", "Take effect, then break the connection.", "kind", str, value="lost", says="lost"),
-    Option(
-        "--malformed", "Take effect, then answer garbage.", "kind", str, value="malformed", says="malformed"
-    ),
-    Option(
-        "--silent",
-        "Do not answer; a stream opens without messages.",
-        "kind",
-        str,
-        value="silent",
-        says="silent",
-    ),
+    _kind("lost", "Take effect, then break the connection."),
+    _kind("malformed", "Take effect, then answer garbage."),
+    _kind("silent", "Do not answer; a stream opens without messages."),
     Option(field="kind", type=str, value="error"),
     Option(
         "--applied",

@@ -48,7 +48,7 @@ def log_name(job: JobRecord, task: str) -> str:
 
 
 class LogCollector:
-    """`LogSink` over one store."""
+    """Takes the platform's messages and the replicas' output from the control plane."""
 
     def __init__(self, state: StateDir, store: EntryStore, kept_output: int = KEPT_OUTPUT) -> None:
         """`kept_output`: bytes of stored output that stay in each file."""
@@ -89,7 +89,8 @@ class LogCollector:
     ) -> None:
         """Store a message of the platform. A repeated message with the same `at` is stored once.
 
-        On a full disk it stays in memory until it can be stored.
+        `at` is in seconds since the epoch, default now. On a full disk the message stays in memory until it
+        can be stored.
         """
         now = self._store.receipts.time_ns()
         timestamp = round(at * 1e6) * 1000 if at is not None else max(now, self._last_message + 1000)
@@ -107,7 +108,7 @@ class LogCollector:
             self._wake.set()
 
     def watch(self, job: JobRecord, attempt: AttemptDir, replicas: Sequence[str]) -> None:
-        """See `LogSink.watch`."""
+        """Start to convert this attempt's output files to entries. Idempotent; offsets survive a crash."""
         for replica in replicas:
             for name in STREAMS:
                 stream = OutputFile(job, attempt, replica, name)
@@ -116,7 +117,7 @@ class LogCollector:
         self._wake.set()
 
     async def drain(self, job: JobRecord) -> None:
-        """See `LogSink.drain`. Waits while the disk is full."""
+        """Wait until all output of the job's ended attempts is stored, even on a full disk; stop watching."""
         for stream in self._of(job):
             stream.ended = True
         self._wake.set()
@@ -124,7 +125,7 @@ class LogCollector:
             await self._ended.wait_for(lambda: not any(stream.ended for stream in self._of(job)))
 
     async def forget(self, job: JobRecord) -> None:
-        """See `LogSink.forget`."""
+        """Stop watching a deleted job. Its entries stay, as in the cloud."""
         streams = self._of(job)
         for stream in streams:
             self._streams.pop(stream.key, None)

@@ -14,7 +14,6 @@ from google.cloud.logging_v2.types import logging as logging_types
 from google.protobuf import empty_pb2
 
 from tui.emulator.database import StorageFull
-from tui.emulator.interfaces import JobCatalog
 from tui.emulator.logging.query.entries import EntryQuery, owners
 from tui.emulator.logging.store import EntryStore
 from tui.emulator.logging.tail import TailSessions
@@ -108,8 +107,8 @@ class LoggingService:
         return DescriptorsResponse(resource_descriptors=[descriptor])
 
 
-def methods(store: EntryStore, catalog: JobCatalog) -> list[Method]:
-    """Every RPC of the service. Entries outlive their jobs, so the catalog is not used."""
+def methods(store: EntryStore) -> list[Method]:
+    """Return the RPCs of this service."""
     service = LoggingService(store)
     types = logging_types
     tail = types.TailLogEntriesRequest.pb(), types.TailLogEntriesResponse.pb()

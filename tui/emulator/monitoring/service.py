@@ -19,7 +19,7 @@ from google.cloud.monitoring_v3.types import metric_service
 from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
 from tui.domain.vertex.catalog import all_quota_metrics
 from tui.emulator.config import load_config
-from tui.emulator.interfaces import JobCatalog, JobRecord
+from tui.emulator.interfaces import JobRecord
 from tui.emulator.messages import Pb
 from tui.emulator.monitoring.descriptors import (
     ENDPOINT_RESOURCE,
@@ -36,6 +36,7 @@ from tui.emulator.rpc.paging import page_of_names, page_size, query_digest, read
 from tui.emulator.runner.database import Sample, read_samples
 from tui.emulator.runner.simulated_gpus import MARK
 from tui.emulator.services.quota_service import quota_id
+from tui.emulator.vertex.job_catalog import JobCatalog
 from tui.emulator.vertex.resource_requests import request_filter
 
 log = logging.getLogger(__name__)

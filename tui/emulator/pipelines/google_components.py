@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.messages import Pb
 from tui.emulator.pipelines.children import ApiCall, Children, NewChild
 from tui.emulator.pipelines.planner import Leaf, PlanNode, Values
-from tui.emulator.rpc.methods import WireError
+from tui.emulator.rpc.methods import WireError, message_class
 from tui.emulator.vertex.validate import spec_problems
 
 Json = Mapping[str, Any]
@@ -49,7 +49,6 @@ _SERVED = (
     "CustomTrainingJobOp, HyperparameterTuningJobRunOp, ModelUploadOp, ModelGetOp, ModelDeleteOp, "
     "EndpointCreateOp, EndpointDeleteOp, ModelDeployOp and ModelUndeployOp"
 )
-_DeleteMetadata = operation_types.DeleteOperationMetadata.pb()
 
 
 class BadComponent(Exception):
@@ -203,23 +202,20 @@ def _upload(launch: Launch, children: Children) -> ApiCall:
         payload["pipeline_job"] = launch.pipeline
     request.parent_model = launch.flags.get("--parent_model_name", "").rsplit("@", 1)[0]
     _parsed(payload, request.model, "model")
-    metadata = model_service.UploadModelOperationMetadata.pb()()
-    return ApiCall(launch.parent, metadata, children.methods["UploadModel"], _always(request))
+    return _call(children, "UploadModel", launch.parent, request, model_service)
 
 
 def _create_endpoint(launch: Launch, children: Children) -> ApiCall:
     request = endpoint_service.CreateEndpointRequest.pb()(parent=launch.parent)
     _parsed(without_empty(_labelled(launch)), request.endpoint, "endpoint")
-    metadata = endpoint_service.CreateEndpointOperationMetadata.pb()()
-    return ApiCall(launch.parent, metadata, children.methods["CreateEndpoint"], _always(request))
+    return _call(children, "CreateEndpoint", launch.parent, request, endpoint_service)
 
 
 def _deploy(launch: Launch, children: Children) -> ApiCall:
     request = endpoint_service.DeployModelRequest.pb()()
     _parsed(without_empty(launch.payload), request, "deployment")
     endpoint = _resource(request.endpoint, "endpoints")
-    metadata = endpoint_service.DeployModelOperationMetadata.pb()()
-    return ApiCall(endpoint, metadata, children.methods["DeployModel"], _always(request))
+    return _call(children, "DeployModel", endpoint, request, endpoint_service)
 
 
 def _undeploy(launch: Launch, children: Children) -> ApiCall:
@@ -250,14 +246,14 @@ def _undeploy(launch: Launch, children: Children) -> ApiCall:
 def _delete_endpoint(launch: Launch, children: Children) -> ApiCall:
     name = _resource(launch.payload.get("endpoint"), "endpoints")
     request = endpoint_service.DeleteEndpointRequest.pb()(name=name)
-    return ApiCall(name, _DeleteMetadata(), children.methods["DeleteEndpoint"], _always(request))
+    return _call(children, "DeleteEndpoint", name, request)
 
 
 def _delete_model(launch: Launch, children: Children) -> ApiCall:
     # Delete all versions, as the launcher does.
     name = _resource(launch.payload.get("model"), "models").rsplit("@", 1)[0]
     request = model_service.DeleteModelRequest.pb()(name=name)
-    return ApiCall(name, _DeleteMetadata(), children.methods["DeleteModel"], _always(request))
+    return _call(children, "DeleteModel", name, request)
 
 
 _CALLS: Mapping[str, Callable[[Launch, Children], ApiCall]] = {
@@ -316,11 +312,15 @@ def _resource(name: Any, collection: str) -> str:
     return name
 
 
-def _always(request: Pb) -> Callable[[bool], Awaitable[Pb | None]]:
-    async def made(_again: bool) -> Pb:
+def _call(children: Children, method: str, parent: str, request: Pb, types: Any = None) -> ApiCall:
+    """Prepare a call; `types` has the metadata of the operation, unless it is a deletion's."""
+    name = "Delete" if types is None else method
+    metadata = message_class(types or operation_types, f"{name}OperationMetadata")()
+
+    async def same(_again: bool) -> Pb:
         return request
 
-    return made
+    return ApiCall(parent, metadata, children.methods[method], same)
 
 
 def _artifact(node: PlanNode, name: str, resource: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -214,11 +214,9 @@ class _Planner:
         )
 
     def _set(self, at: int, result: _Result) -> None:
-        node = self.nodes[at]
-        self.nodes[at] = PlanNode(
-            node.path, node.parent, node.name, node.title, result.status, node.inputs, result.outputs,
-            result.error, node.after, node.leaf, node.iteration,
-        )  # fmt: skip
+        self.nodes[at] = replace(
+            self.nodes[at], status=result.status, outputs=result.outputs, error=result.error
+        )
 
     def _one(self, component: Component, inputs: Values, path: str, at: int, *, always: bool) -> _Result:
         """Run a component once: a DAG below this node, or a leaf."""

@@ -56,7 +56,7 @@ from tui.emulator.pipelines.service import parameter_values, pipeline_of
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State, cache_key
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
-from tui.emulator.runs.job_runs import JobRuns, request_end
+from tui.emulator.runs.job_runs import JobRuns, first_of, request_end
 
 log = logging.getLogger(__name__)
 
@@ -381,15 +381,10 @@ class RunningPipeline:
 
     async def _wait(self, changes: Sequence[Callable[[], Awaitable[Any]]]) -> None:
         """Wait for one of the changes, or until the next check is due."""
-        waits = [asyncio.ensure_future(change()) for change in changes]
-        if not waits:
+        if changes:
+            await first_of(*(change() for change in changes), within=POLL_SECONDS)
+        else:
             await asyncio.sleep(POLL_SECONDS)
-            return
-        try:
-            await asyncio.wait(waits, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
     # The end
 

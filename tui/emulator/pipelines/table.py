@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
@@ -172,7 +172,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
 
 
 def _columns(job: PipelineJob, records: Mapping[str, TaskRecord]) -> dict[str, Any]:
-    tasks = {"records": {path: _json(record) for path, record in records.items()}, "ids": job.ids}
+    tasks = {"records": {path: asdict(record) for path, record in records.items()}, "ids": job.ids}
     if job.scheduled is not None:
         tasks["scheduled"] = job.scheduled
     return {"number": job.number, "tasks": json.dumps(tasks)}
@@ -192,23 +192,7 @@ def cache_key(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _json(record: TaskRecord) -> dict[str, Any]:
-    return {
-        "status": record.status.value,
-        "jobs": list(record.jobs),
-        "outputs": record.outputs.json(),
-        "error": record.error,
-        "start": record.start,
-        "end": record.end,
-    }
-
-
 def _record(value: Mapping[str, Any]) -> TaskRecord:
-    return TaskRecord(
-        TaskStatus(value["status"]),
-        tuple(value["jobs"]),
-        Values.of(value["outputs"]),
-        value["error"],
-        value["start"],
-        value["end"],
-    )
+    """Read a record that `asdict` has written."""
+    read = {"status": TaskStatus(value["status"]), "jobs": tuple(value["jobs"])}
+    return TaskRecord(**{**value, **read, "outputs": Values.of(value["outputs"])})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tui.emulator.messages import snake_case
 from tui.emulator.rpc.methods import Method
 
 FIELD_SEPARATOR = "__"
@@ -13,54 +14,49 @@ _AIPLATFORM = "google.cloud.aiplatform.v1"
 _OPERATION = "{name=projects/*/locations/**/operations/*}"
 
 
-def _operation(verb: str, suffix: str = "") -> tuple[tuple[str, str, str], ...]:
+Binding = tuple[str, str, str]
+"""HTTP method, path, field that the body fills: "*" for the whole request, "" for none."""
+
+
+def _get(path: str) -> Binding:
+    return "GET", path, ""
+
+
+def _post(path: str) -> Binding:
+    return "POST", path, "*"
+
+
+def _operation(verb: str, suffix: str = "") -> tuple[Binding, ...]:
     """Return the paths of an RPC on one operation. The REST clients of models and endpoints use /ui/."""
     return tuple((verb, f"/{version}/{_OPERATION}{suffix}", "") for version in ("v1", "ui"))
 
 
-# (HTTP method, path, field that the body fills: "*" for the whole request, "" for none)
-_BINDINGS: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
-    ("vxtui.emulator.v1.Admin", "Call"): (("POST", "/vxtui/v1/admin", "*"),),
-    ("google.longrunning.Operations", "GetOperation"): _operation("GET"),
-    ("google.longrunning.Operations", "ListOperations"): (
-        ("GET", "/v1/{name=projects/*/locations/*}/operations", ""),
-        ("GET", "/v1/{name=projects/*/locations/*/customJobs/*}/operations", ""),
-        ("GET", "/v1/{name=projects/*/locations/*/trainingPipelines/*}/operations", ""),
+_PARENT = "projects/*/locations/*"
+_BINDINGS: dict[str, tuple[Binding, ...]] = {
+    "Admin.Call": (_post("/vxtui/v1/admin"),),
+    "Operations.GetOperation": _operation("GET"),
+    "Operations.ListOperations": (
+        _get(f"/v1/{{name={_PARENT}}}/operations"),
+        _get(f"/v1/{{name={_PARENT}/customJobs/*}}/operations"),
+        _get(f"/v1/{{name={_PARENT}/trainingPipelines/*}}/operations"),
     ),
-    ("google.longrunning.Operations", "WaitOperation"): _operation("POST", ":wait"),
-    ("google.longrunning.Operations", "CancelOperation"): _operation("POST", ":cancel"),
-    ("google.longrunning.Operations", "DeleteOperation"): _operation("DELETE"),
-    ("google.cloud.location.Locations", "ListLocations"): (("GET", "/v1/{name=projects/*}/locations", ""),),
-    ("google.cloud.location.Locations", "GetLocation"): (("GET", "/v1/{name=projects/*/locations/*}", ""),),
-    ("google.api.cloudquotas.v1.CloudQuotas", "ListQuotaInfos"): (
-        ("GET", "/v1/{parent=*/*/locations/*/services/*}/quotaInfos", ""),
-    ),
-    ("google.api.cloudquotas.v1.CloudQuotas", "GetQuotaInfo"): (
-        ("GET", "/v1/{name=*/*/locations/*/services/*/quotaInfos/*}", ""),
-    ),
-    ("google.monitoring.v3.MetricService", "ListTimeSeries"): (
-        ("GET", "/v3/{name=projects/*}/timeSeries", ""),
-    ),
-    ("google.monitoring.v3.MetricService", "ListMetricDescriptors"): (
-        ("GET", "/v3/{name=projects/*}/metricDescriptors", ""),
-    ),
-    ("google.monitoring.v3.MetricService", "GetMetricDescriptor"): (
-        ("GET", "/v3/{name=projects/*/metricDescriptors/**}", ""),
-    ),
-    ("google.monitoring.v3.MetricService", "ListMonitoredResourceDescriptors"): (
-        ("GET", "/v3/{name=projects/*}/monitoredResourceDescriptors", ""),
-    ),
-    ("google.monitoring.v3.MetricService", "GetMonitoredResourceDescriptor"): (
-        ("GET", "/v3/{name=projects/*/monitoredResourceDescriptors/*}", ""),
-    ),
-    ("google.logging.v2.LoggingServiceV2", "WriteLogEntries"): (("POST", "/v2/entries:write", "*"),),
-    ("google.logging.v2.LoggingServiceV2", "ListLogEntries"): (("POST", "/v2/entries:list", "*"),),
-    ("google.logging.v2.LoggingServiceV2", "ListLogs"): (("GET", "/v2/{parent=*/*}/logs", ""),),
-    ("google.logging.v2.LoggingServiceV2", "DeleteLog"): (("DELETE", "/v2/{log_name=*/*/logs/*}", ""),),
-    ("google.logging.v2.LoggingServiceV2", "ListMonitoredResourceDescriptors"): (
-        ("GET", "/v2/monitoredResourceDescriptors", ""),
-    ),
+    "Operations.WaitOperation": _operation("POST", ":wait"),
+    "Operations.CancelOperation": _operation("POST", ":cancel"),
+    "Operations.DeleteOperation": _operation("DELETE"),
+    "Locations.ListLocations": (_get("/v1/{name=projects/*}/locations"),),
+    "Locations.GetLocation": (_get(f"/v1/{{name={_PARENT}}}"),),
+    "CloudQuotas.ListQuotaInfos": (_get("/v1/{parent=*/*/locations/*/services/*}/quotaInfos"),),
+    "CloudQuotas.GetQuotaInfo": (_get("/v1/{name=*/*/locations/*/services/*/quotaInfos/*}"),),
+    "MetricService.ListTimeSeries": (_get("/v3/{name=projects/*}/timeSeries"),),
+    "MetricService.ListMetricDescriptors": (_get("/v3/{name=projects/*}/metricDescriptors"),),
+    "MetricService.GetMetricDescriptor": (_get("/v3/{name=projects/*/metricDescriptors/**}"),),
+    "LoggingServiceV2.WriteLogEntries": (_post("/v2/entries:write"),),
+    "LoggingServiceV2.ListLogEntries": (_post("/v2/entries:list"),),
+    "LoggingServiceV2.ListLogs": (_get("/v2/{parent=*/*}/logs"),),
+    "LoggingServiceV2.DeleteLog": (("DELETE", "/v2/{log_name=*/*/logs/*}", ""),),
+    "LoggingServiceV2.ListMonitoredResourceDescriptors": (_get("/v2/monitoredResourceDescriptors"),),
 }
+"""Paths by service and RPC."""
 
 _STORE = "projects/*/locations/*/metadataStores/*"
 _BOARD = "projects/*/locations/*/tensorboards/*"
@@ -79,52 +75,43 @@ _SHORT = {
     "TensorboardRun": "runs",
     "TensorboardTimeSeries": "timeSeries",
 }
-_VERBS: dict[str, tuple[str, str, str]] = {
-    "UploadModel": ("POST", "/v1/{parent=projects/*/locations/*}/models:upload", "*"),
-    "ListModelVersions": ("GET", f"/v1/{{name={_MODEL}}}:listVersions", ""),
+_CONTEXT = f"{{context={_STORE}/contexts/*}}"
+_VERBS: dict[str, Binding] = {
+    "UploadModel": _post(f"/v1/{{parent={_PARENT}}}/models:upload"),
+    "ListModelVersions": _get(f"/v1/{{name={_MODEL}}}:listVersions"),
     "DeleteModelVersion": ("DELETE", f"/v1/{{name={_MODEL}}}:deleteVersion", ""),
-    "MergeVersionAliases": ("POST", f"/v1/{{name={_MODEL}}}:mergeVersionAliases", "*"),
-    "DeployModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:deployModel", "*"),
-    "UndeployModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:undeployModel", "*"),
-    "MutateDeployedModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:mutateDeployedModel", "*"),
-    "RebootPersistentResource": (
-        "POST", "/v1/{name=projects/*/locations/*/persistentResources/*}:reboot", "*"
+    "MergeVersionAliases": _post(f"/v1/{{name={_MODEL}}}:mergeVersionAliases"),
+    "DeployModel": _post(f"/v1/{{endpoint={_ENDPOINT}}}:deployModel"),
+    "UndeployModel": _post(f"/v1/{{endpoint={_ENDPOINT}}}:undeployModel"),
+    "MutateDeployedModel": _post(f"/v1/{{endpoint={_ENDPOINT}}}:mutateDeployedModel"),
+    "RebootPersistentResource": _post(f"/v1/{{name={_PARENT}/persistentResources/*}}:reboot"),
+    "PauseSchedule": _post(f"/v1/{{name={_PARENT}/schedules/*}}:pause"),
+    "ResumeSchedule": _post(f"/v1/{{name={_PARENT}/schedules/*}}:resume"),
+    "BatchCancelPipelineJobs": _post(f"/v1/{{parent={_PARENT}}}/pipelineJobs:batchCancel"),
+    "BatchDeletePipelineJobs": _post(f"/v1/{{parent={_PARENT}}}/pipelineJobs:batchDelete"),
+    "Predict": _post(f"/v1/{{endpoint={_ENDPOINT}}}:predict"),
+    "RawPredict": _post(f"/v1/{{endpoint={_ENDPOINT}}}:rawPredict"),
+    "AddContextArtifactsAndExecutions": _post(f"/v1/{_CONTEXT}:addContextArtifactsAndExecutions"),
+    "AddContextChildren": _post(f"/v1/{_CONTEXT}:addContextChildren"),
+    "RemoveContextChildren": _post(f"/v1/{_CONTEXT}:removeContextChildren"),
+    "QueryContextLineageSubgraph": _get(f"/v1/{_CONTEXT}:queryContextLineageSubgraph"),
+    "AddExecutionEvents": _post(f"/v1/{{execution={_STORE}/executions/*}}:addExecutionEvents"),
+    "QueryExecutionInputsAndOutputs": _get(
+        f"/v1/{{execution={_STORE}/executions/*}}:queryExecutionInputsAndOutputs"
     ),
-    "PauseSchedule": ("POST", "/v1/{name=projects/*/locations/*/schedules/*}:pause", "*"),
-    "ResumeSchedule": ("POST", "/v1/{name=projects/*/locations/*/schedules/*}:resume", "*"),
-    "BatchCancelPipelineJobs": (
-        "POST", "/v1/{parent=projects/*/locations/*}/pipelineJobs:batchCancel", "*"
+    "QueryArtifactLineageSubgraph": _get(
+        f"/v1/{{artifact={_STORE}/artifacts/*}}:queryArtifactLineageSubgraph"
     ),
-    "BatchDeletePipelineJobs": (
-        "POST", "/v1/{parent=projects/*/locations/*}/pipelineJobs:batchDelete", "*"
+    "BatchCreateTensorboardRuns": _post(f"/v1/{{parent={_EXPERIMENT}}}/runs:batchCreate"),
+    "BatchCreateTensorboardTimeSeries": _post(f"/v1/{{parent={_EXPERIMENT}}}:batchCreate"),
+    "WriteTensorboardRunData": _post(f"/v1/{{tensorboard_run={_RUN}}}:write"),
+    "WriteTensorboardExperimentData": _post(f"/v1/{{tensorboard_experiment={_EXPERIMENT}}}:write"),
+    "ReadTensorboardTimeSeriesData": _get(f"/v1/{{tensorboard_time_series={_SERIES}}}:read"),
+    "BatchReadTensorboardTimeSeriesData": _get(f"/v1/{{tensorboard={_BOARD}}}:batchRead"),
+    "ExportTensorboardTimeSeriesData": _post(
+        f"/v1/{{tensorboard_time_series={_SERIES}}}:exportTensorboardTimeSeries"
     ),
-    "Predict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:predict", "*"),
-    "RawPredict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:rawPredict", "*"),
-    "AddContextArtifactsAndExecutions": (
-        "POST", f"/v1/{{context={_STORE}/contexts/*}}:addContextArtifactsAndExecutions", "*"
-    ),
-    "AddContextChildren": ("POST", f"/v1/{{context={_STORE}/contexts/*}}:addContextChildren", "*"),
-    "RemoveContextChildren": ("POST", f"/v1/{{context={_STORE}/contexts/*}}:removeContextChildren", "*"),
-    "QueryContextLineageSubgraph": (
-        "GET", f"/v1/{{context={_STORE}/contexts/*}}:queryContextLineageSubgraph", ""
-    ),
-    "AddExecutionEvents": ("POST", f"/v1/{{execution={_STORE}/executions/*}}:addExecutionEvents", "*"),
-    "QueryExecutionInputsAndOutputs": (
-        "GET", f"/v1/{{execution={_STORE}/executions/*}}:queryExecutionInputsAndOutputs", ""
-    ),
-    "QueryArtifactLineageSubgraph": (
-        "GET", f"/v1/{{artifact={_STORE}/artifacts/*}}:queryArtifactLineageSubgraph", ""
-    ),
-    "BatchCreateTensorboardRuns": ("POST", f"/v1/{{parent={_EXPERIMENT}}}/runs:batchCreate", "*"),
-    "BatchCreateTensorboardTimeSeries": ("POST", f"/v1/{{parent={_EXPERIMENT}}}:batchCreate", "*"),
-    "WriteTensorboardRunData": ("POST", f"/v1/{{tensorboard_run={_RUN}}}:write", "*"),
-    "WriteTensorboardExperimentData": ("POST", f"/v1/{{tensorboard_experiment={_EXPERIMENT}}}:write", "*"),
-    "ReadTensorboardTimeSeriesData": ("GET", f"/v1/{{tensorboard_time_series={_SERIES}}}:read", ""),
-    "BatchReadTensorboardTimeSeriesData": ("GET", f"/v1/{{tensorboard={_BOARD}}}:batchRead", ""),
-    "ExportTensorboardTimeSeriesData": (
-        "POST", f"/v1/{{tensorboard_time_series={_SERIES}}}:exportTensorboardTimeSeries", "*"
-    ),
-}  # fmt: skip
+}
 """RPCs of aiplatform whose paths end in a verb."""
 _VARIABLE = re.compile(r"\{([\w.]+)=([^}]*)\}")
 
@@ -151,12 +138,12 @@ def routes_of(methods: Iterable[Method]) -> list[Route]:
     for method in methods:
         if method.unary is None:
             continue
-        bindings = _BINDINGS.get((method.service, method.name)) or _standard(method)
+        bindings = _BINDINGS.get(f"{method.service.rpartition('.')[2]}.{method.name}") or _standard(method)
         routes += [(path, Route(verb, _compile(path), body, method)) for verb, path, body in bindings]
     return [route for _, route in sorted(routes, key=lambda entry: ":" not in entry[0])]
 
 
-def _standard(method: Method) -> tuple[tuple[str, str, str], ...]:
+def _standard(method: Method) -> tuple[Binding, ...]:
     """Return the paths of Vertex's resources, which follow one pattern per verb."""
     match = re.fullmatch(r"(Create|Get|List|Cancel|Update|Delete|Purge)(\w+)", method.name)
     if not method.service.startswith(f"{_AIPLATFORM}."):
@@ -167,10 +154,10 @@ def _standard(method: Method) -> tuple[tuple[str, str, str], ...]:
     if verb in {"List", "Purge"} and not kind.endswith("Series"):
         kind = kind.removesuffix("s")
     collection = _SHORT.get(kind, kind[0].lower() + kind[1:] + "s")
-    above = _NESTED.get(kind, "projects/*/locations/*")
+    above = _NESTED.get(kind, _PARENT)
     parent = f"/v1/{{parent={above}}}/{collection}"
     name = f"/v1/{{name={above}/{collection}/*}}"
-    body = re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
+    body = snake_case(kind)
     return {
         "Create": (("POST", parent, body),),
         "Get": (("GET", name, ""),),

@@ -58,7 +58,7 @@ def ports_needed(job: CustomJobPb) -> int:
     return replicas + 1 + dashboard_ports(job)
 
 
-def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
+def build_plan(  # noqa: PLR0917
     job: CustomJobPb,
     record: JobRecord,
     attempt: int,

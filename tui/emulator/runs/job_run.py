@@ -10,9 +10,8 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from google.protobuf import duration_pb2
 from google.rpc import code_pb2, status_pb2
@@ -20,13 +19,16 @@ from google.rpc import code_pb2, status_pb2
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.database import StorageFull
 from tui.emulator.faults import clock
-from tui.emulator.interfaces import JobRecord, LogSink, Runner
+from tui.emulator.interfaces import Runner
+from tui.emulator.logging.ingest import LogCollector
 from tui.emulator.messages import Pb, current_time
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.resources.capacity import Capacity
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
+from tui.emulator.runs import environment
 from tui.emulator.runs.images import CannotRun
+from tui.emulator.runs.job_runs import first_of
 from tui.emulator.runs.ports import NoPorts, Ports
 from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, EndOfAttempt, Restart, decide
 from tui.emulator.shells.access_uris import access_uris
@@ -58,24 +60,6 @@ _RUNNING = "Job is running."
 _SUCCEEDED = "Job completed successfully."
 
 
-class Planner(Protocol):
-    """Builds the plan of an attempt from a job's resource."""
-
-    def ports_needed(self, job: Pb) -> int: ...
-
-    def build_plan(  # noqa: PLR0917
-        self,
-        job: Pb,
-        record: JobRecord,
-        attempt: int,
-        attempt_dir: AttemptDir,
-        state: StateDir,
-        config: EmulatorConfig,
-        ports: Sequence[int],
-    ) -> AttemptPlan:
-        """Raises CannotRun."""
-
-
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """The parts of the emulator that a running job uses."""
@@ -87,8 +71,7 @@ class Dependencies:
     capacity: Capacity
     ports: Ports
     runner: Runner
-    sink: LogSink
-    planner: Planner
+    sink: LogCollector
 
 
 def seconds(duration: duration_pb2.Duration) -> float:
@@ -159,7 +142,7 @@ class JobRun:
             lacking = quotas.lacking(job)
             if lacking:
                 await self._log_once(describe_lack(lacking, job.record.location), "WARNING")
-        await self._first_of(granted, job.cancelled, within=self._longest_wait())
+        await first_of(granted.wait(), job.cancelled.wait(), within=self._longest_wait())
         if job.cancelled.is_set():
             return CANCELLED
         if not granted.is_set():
@@ -171,15 +154,6 @@ class JobRun:
         await self._store(_to_pending)
         return None
 
-    @staticmethod
-    async def _first_of(*events: asyncio.Event, within: float | None = None) -> None:
-        waits = [asyncio.ensure_future(event.wait()) for event in events]
-        try:
-            await asyncio.wait(waits, timeout=within, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-
     async def _take_replicas(self) -> bool:
         """Wait for replicas of the persistent resource; False when the job is cancelled first."""
         job = self.job
@@ -188,7 +162,7 @@ class JobRun:
             return True
         resource = job.pb.job_spec.persistent_resource_id
         await self._log_once(f"The job waits for replicas of the persistent resource {resource}.")
-        await self._first_of(granted, job.cancelled)
+        await first_of(granted.wait(), job.cancelled.wait())
         return granted.is_set()
 
     def _longest_wait(self) -> float | None:
@@ -253,10 +227,10 @@ class JobRun:
             return CANCELLED
         await self._log_once(_SETTING_UP)
         try:
-            ports = deps.ports.take(job.record.id, deps.planner.ports_needed(job.pb))
+            ports = deps.ports.take(job.record.id, environment.ports_needed(job.pb))
             await self._store(None, port=ports.start, ports=len(ports))
             self.attempt.root.mkdir(parents=True, exist_ok=True)
-            plan = deps.planner.build_plan(
+            plan = environment.build_plan(
                 job.pb, job.record, job.control.attempt, self.attempt, deps.state, deps.config, ports
             )
             for text in _STARTING:

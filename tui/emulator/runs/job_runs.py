@@ -42,6 +42,16 @@ class JobRuns(ABC, Generic[R]):
         task.add_done_callback(self._tasks.discard)
 
 
+async def first_of(*waits: Awaitable[Any], within: float | None = None) -> None:
+    """Wait until one of the awaitables is done, or the time `within` (s) has passed; cancel the others."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
 async def request_end(
     job: CancellableResource, title: str, update: Callable[[Callable[[Pb], None]], Awaitable[object]]
 ) -> None:

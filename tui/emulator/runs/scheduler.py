@@ -9,39 +9,34 @@ from functools import partial
 from tui.emulator.rpc.methods import failed_precondition, invalid
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.job_run import Dependencies, JobRun
-from tui.emulator.runs.job_runs import request_end
+from tui.emulator.runs.job_runs import JobRuns, request_end
 from tui.emulator.vertex.job_table import CustomJob, State
 
 CANCEL_SECONDS = 2.0
 """Longest wait of a cancellation for a job without processes to end, in seconds."""
 
 
-class CustomJobRuns:
+class CustomJobRuns(JobRuns[CustomJob]):
     """Runs custom jobs until `close`, which leaves their runners alone."""
 
     def __init__(self, deps: Dependencies) -> None:
+        super().__init__(deps.table)
         self._deps = deps
         self._runs: dict[str, JobRun] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def adopt(self) -> None:
-        """Resume every job that was unfinished when the last server stopped."""
-        for job in self._deps.table.active():
-            self.admit(job)
+    def resume(self, job: CustomJob) -> None:
+        self.admit(job)
 
     def admit(self, job: CustomJob) -> None:
         """Run a new or adopted job to its end."""
-        job_id = job.record.id
-        job_run = JobRun(self._deps, job)
-        self._runs[job_id] = job_run
-        task = asyncio.create_task(job_run.run(), name=f"job {job_id}")
-        self._tasks[job_id] = task
+        self._runs[job.record.id] = JobRun(self._deps, job)
+        self._begin(self._run(job.record.id), f"job {job.record.id}")
 
-        def forget(_: asyncio.Task[None]) -> None:
-            self._tasks.pop(job_id, None)
-            self._runs.pop(job_id, None)
-
-        task.add_done_callback(forget)
+    async def _run(self, job_id: str) -> None:
+        try:
+            await self._runs[job_id].run()
+        finally:
+            del self._runs[job_id]
 
     async def cancel(self, job: CustomJob) -> None:
         """Store CANCELLING; a job without processes is CANCELLED when this returns.
@@ -70,13 +65,6 @@ class CustomJobRuns:
             raise invalid(("replica", f"{', '.join(wrong)}: the job has {', '.join(known)}"))
         self._deps.runner.command(run.attempt, {"do": "preempt", "replicas": list(replicas)})
         return list(replicas) or known
-
-    async def close(self) -> None:
-        """Stop watching. Runners and their replicas continue."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _within(event: asyncio.Event, wait: float) -> None:

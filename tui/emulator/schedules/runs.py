@@ -11,7 +11,6 @@ import contextlib
 import logging
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Protocol
 
 from google.rpc import code_pb2
 
@@ -20,6 +19,7 @@ from tui.emulator.experiments.kinds import SCHEDULE
 from tui.emulator.experiments.resource_service import touched
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, timestamp
+from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import ScheduledRun
 from tui.emulator.rpc.methods import WireError, internal
 from tui.emulator.schedules.due import (
@@ -45,16 +45,6 @@ STARTED = "OK"
 """Response of a started run."""
 
 
-class Pipelines(Protocol):
-    """The part of `PipelineServer` that schedules use."""
-
-    def checked(self, request: Pb, where: str = "pipeline_job") -> tuple[Pb, Any]:
-        """Raise WireError for a request that would be refused."""
-
-    async def create_scheduled(self, request: Pb, run: ScheduledRun) -> Pb:
-        """Create the pipeline job of a run."""
-
-
 class ScheduleRuns:
     """Runs every schedule from `start` until `close`. `now` returns seconds since the epoch.
 
@@ -64,7 +54,7 @@ class ScheduleRuns:
     def __init__(
         self,
         store: ResourceStore,
-        pipelines: Pipelines,
+        pipelines: PipelineServer,
         active_runs: Callable[[str], int],
         now: Callable[[], float],
     ) -> None:

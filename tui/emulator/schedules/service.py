@@ -17,10 +17,10 @@ from tui.emulator.experiments.kinds import SCHEDULE
 from tui.emulator.experiments.resource_service import ResourceServer, check_mask, copy_field, touched
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, timestamp
-from tui.emulator.pipelines.service import JOB_ID, bad_id
+from tui.emulator.pipelines.service import JOB_ID, PipelineServer, bad_id
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, methods_of
 from tui.emulator.schedules.due import State, set_next, spent
-from tui.emulator.schedules.runs import Pipelines, ScheduleRuns
+from tui.emulator.schedules.runs import ScheduleRuns
 from tui.emulator.schedules.validate import schedule_problems
 from tui.emulator.vertex.filter_fields import SCHEDULE_FIELDS
 from tui.emulator.vertex.operations import Operations
@@ -48,7 +48,7 @@ class ScheduleServer(ResourceServer):
     ORDERS: ClassVar = {field: _nanoseconds(field) for field in _ORDERS}
 
     def __init__(
-        self, store: ResourceStore, operations: Operations, pipelines: Pipelines, runs: ScheduleRuns
+        self, store: ResourceStore, operations: Operations, pipelines: PipelineServer, runs: ScheduleRuns
     ) -> None:
         super().__init__(SCHEDULE, store, operations)
         self._fields = SCHEDULE_FIELDS

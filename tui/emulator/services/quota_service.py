@@ -13,10 +13,10 @@ from google.cloud.cloudquotas_v1.types import cloudquotas, resources
 
 from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
 from tui.domain.vertex.catalog import all_quota_metrics
-from tui.emulator.interfaces import JobCatalog
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
 from tui.emulator.rpc.paging import page_of_names, page_size, query_digest
+from tui.emulator.vertex.job_catalog import JobCatalog
 
 SERVICE = "google.api.cloudquotas.v1.CloudQuotas"
 MAX_PAGE = 1000

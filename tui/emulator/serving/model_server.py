@@ -180,9 +180,5 @@ def end_processes(place: Path) -> None:
 def _marked(proc: process_tree.Proc, place: Path) -> bool:
     if proc.ended:
         return False
-    try:
-        words = Path(f"/proc/{proc.pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    mine = f"{MARK}={place}".encode()
-    return any(word == mine or word.startswith(mine + b"/") for word in words)
+    folder = process_tree.environment(proc.pid).get(MARK, "")
+    return folder == str(place) or folder.startswith(f"{place}/")

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import binascii
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,15 @@ from typing import Any
 
 from tui.emulator.storage.http import BucketRequest, Reply
 from tui.emulator.storage.resources import media_headers, object_json
-from tui.emulator.storage.store import BLOCK, BucketStore, NewObject, StoredObject, StoreError, checksums_of
+from tui.emulator.storage.store import (
+    BLOCK,
+    BucketStore,
+    NewObject,
+    StoredObject,
+    StoreError,
+    checksums_of,
+    join_files,
+)
 from tui.emulator.storage.upload import Uploads, conditions_of, settable
 
 PAGE = 1000
@@ -208,7 +215,7 @@ class ObjectHandler:
         body.setdefault("contentType", "application/octet-stream")
         target = NewObject(bucket, name, body, conditions)
         with self.uploads.part() as part:
-            await asyncio.to_thread(_join, part, paths)
+            await asyncio.to_thread(join_files, part, paths)
             crc32c, _ = await asyncio.to_thread(checksums_of, part)
             return self._resource(self._store.put(target, part, (crc32c, "")))
 
@@ -245,7 +252,7 @@ class ObjectHandler:
         conditions = conditions_of(request)
         conditions.check(self._store.find(*target))
         with self.uploads.part() as part:
-            await asyncio.to_thread(_join, part, [self._store.path(origin.bucket, origin.name)])
+            await asyncio.to_thread(join_files, part, [self._store.path(origin.bucket, origin.name)])
             if part.stat().st_size != origin.size:
                 raise StoreError(503, "backendError", f"{origin.name} was written meanwhile; try again.")
             copy = NewObject(*target, {**origin.body, **body}, conditions)
@@ -262,15 +269,6 @@ def _sums_as_listed(root: Path, obj: StoredObject) -> tuple[str, str] | None:
     return (
         sums if (now.st_size, now.st_mtime_ns, now.st_ino) == (obj.size, obj.mtime, obj.inode) else ("", "")
     )
-
-
-def _join(part: Path, sources: Sequence[Path]) -> None:
-    with part.open("xb") as to:
-        for source in sources:
-            if source.is_dir():  # a folder's placeholder has no content
-                continue
-            with source.open("rb") as file:
-                shutil.copyfileobj(file, to, BLOCK)
 
 
 def _range(text: str, size: int) -> tuple[int, int, bool]:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import mimetypes
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -153,6 +154,10 @@ class BucketStore:
 
     def close(self) -> None:
         self._db.close()
+
+    def part_file(self, key: str, suffix: str) -> Path:
+        """Return a file of the upload with this id."""
+        return self.parts / f"{key}.{suffix}"
 
     # -- buckets
 
@@ -398,6 +403,16 @@ def checksums_of(path: Path) -> tuple[str, str]:
             crc.update(block)
             md5.update(block)
     return base64.b64encode(crc.digest()).decode(), base64.b64encode(md5.digest()).decode()
+
+
+def join_files(part: Path, sources: Sequence[Path]) -> None:
+    """Write the contents of the sources to the new file `part`. Raises OSError."""
+    with part.open("xb") as target:
+        for source in sources:
+            if source.is_dir():  # a folder's placeholder has no content
+                continue
+            with source.open("rb") as file:
+                shutil.copyfileobj(file, target, BLOCK)
 
 
 def _current(bucket: str, name: str, status: os.stat_result, row: StoredObject | None) -> StoredObject:

@@ -103,7 +103,7 @@ class Uploads:
             "given": _client_checksums(request, resource),
             "total": int(length) if length.isdecimal() else None,
         }
-        self._file(key, "part").touch(mode=0o600)
+        self._store.part_file(key, "part").touch(mode=0o600)
         self._write(key, session)
         return key
 
@@ -114,7 +114,7 @@ class Uploads:
             if session.get("done"):
                 self._locks.pop(key, None)
                 return self._store.get(bucket, session["name"])
-            part = self._file(key, "part")
+            part = self._store.part_file(key, "part")
             start, total = self._chunk_range(session, part, request)
             if start is not None:
                 await append(part, start, request.stream())
@@ -136,8 +136,8 @@ class Uploads:
     def cancel(self, bucket: str, key: str) -> None:
         """Remove a session. Raises StoreError 404."""
         self._session(bucket, key)
-        self._file(key, "json").unlink(missing_ok=True)
-        self._file(key, "part").unlink(missing_ok=True)
+        self._store.part_file(key, "json").unlink(missing_ok=True)
+        self._store.part_file(key, "part").unlink(missing_ok=True)
 
     async def _finish(self, new: NewObject, part: Path, checksums: Mapping[str, str]) -> StoredObject:
         """Verify the part against the client's checksums and make it an object.
@@ -200,7 +200,7 @@ class Uploads:
         try:
             if not _SESSION.fullmatch(key):
                 raise FileNotFoundError
-            session: dict[str, Any] = json.loads(self._file(key, "json").read_bytes())
+            session: dict[str, Any] = json.loads(self._store.part_file(key, "json").read_bytes())
         except (OSError, ValueError):
             session = {}
         if session.get("bucket") != bucket:
@@ -208,12 +208,9 @@ class Uploads:
         return session
 
     def _write(self, key: str, session: Mapping[str, Any]) -> None:
-        partial = self._file(key, "partial")
+        partial = self._store.part_file(key, "partial")
         partial.write_text(json.dumps(session))
-        partial.replace(self._file(key, "json"))
-
-    def _file(self, key: str, suffix: str) -> Path:
-        return self._store.parts / f"{key}.{suffix}"
+        partial.replace(self._store.part_file(key, "json"))
 
     def _remove_old_files(self) -> None:
         """Remove an earlier server's parts without a session, and expired sessions."""

@@ -11,7 +11,6 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
@@ -19,7 +18,7 @@ from xml.sax.saxutils import escape
 from tui.emulator.storage.http import BucketRequest, Reply
 from tui.emulator.storage.names import InvalidObjectName, check_object
 from tui.emulator.storage.resources import media_headers
-from tui.emulator.storage.store import BLOCK, BucketStore, NewObject, StoreError, checksums_of
+from tui.emulator.storage.store import BucketStore, NewObject, StoreError, checksums_of, join_files
 from tui.emulator.storage.upload import Uploads, write_all
 
 PARTS = 10_000
@@ -90,7 +89,7 @@ class XmlMultipartUploads:
             if h.startswith("x-goog-meta-")
         }
         session = {"bucket": bucket, "name": name, "body": body | ({"metadata": own} if own else {})}
-        self._file(key, "json").write_text(json.dumps(session))
+        self._store.part_file(key, "json").write_text(json.dumps(session))
         inner = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><UploadId>{key}</UploadId>"
         return _xml("InitiateMultipartUploadResult", inner)
 
@@ -98,11 +97,11 @@ class XmlMultipartUploads:
         number = request.number("partNumber") or 0
         if not 1 <= number <= PARTS:
             raise StoreError(400, "InvalidArgument", f"partNumber is from 1 to {PARTS}.")
-        partial = self._file(key, f"{number}.{secrets.token_hex(4)}")
+        partial = self._store.part_file(key, f"{number}.{secrets.token_hex(4)}")
         try:
             await write_all(partial, request.stream())
             crc32c, md5 = await asyncio.to_thread(checksums_of, partial)
-            partial.replace(self._file(key, str(number)))
+            partial.replace(self._store.part_file(key, str(number)))
         finally:
             partial.unlink(missing_ok=True)
         return Reply(200, headers={"etag": f'"{md5}"', "x-goog-hash": f"crc32c={crc32c},md5={md5}"}, kind="")
@@ -110,7 +109,7 @@ class XmlMultipartUploads:
     async def _complete(self, request: BucketRequest, key: str, session: Mapping[str, Any]) -> Reply:
         paths = []
         for number, tag in _requested_parts(await request.body()):
-            path = self._file(key, str(number))
+            path = self._store.part_file(key, str(number))
             try:
                 _, md5 = await asyncio.to_thread(checksums_of, path)
             except FileNotFoundError:
@@ -120,7 +119,7 @@ class XmlMultipartUploads:
             paths.append(path)
         bucket, name = session["bucket"], session["name"]
         with self._uploads.part() as part:
-            await asyncio.to_thread(_join, part, paths)
+            await asyncio.to_thread(join_files, part, paths)
             crc32c, _ = await asyncio.to_thread(checksums_of, part)
             body = {"componentCount": len(paths), **session["body"]}
             created = self._store.put(NewObject(bucket, name, body), part, (crc32c, ""))
@@ -133,7 +132,7 @@ class XmlMultipartUploads:
         session: dict[str, Any] = {}
         if _UPLOAD.fullmatch(key):
             with contextlib.suppress(OSError, ValueError):
-                session = json.loads(self._file(key, "json").read_bytes())
+                session = json.loads(self._store.part_file(key, "json").read_bytes())
         if (session.get("bucket"), session.get("name")) != (bucket, name):
             raise StoreError(404, "NoSuchUpload", "The requested upload was not found.")
         return session
@@ -141,9 +140,6 @@ class XmlMultipartUploads:
     def _delete_files(self, key: str) -> None:
         for path in self._store.parts.glob(f"{key}.*"):
             path.unlink(missing_ok=True)
-
-    def _file(self, key: str, suffix: str) -> Path:
-        return self._store.parts / f"{key}.{suffix}"
 
 
 def _requested_parts(body: bytes) -> list[tuple[int, str]]:
@@ -162,14 +158,6 @@ def _requested_parts(body: bytes) -> list[tuple[int, str]]:
     if not parts or numbers != sorted(set(numbers)):
         raise StoreError(400, "InvalidPartOrder", "The parts must be listed by ascending number.")
     return parts
-
-
-def _join(part: Path, sources: list[Path]) -> None:
-    with part.open("xb") as to:
-        for source in sources:
-            with source.open("rb") as file:
-                while block := file.read(BLOCK):
-                    to.write(block)
 
 
 def _xml(root: str, inner: str, *, status: int = 200, namespace: bool = True) -> Reply:

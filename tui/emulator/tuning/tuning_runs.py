@@ -17,14 +17,14 @@ from pathlib import Path
 
 from google.rpc import code_pb2, status_pb2
 
-from tui.emulator.interfaces import LogSink
+from tui.emulator.logging.ingest import LogCollector
 from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.environment import METRIC_FILE
 from tui.emulator.runs.job_run import store_with_retry
-from tui.emulator.runs.job_runs import JobRuns, request_end
+from tui.emulator.runs.job_runs import JobRuns, first_of, request_end
 from tui.emulator.runs.scheduler import CustomJobRuns
 from tui.emulator.tuning import trials
 from tui.emulator.tuning.measurements import Report, add_reports, is_hopeless, read_reports
@@ -51,7 +51,7 @@ class TuningRuns(JobRuns[TuningJob]):
         jobs: CustomJobTable,
         scheduler: CustomJobRuns,
         state: StateDir,
-        sink: LogSink,
+        sink: LogCollector,
     ) -> None:
         super().__init__(table)
         self._table, self._jobs, self._scheduler = table, jobs, scheduler
@@ -83,7 +83,7 @@ class TuningRun:
         jobs: CustomJobTable,
         scheduler: CustomJobRuns,
         state: StateDir,
-        sink: LogSink,
+        sink: LogCollector,
     ) -> None:
         self.job = job
         self._table, self._jobs, self._scheduler = table, jobs, scheduler
@@ -238,12 +238,10 @@ class TuningRun:
         events = [job.changed for job in jobs if job is not None]
         if not self.job.cancelled.is_set():
             events.append(self.job.cancelled)
-        waits = [asyncio.ensure_future(event.wait()) for event in events]
-        try:
-            await asyncio.wait(waits, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        if events:
+            await first_of(*(event.wait() for event in events), within=POLL_SECONDS)
+        else:
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _end(self, state: int, code: int, message: str) -> None:
         severity = "ERROR" if state == State.JOB_STATE_FAILED else "INFO"

@@ -55,7 +55,8 @@ def _pipeline_request(resource: Pb) -> Any:
     return resource.WhichOneof("request") == "create_pipeline_job_request" or MISSING
 
 
-def _label(rest: tuple[str, ...]) -> FilterField[Pb]:
+def label(rest: tuple[str, ...]) -> FilterField[Pb]:
+    """The field `labels.KEY`, given the rest of its path. Raises UnknownField."""
     if len(rest) != 1:
         name = ".".join(("labels", *rest))
         raise UnknownField(f"{name!r}: write labels.KEY; quote a KEY that has dots")
@@ -97,7 +98,7 @@ def fields_of(state: FilterField[Pb], labels: bool = True, **more: FilterField[P
     }
     names = list(fields)
     if labels:
-        fields["labels"] = _label
+        fields["labels"] = label
     return FieldTable(
         fields,
         hint=f"use {', '.join(names)}" + (" or labels.KEY" if labels else ""),

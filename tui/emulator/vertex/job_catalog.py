@@ -10,8 +10,8 @@ from tui.emulator.vertex.job_table import CustomJobTable
 from tui.emulator.vertex.quota import TrainingQuotas
 
 
-class JobTableCatalog:
-    """Implements `JobCatalog` on the table of custom jobs."""
+class JobCatalog:
+    """Custom jobs, quotas and regions of the control plane. All calls are fast and local."""
 
     def __init__(self, table: CustomJobTable, quotas: TrainingQuotas) -> None:
         self._table = table

@@ -6,9 +6,9 @@ import re
 
 from google.cloud.location import locations_pb2
 
-from tui.emulator.interfaces import JobCatalog
 from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
 from tui.emulator.rpc.paging import page_at, page_size, query_digest
+from tui.emulator.vertex.job_catalog import JobCatalog
 
 SERVICE = "google.cloud.location.Locations"
 _PROJECT = re.compile(r"projects/([^/]+)")

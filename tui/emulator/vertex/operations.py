@@ -23,7 +23,7 @@ from google.longrunning import operations_pb2
 from google.protobuf import any_pb2, empty_pb2
 from google.rpc import code_pb2, status_pb2
 
-from tui.emulator.database import NOTHING, Change, Database
+from tui.emulator.database import NOTHING, Change, Database, together
 from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.messages import Pb, copied, current_time, set_created
 from tui.emulator.paths import StateDir
@@ -204,10 +204,7 @@ class Operations:
             stored.operation.CopyFrom(row.operation)
             stored.operation.response.Pack(plan)
 
-        def write(db: sqlite3.Connection) -> None:
-            _put(db, stored)
-
-        return row, Change(write, lambda: self._rows.update({number: row}))
+        return row, Change(lambda db: _put(db, stored), lambda: self._rows.update({number: row}))
 
     def begin(self, row: OperationRow, work: Work) -> None:
         """Start the work of a stored operation."""
@@ -273,10 +270,7 @@ class Operations:
             self._ending.discard(number)
 
     async def _store_end(self, row: OperationRow, reply: Any, error: Any, change: Change) -> None:
-        ended = _ended(row, reply, error)
-        await self._save(ended, change)
-        change.show()
-        self._rows[_number(row.operation.name)] = ended
+        await self._database.make(together(change, self._storing(_ended(row, reply, error))))
 
     async def delete_job(self, table: CustomJobTable, job: CustomJob) -> operations_pb2.Operation:
         """Delete an ended custom job: its row at once, its log and files soon after."""
@@ -323,14 +317,10 @@ class Operations:
         self._tasks[number] = asyncio.create_task(self._finish(number))
         return number
 
-    async def _save(self, row: OperationRow, change: Change = NOTHING) -> None:
-        """Insert or replace an operation, and make `change` in the same transaction. Raises StorageFull."""
-
-        def write(db: sqlite3.Connection) -> None:
-            _put(db, row)
-            change.write(db)
-
-        await self._database.write(write)
+    def _storing(self, row: OperationRow) -> Change:
+        """Insert or replace an operation."""
+        number = _number(row.operation.name)
+        return Change(lambda db: _put(db, row), lambda: self._rows.update({number: row}))
 
     async def _delete_row(self, table: ResourceTable[R], resource: R, kind: str, *, done: bool) -> str:
         """Replace the resource's row by an operation; return the number of the operation."""
@@ -339,19 +329,11 @@ class Operations:
             if table.get(record.id) is not resource:
                 raise not_found(kind, record.name)
             number = str(await self._database.next_id())
-            operation = operations_pb2.Operation(
-                name=f"projects/{record.project}/locations/{record.location}/operations/{number}", done=done
-            )
+            parent = f"projects/{record.project}/locations/{record.location}"
+            row = replace(_row(f"{parent}/operations/{number}", _DeletePb()), subject_id=record.id)
             if done:
-                operation.response.Pack(empty_pb2.Empty())
-            metadata = _DeletePb()
-            set_created(metadata.generic_metadata)
-            operation.metadata.Pack(metadata)
-            row = OperationRow(record.project, record.location, record.id, operation)
-            deletion = table.deletion(resource)
-            await self._save(row, deletion)
-            self._rows[number] = row
-            deletion.show()
+                row = _ended(row, empty_pb2.Empty(), None)
+            await self._database.make(together(self._storing(row), table.deletion(resource)))
         return number
 
     async def _finish(self, number: str) -> None:
@@ -360,26 +342,23 @@ class Operations:
         await self._remove_files(number)
 
     async def _remove_files(self, number: str) -> None:
-        row = self._rows[number]
-        done = copied(row.operation)
-        done.done = True
+        row, problem = self._rows[number], None
         try:
             await asyncio.to_thread(_remove_tree, self._state.job(row.subject_id))
-            done.response.Pack(empty_pb2.Empty())
         except OSError as error:
-            done.error.code = code_pb2.INTERNAL
-            done.error.message = f"The job is deleted, but its directory is not: {error}"
-        metadata = _DeletePb()
-        done.metadata.Unpack(metadata)
+            text = f"The job is deleted, but its directory is not: {error}"
+            problem = status_pb2.Status(code=code_pb2.INTERNAL, message=text)
+        finished, metadata = _ended(row, empty_pb2.Empty(), problem), _DeletePb()
+        finished.operation.metadata.Unpack(metadata)
         metadata.generic_metadata.update_time.CopyFrom(current_time())
-        done.metadata.Pack(metadata)
-        finished = OperationRow(row.project, row.location, row.subject_id, done)
+        finished.operation.metadata.Pack(metadata)
+        storing = self._storing(finished)
         try:
-            await self._save(finished)
+            await self._database.write(storing.write)
         except WireError as error:
             # The next start finds that the files are gone; only the end of the operation is not stored.
             log.warning("%s", error.message)
-        self._rows[number] = finished
+        storing.show()
         self._tasks.pop(number, None)
 
     def methods(self) -> list[Method]:
