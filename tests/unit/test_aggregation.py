@@ -77,7 +77,7 @@ def test_a_percentage_is_of_the_moving_mean_of_ten_minutes() -> None:
 def test_an_aligner_that_does_not_fit_is_refused(aligner: str, kind: int, says: str) -> None:
     with pytest.raises(NotAligned, match=says):
         align(series((1, 1), kind=kind), Aligner[aligner], MINUTE, SPAN)
-    with pytest.raises(NotAligned, match="99 is no aligner"):
+    with pytest.raises(NotAligned, match="99 is not an aligner"):
         align(GAUGE, 99, MINUTE, SPAN)
 
 
@@ -132,5 +132,5 @@ def test_a_field_that_nothing_can_be_grouped_by_is_named(text: str) -> None:
 def test_a_reducer_of_booleans_is_refused() -> None:
     with pytest.raises(NotReduced, match="REDUCE_FRACTION_TRUE is for booleans"):
         check_reducer(Reducer.REDUCE_FRACTION_TRUE)
-    with pytest.raises(NotReduced, match="77 is no reducer"):
+    with pytest.raises(NotReduced, match="77 is not a reducer"):
         check_reducer(77)

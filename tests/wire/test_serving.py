@@ -293,7 +293,7 @@ REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
     (
         {},
         {"dedicated_resources": {**DEDICATED, "machine_spec": {"machine_type": "n1-standrad-4"}}},
-        "'n1-standrad-4' is no machine type; did you mean n1-standard-4",
+        "'n1-standrad-4' is not a machine type; did you mean n1-standard-4",
     ),
     ({}, {"dedicated_resources": {**DEDICATED, "min_replica_count": 0}}, "min_replica_count: is 0"),
     ({}, {"dedicated_resources": None, "automatic_resources": {}}, "dedicated_resources: is required"),

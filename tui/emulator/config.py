@@ -92,7 +92,7 @@ def read_config(path: Path, model: type[Model]) -> Model:
     """
     try:
         if path.exists() and not path.is_file():
-            raise ConfigError(f"{path}: can't be read: it is no file but a pipe, a device or a folder")
+            raise ConfigError(f"{path}: can't be read: it is a pipe, a device or a folder, not a file")
         raw: Any = yaml.safe_load(path.read_text()) if path.exists() else {}
         return model.model_validate(raw or {})
     except yaml.YAMLError as error:

@@ -1,7 +1,7 @@
-"""Repair of the emulator's databases: what can be read is kept, the damaged file is moved aside.
+"""Repair of the emulator's databases: readable rows are kept, the damaged file is moved aside.
 
-A damaged file is read table by table, from both ends of each, so that a damaged page costs the rows that are
-on it or behind a link of it. The rows go into a new file of the same layout, which its owner makes.
+A damaged file is read table by table, from both ends of each, so a damaged page costs only the rows on it or
+behind a link of it. The rows go into a new file of the same layout.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _BUCKET_ROWS: dict[str, Callable[[Sequence[Any]], object]] = {"buckets": bucket_
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What became of one database."""
+    """Result of the repair of one database."""
 
     name: str
     aside: str
-    """Where the damaged file is now; "" for a sound one, which is not touched."""
+    """Path of the damaged file now, "" for a sound file, which is not touched."""
     rows: int
-    """Rows that were kept."""
+    """Number of kept rows."""
 
 
 def repair(state: StateDir) -> list[Repaired]:
@@ -93,7 +93,7 @@ def _sound(path: Path, check: Callable[[Path], None]) -> bool:
 
 
 def _check_state(path: Path) -> None:
-    """Open and read all of it as the server does; a new file is made. Raises DatabaseError."""
+    """Open and read the whole file as the server does; make a new file if missing. Raises DatabaseError."""
 
     async def load() -> None:
         database = Database(path)
@@ -132,7 +132,7 @@ def _check_buckets(root: Path, path: Path) -> None:
 
 
 def _drop_damaged_objects(path: Path) -> None:
-    """Delete rows that do not decode. A file without a row is an object all the same."""
+    """Delete rows that do not decode. A file without a row is still an object."""
     with _opened(path) as db:
         for table, decode in _BUCKET_ROWS.items():
             keys = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
@@ -150,7 +150,7 @@ def _drop_damaged_blocks(path: Path) -> None:
 
 
 class _opened:
-    """A connection that is closed at the end of the block, which sqlite3's own is not."""
+    """A connection that is closed at the end of the block, unlike sqlite3's own."""
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
@@ -163,7 +163,7 @@ class _opened:
 
 
 def _copy(damaged: Path, path: Path) -> int:
-    """Copy every row that can be read to the tables and columns that the new file has; their number."""
+    """Copy every readable row to the tables and columns of the new file; return their number."""
     count = 0
     with _opened(damaged) as old, _opened(path) as new:
         tables = [row[0] for row in new.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -197,7 +197,7 @@ def _common(old: sqlite3.Connection, table: str, known: list[str]) -> list[str]:
 
 
 def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple[object, ...]]]:
-    """Rows in batches, forwards up to the damage and backwards up to it; sound rows may come twice."""
+    """Yield rows in batches, forwards up to the damage and backwards up to it; sound rows may come twice."""
     try:
         keys = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
     except sqlite3.Error:
@@ -223,7 +223,7 @@ def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple
 
 
 def _drop_unreadable(path: Path) -> None:
-    """Delete resources that do not decode, and make sure that ids go on beyond those in use."""
+    """Delete resources that do not decode, and make sure that ids continue beyond those in use."""
     with _opened(path) as db:
         newest = 0
         for table, number_column, column, message in _rows():
@@ -245,7 +245,8 @@ def _drop_unreadable(path: Path) -> None:
 
 
 def _rows() -> Iterator[tuple[str, str, str, Any]]:
-    """Tables with numbered rows: name, columns of the number and of the message, class of the message."""
+    """Yield the tables with numbered rows: name, columns of the number and of the message, class of the
+    message."""
     yield "operations", "id", "operation", operations_pb2.Operation
     for kind in JOB_KINDS:
         yield kind.table.TABLE, kind.table.NUMBER, kind.table.BODY, kind.table.PB

@@ -1,8 +1,8 @@
-"""Compressed blocks of log entries, which take a tenth of the room of rows.
+"""Compressed blocks of log entries, which take a tenth of the space of rows.
 
 A block holds consecutive entries of one source. The blocks of a source overlap neither each other nor in a
-timestamp; what a list asks for (times, severity, times of receipt) is beside the data, so that it decodes
-only the blocks that can hold it. Numbers are in the machine's byte order, as the file stays on it.
+timestamp; the bounds that a list needs (times, severity, receive times) are beside the data, so a list
+decodes only the blocks that can match. Numbers are in the machine's byte order, because the file stays on it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import zstandard
 from tui.emulator.logging.record import MESSAGE, EntryRow
 
 BLOCK = 500
-"""Entries of a block, except of a small one."""
+"""Entries per block, except for a small one."""
 BLOCK_BYTES = 1 << 20
-"""Bytes of payload after which a block ends."""
+"""Payload in bytes after which a block ends."""
 SCHEMA = """
 CREATE TABLE blocks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, source INTEGER NOT NULL, first INTEGER NOT NULL,
@@ -34,7 +34,7 @@ CREATE UNIQUE INDEX blocks_in_order ON blocks (source, first);
 """
 _LEVEL = 3
 _CACHED = 96
-"""Decoded blocks in memory, more than the replicas of most jobs: a merged list reads a block of each."""
+"""Decoded blocks in memory; more than most jobs have replicas, since a merged list reads a block of each."""
 _MAX_DECODED = 1 << 28
 _SIZES = struct.Struct("<I6Q")
 """Number of entries, bytes of each column."""
@@ -52,13 +52,13 @@ class BlockHead(NamedTuple):
     last: int
     entries: int
     severity: int
-    """The highest of its entries."""
+    """Highest severity of its entries."""
     received: int
     received_last: int
 
 
 def encode(rows: Sequence[EntryRow]) -> bytes:
-    """The entries of one source as compressed columns."""
+    """Encode the entries of one source as compressed columns."""
     texts = [row[5] if isinstance(row[5], bytes) else row[5].encode() for row in rows]
     columns = (
         _deltas(row[1] for row in rows),
@@ -73,7 +73,7 @@ def encode(rows: Sequence[EntryRow]) -> bytes:
 
 
 def decode(source: int, data: bytes) -> list[EntryRow]:
-    """The entries of a block, in order. Raises DamagedBlock."""
+    """Decode the entries of a block, in order. Raises DamagedBlock."""
     try:
         if zstandard.frame_content_size(data) > _MAX_DECODED:
             raise DamagedBlock("a block of the log is damaged: it claims to be huge")
@@ -98,7 +98,7 @@ def decode(source: int, data: bytes) -> list[EntryRow]:
 
 
 def damaged_blocks(db: sqlite3.Connection) -> list[int]:
-    """Blocks whose data can't be decoded, by id. Reads all of them."""
+    """Return the ids of blocks whose data can't be decoded. Reads all of them."""
     damaged = []
     for number, source, data in db.execute("SELECT id, source, data FROM blocks"):
         try:
@@ -123,7 +123,7 @@ def _split(data: bytes, count: int) -> Iterator[bytes]:
 
 
 def cut(rows: Sequence[EntryRow]) -> list[Sequence[EntryRow]]:
-    """Ordered entries in parts of a block each, of about equal sizes; equal timestamps stay together."""
+    """Cut ordered entries into blocks of about equal size; equal timestamps stay together."""
     size = -(-len(rows) // max(1, -(-len(rows) // BLOCK)))
     parts, begin, held = [], 0, 0
     for at, row in enumerate(rows):
@@ -140,19 +140,19 @@ class BlockTable:
 
     def __init__(self) -> None:
         self.newest: dict[int, int] = {}
-        """The last timestamp in blocks of a source, or a later one (writer's thread)."""
+        """Source → last timestamp in its blocks, or a later one (writer's thread)."""
         self._decoded: OrderedDict[int, list[EntryRow]] = OrderedDict()
         self._lock = threading.Lock()
 
     def load(self, db: sqlite3.Connection) -> None:
-        """Find which sources have blocks."""
+        """Load which sources have blocks."""
         self.newest = dict(db.execute("SELECT source, max(last) FROM blocks GROUP BY source"))
 
     def between(
         self, db: sqlite3.Connection, source: int, first: int, last: int, *, newest_first: bool = False
     ) -> Iterator[BlockHead]:
-        """Blocks of a source with timestamps in these bounds."""
-        # A block that begins earlier may end within.
+        """Return the blocks of a source with timestamps in these bounds."""
+        # A block that begins earlier may end within the bounds.
         before = db.execute(
             "SELECT max(first) FROM blocks WHERE source=? AND first<=?", (source, first)
         ).fetchone()[0]
@@ -164,7 +164,7 @@ class BlockTable:
         return (head for head in map(BlockHead._make, rows) if head.last >= first)
 
     def rows(self, db: sqlite3.Connection, source: int, number: int) -> list[EntryRow]:
-        """The entries of a block. Raises DamagedBlock."""
+        """Return the entries of a block. Raises DamagedBlock."""
         with self._lock:
             if number in self._decoded:
                 self._decoded.move_to_end(number)

@@ -1,7 +1,7 @@
 """Faults of the log service on request: broken streams; late, duplicate and unordered entries.
 
-A late entry is stored with a time of receipt in the future, as in the cloud, and until then neither a list
-nor a stream has it. Duplicate and unordered entries occur in streams only.
+A late entry is stored with a receive time in the future, as in the cloud; until then it is missing from lists
+and streams. Duplicate and unordered entries occur only in streams.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tui.emulator.logging.record import EntryRow
 
 @dataclass(frozen=True, slots=True)
 class LogFaults:
-    """Shares are from 0 to 1, times in seconds; the default is a service without faults."""
+    """The faults; the default is a service without faults. Shares are from 0 to 1, times in seconds."""
 
     cut_every: float = 0.0
-    """Age at which a stream ends with UNAVAILABLE; 0 for never."""
+    """Age at which a stream ends with UNAVAILABLE, 0 for never."""
     late_share: float = 0.0
     late_seconds: float = 0.0
-    """Maximum delay of a late entry."""
+    """Largest delay of a late entry."""
     double_share: float = 0.0
     shuffle: bool = False
-    """Entries of a response are in random order."""
+    """Whether the entries of a response are in random order."""
 
     def delayed(self, rows: Sequence[EntryRow]) -> Sequence[EntryRow]:
-        """The rows; some have a later time of receipt."""
+        """Delay the receive times of some rows."""
         if not self.late_share:
             return rows
         span = self.late_seconds * 1e9
@@ -38,7 +38,7 @@ class LogFaults:
 
 
 class ActiveLogFaults:
-    """The present faults and the listeners for changes. Used in the event loop."""
+    """The faults in force and the listeners for changes. Use it in the event loop."""
 
     def __init__(self) -> None:
         self.current = LogFaults()

@@ -1,7 +1,7 @@
-"""Holes in a file that another process appends to: bytes that read as zeros and take no room on the disk.
+"""Holes in a file that another process appends to: bytes that read as zeros and take no disk space.
 
-Offsets and the size stay what they are, so neither the writer nor a reader behind the hole notices it.
-ext4, xfs, btrfs, tmpfs and overlayfs have holes.
+Offsets and the size stay the same, so neither the writer nor a reader behind the hole notices it. ext4, xfs,
+btrfs, tmpfs and overlayfs support holes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 
 
 def punch_hole(path: Path, end: int) -> int:
-    """Free the whole blocks before offset `end`; returns the end of the hole.
+    """Free the whole blocks before offset `end`; return the end of the hole.
 
-    Raises OSError also where the file system has no holes (EOPNOTSUPP).
+    Raises OSError, also if the file system has no holes (EOPNOTSUPP).
     """
     end -= end % _BLOCK
     if end <= 0:
@@ -33,7 +33,7 @@ def punch_hole(path: Path, end: int) -> int:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(path))
         if os.fstat(file).st_size == before.st_size:
-            # The time of the last write says when its lines were written.
+            # Restore the time of the last write, which dates the file's lines.
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     finally:
         os.close(file)
@@ -41,7 +41,7 @@ def punch_hole(path: Path, end: int) -> int:
 
 
 def hole_end(file: int, offset: int, size: int) -> int:
-    """The end of the hole that `offset` lies in; `offset` itself outside of one. Raises OSError."""
+    """Return the end of the hole at `offset`, or `offset` itself outside of a hole. Raises OSError."""
     try:
         return os.lseek(file, offset, os.SEEK_DATA)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 The log store's writer thread reads the files and stores the entries; the offset after an entry is committed
 with it, so a killed server neither loses nor duplicates a line. On a full disk the output stays in its file,
-and the collector retries. Of output that is stored, a file keeps the newest part; the rest becomes a hole.
+and the collector retries. A file keeps the newest part of its stored output; the rest becomes a hole.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from tui.emulator.paths import AttemptDir, StateDir
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
-"""Interval between reads of the files while there are jobs to watch."""
+"""Seconds between two reads of the files while there are jobs to watch."""
 ROUND_SECONDS = 0.1
-"""Longest time of a round, so that other writers do not wait longer."""
+"""Longest duration of a round in seconds, which bounds the wait of other writers."""
 RETRY_MIN, RETRY_MAX = 0.5, 10.0
-"""Seconds to wait after a failed write: doubled from the minimum to the maximum."""
+"""Seconds before a retry after a failed write: doubled from the minimum to the maximum."""
 ORPHAN_SECONDS = 30.0
-"""After a start, time for the control plane to watch the earlier server's files; then they count as ended."""
+"""Seconds after the start in which the control plane must watch the previous server's files; then they count
+as ended."""
 KEPT_OUTPUT = 1024 * 1024
 RESOURCE = "ml_job"
 STREAMS = ("stdout", "stderr")
@@ -51,7 +52,7 @@ class LogCollector:
     """Takes the platform's messages and the replicas' output from the control plane."""
 
     def __init__(self, state: StateDir, store: EntryStore, kept_output: int = KEPT_OUTPUT) -> None:
-        """`kept_output`: bytes of stored output that stay in each file."""
+        """`kept_output` is the number of bytes of stored output that stay in each file."""
         self._state = state
         self._store = store
         self._kept_output = kept_output
@@ -66,11 +67,8 @@ class LogCollector:
         self._turn = 0
 
     async def start(self) -> None:
-        """Watch the files that the last server watched, and start.
-
-        Raises:
-            sqlite3.Error: when the store can't be read.
-        """
+        """Watch the files of the previous server, and start. Raises sqlite3.Error when the store can't be
+        read."""
         for stream in await self._store.write(self._unfinished):
             self._streams[stream.key] = stream
             self._orphans[stream.key] = time.monotonic() + ORPHAN_SECONDS
@@ -239,7 +237,7 @@ class LogCollector:
                     stream.attempt, stream.replica, stream.stream,
                 ),
             ).rowcount == 0  # fmt: skip
-        # A repair may have kept entries and lost the offset after them.
+        # A repair may have kept entries but lost the offset after them.
         stream.fresh = known or not self._store.has_entries(source)
         row = db.execute("SELECT offset, last FROM streams WHERE key=?", (stream.key,)).fetchone()
         stream.source = source.id

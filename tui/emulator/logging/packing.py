@@ -1,6 +1,6 @@
-"""Moves older log entries from their rows to compressed blocks.
+"""Moves older log entries from rows to compressed blocks.
 
-The newest entries of a source stay rows, which are cheap to add, until more have come. Each step is one
+The newest entries of a source stay rows, which are cheap to add, until enough have arrived. Each step is one
 transaction, so a killed server has every entry once, in a row or in a block.
 """
 
@@ -21,16 +21,16 @@ from tui.emulator.logging.store import COLUMNS, FIRST, LAST, EntryStore
 log = logging.getLogger(__name__)
 
 PACK_SECONDS = 2.0
-"""Interval of the search for rows to pack."""
+"""Seconds between two searches for rows to pack."""
 IDLE_SECONDS = 60.0
-"""Idle time after which all rows of a source are packed."""
+"""Seconds without new entries after which all rows of a source are packed."""
 STEP_ROWS = 2 * BLOCK
-"""Rows that one step packs, because other writers wait for it."""
+"""Most rows that one step packs, because other writers wait for it."""
 STEP_BYTES = 1 << 24
 STEP_BLOCKS = 4
-"""Blocks that one step rewrites with late rows."""
+"""Most blocks that one step rewrites with late rows."""
 LEAST = BLOCK // 4
-"""Fewest rows to pack: fewer would make a small block or rewrite others."""
+"""Fewest rows to pack; fewer would make a small block or rewrite others."""
 
 
 async def run_packing(store: EntryStore) -> None:
@@ -45,7 +45,7 @@ async def run_packing(store: EntryStore) -> None:
 
 
 class Packer:
-    """Which sources have rows to pack."""
+    """Packs the rows of all sources."""
 
     def __init__(self, store: EntryStore) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class Packer:
             added, at = self._store.added.get(source.id, (0, 0.0))
             idle = now - at > IDLE_SECONDS
             left = self._left.get(source.id)
-            # Don't check rows that can't be packed yet again for each new one.
+            # Don't recheck rows that can't be packed yet for each new row.
             if left is not None and not (idle and added) and added < max(BLOCK, left // 4):
                 continue
             position: int | None = FIRST
@@ -90,7 +90,7 @@ class Packer:
             return None
         whole = _whole(rows)
         if not whole:
-            # That many entries of one timestamp stay rows: they would be one block.
+            # So many entries of one timestamp stay rows: they would be one block.
             return rows[-1][1]
         heads = list(islice(blocks.between(db, source, whole[0][1], whole[-1][1]), STEP_BLOCKS + 1))
         if len(heads) > STEP_BLOCKS:
@@ -122,12 +122,12 @@ class Packer:
                 break
         else:
             if len(rows) <= STEP_ROWS:
-                # With a row of another timestamp, all rows of the last one are present.
+                # With this row of another timestamp, all rows of the last timestamp are complete.
                 rows.append((source, limit, "", 0, 0, "", 0))
         return rows if len(rows) > 1 else None
 
     def _replace(self, source: int, rows: Sequence[EntryRow], heads: Sequence[BlockHead]) -> None:
-        """Put rows into blocks, together with the blocks in between."""
+        """Pack rows into blocks, together with the blocks in between."""
         db, blocks = self._store.database(), self._store.blocks
         stored = {row[1:3]: row for head in heads for row in blocks.rows(db, source, head.id)}
         merged = sorted(({row[1:3]: row for row in rows} | stored).values(), key=lambda row: row[1:3])
@@ -142,5 +142,5 @@ class Packer:
 
 
 def _whole(rows: Sequence[EntryRow]) -> list[EntryRow]:
-    """Rows before the timestamp of the last one, which may have more of them."""
+    """Return the rows before the timestamp of the last row, which may have more rows."""
     return [row for row in rows if row[1] < rows[-1][1]]

@@ -1,6 +1,6 @@
 """A stored log entry: a row of the database, and its LogEntry message.
 
-Lines of replicas are stored as text, and the message is built on demand. Entries that a client wrote are
+Lines of replicas are stored as text, and the message is built on demand. Entries written by a client are
 stored as messages.
 """
 
@@ -32,13 +32,13 @@ EntryRow = tuple[int, int, str, int, int, str | bytes, int]
 
 
 class ReceiptClock:
-    """A monotonic clock for receive times, so that readers can ask for entries newer than the last one.
+    """A monotonic clock for receive times, so that readers can request entries newer than the last one.
 
-    If the time of day is set back, the clock stands still until it catches up. Thread-safe.
+    If the time of day is set back, the clock stands still until the time catches up. Thread-safe.
     """
 
     def __init__(self, database: Path) -> None:
-        """Start no earlier than the last change of the database by an earlier server."""
+        """Start no earlier than the last change of the database by a previous server."""
         self._lock = threading.Lock()
         self._latest = 0
         for path in (database, database.with_name(f"{database.name}-wal")):
@@ -64,7 +64,7 @@ class LogSource:
 
     @cached_property
     def log_id(self) -> str:
-        """The last part of the log's name, decoded."""
+        """Last part of the log's name, decoded."""
         return unquote(self.log_name.partition("/logs/")[2])
 
     @cached_property
@@ -77,7 +77,7 @@ class LogSource:
 
 
 class StoredEntry:
-    """One entry as it is stored. Expensive properties are computed on demand."""
+    """One stored entry. Expensive properties are computed on demand."""
 
     __slots__ = ("_extra", "_json", "row", "source")
 

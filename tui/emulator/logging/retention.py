@@ -1,4 +1,5 @@
-"""Deletes log entries: of deleted jobs, after the `_Default` bucket's retention, and above a size."""
+"""Deletes log entries: those of deleted jobs, those past the `_Default` bucket's retention, and the oldest
+above a size."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ log = logging.getLogger(__name__)
 RETENTION_SECONDS = 30 * 86_400
 """Retention after an entry's timestamp, as in the `_Default` bucket (docs/facts/vertex.md 5)."""
 INTERVAL_SECONDS = 6 * 3600.0
-"""Interval between deletions of old entries."""
+"""Seconds between two deletions of old entries."""
 SIZE_SECONDS = 5.0
-"""Interval between checks of the size."""
+"""Seconds between two checks of the size."""
 _ROOM_SHARE = 16
-"""Share of the bound to free at once, so that not every check deletes."""
+"""Part of the bound to free at once (1/16), so that not every check deletes."""
 
 
 async def run_retention(store: EntryStore, max_bytes: int) -> None:
@@ -54,7 +55,7 @@ async def delete_older(store: EntryStore, before: int) -> int:
 async def delete_job(store: EntryStore, job: JobRecord) -> int:
     """Delete all entries of a deleted job; return their number.
 
-    Entries that can't be deleted now are deleted when too old.
+    Entries that can't be deleted now are deleted once they are too old.
     """
     labels = {"project_id": job.project, "job_id": job.id}.items()
     try:

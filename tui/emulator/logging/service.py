@@ -1,7 +1,6 @@
 """google.logging.v2.LoggingServiceV2 over the log store.
 
-The service's quota of 60 reads a minute (docs/facts/vertex.md 5.3) is not enforced; its limit of ten open
-tails is.
+The quota of 60 reads a minute (docs/facts/vertex.md 5.3) is not enforced; the limit of ten open tails is.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _LABELS = {
 
 
 class LoggingService:
-    """The RPC handlers of the logging service."""
+    """RPC handlers of the logging service."""
 
     def __init__(self, store: EntryStore) -> None:
         self._store = store
@@ -69,7 +68,7 @@ class LoggingService:
             yield response
 
     async def list_logs(self, request: Pb) -> Pb:
-        """Names of logs with entries, in order; invalid page sizes are ignored, as documented."""
+        """Return the names of logs with entries, in order; invalid page sizes are ignored, as documented."""
         parents = [*([request.parent] if request.parent else []), *request.resource_names]
         projects = set(owners("parent", parents))
         digest = query_digest("logs", *sorted(projects))
@@ -97,7 +96,7 @@ class LoggingService:
         return empty_pb2.Empty()
 
     async def list_monitored_resource_descriptors(self, request: Pb) -> Pb:
-        """The only resource type of training jobs."""
+        """Return the only resource type of training jobs."""
         descriptor = monitored_resource_pb2.MonitoredResourceDescriptor(
             type="ml_job",
             display_name="Cloud ML Job",

@@ -41,15 +41,15 @@ _WITHOUT_BLOCKS = 1
 READERS = 3
 _BUSY_SECONDS = 10
 _INCREMENTAL = 2
-"""SQLite's number of the incremental vacuum mode."""
+"""SQLite's number of incremental vacuum mode."""
 _FREE_PAGES = 256
 """Unused pages kept in the file for new entries."""
 _PAGES_PER_STEP = 2000
 """Pages freed per step, because other writers wait for it."""
 DELETE_BATCH = 5_000
-"""Maximum number of entries deleted in one transaction."""
+"""Most entries deleted in one transaction."""
 FIRST, LAST = 0, 2**63 - 1
-"""Timestamps before and after every other."""
+"""Timestamps before and after all others."""
 _SCHEMA = """
 CREATE TABLE sources (
     id INTEGER PRIMARY KEY, project TEXT NOT NULL, log_name TEXT NOT NULL,
@@ -75,19 +75,19 @@ Listener = Callable[[Sequence[StoredEntry]], None]
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """Rows of a source: timestamps from `first` to `last`, a minimum severity, times of receipt."""
+    """Range of a source's rows: timestamps from `first` to `last`, a minimum severity, receive times."""
 
     first: int = FIRST
     last: int = LAST
     severity: int = 0
     received: int = FIRST
     received_last: int = LAST
-    """Earliest and latest time of receipt."""
+    """Earliest and latest receive time."""
     either: tuple[int, int] = (FIRST, FIRST)
-    """Earliest timestamp and earliest receive time; an entry has to reach one of them."""
+    """Earliest timestamp and earliest receive time; an entry must reach one of them."""
 
     def holds(self, timestamp: int, severity: int, received: int) -> bool:
-        """Whether an entry lies within."""
+        """Whether an entry is in the range."""
         return (
             self.first <= timestamp <= self.last
             and severity >= self.severity
@@ -96,7 +96,7 @@ class RowRange:
         )
 
     def may_hold(self, head: BlockHead) -> bool:
-        """Whether entries of a block may lie within."""
+        """Whether entries of a block may be in the range."""
         return (
             self.first <= head.last
             and head.first <= self.last
@@ -132,14 +132,14 @@ class EntryStore:
         self._closed = threading.Event()
         self.blocks = BlockTable()
         self.added: dict[int, tuple[int, float]] = {}
-        """Source → number of new entries not considered for blocks yet, and when the last arrived
+        """Source → number of new entries not yet considered for blocks, and the time of the last
         (monotonic)."""
         try:
             self._db = self._open()
         except sqlite3.Error as error:
             raise unusable(path, error) from error
         self.before_write: Callable[[], None] = lambda: None
-        """Called in each transaction that adds entries; it may refuse it (sqlite3.Error)."""
+        """Called in each transaction that adds entries; it may refuse the transaction with sqlite3.Error."""
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="logs-write")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="logs-read")
 
@@ -174,7 +174,7 @@ class EntryStore:
     def source(
         self, project: str, log_name: str, resource_type: str, resource_labels: Mapping[str, str]
     ) -> LogSource:
-        """The source with these properties; a new one is created."""
+        """Return the source with these properties, creating a new one."""
         labels = json.dumps(dict(resource_labels), sort_keys=True, ensure_ascii=False)
         key = (project, log_name, resource_type, labels)
         if key not in self._known:
@@ -232,12 +232,12 @@ class EntryStore:
                 self._late_limit = max(1000, 2 * len(self._late))
 
     def late(self) -> list[StoredEntry]:
-        """Stored entries whose time of receipt is in the future, for a new reader (any thread)."""
+        """Return stored entries whose receive time is in the future, for a new reader (any thread)."""
         with self._late_lock:
             return list(self._late)
 
     def _new(self, rows: Sequence[EntryRow]) -> list[EntryRow]:
-        """Rows that are neither stored nor repeated here."""
+        """Return the rows that are neither stored nor repeated here."""
         query = "SELECT 1 FROM entries WHERE source=? AND timestamp=? AND insert_id=?"
         first = {row[:3]: row for row in reversed(rows)}
         return [
@@ -280,7 +280,7 @@ class EntryStore:
             return deleted + self.blocks.remove(self._db, heads)
 
     def _last_row(self, source: LogSource, timestamp: int) -> int | None:
-        """The timestamp up to which one batch of rows before `timestamp` reaches."""
+        """Return the timestamp up to which one batch of rows before `timestamp` reaches."""
         newest: int | None = self._db.execute(
             "SELECT max(timestamp) FROM (SELECT timestamp FROM entries WHERE source=? AND timestamp<?"
             " ORDER BY timestamp LIMIT ?)",
@@ -320,7 +320,7 @@ class EntryStore:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
     def oldest(self) -> LogSource | None:
-        """The source with the oldest entry; `None` without entries."""
+        """Return the source with the oldest entry, `None` without entries."""
         query = (
             "SELECT min(at) FROM (SELECT min(timestamp) AS at FROM entries WHERE source=:id"
             " UNION ALL SELECT min(first) FROM blocks WHERE source=:id)"
@@ -335,7 +335,7 @@ class EntryStore:
     # -- in any thread
 
     def sources(self) -> list[LogSource]:
-        """All sources."""
+        """Return all sources."""
         return list(self._sources.values())
 
     def has_entries(self, source: LogSource) -> bool:
@@ -354,15 +354,15 @@ class EntryStore:
         newest_first: bool,
         after: tuple[int, str, int] | None = None,
     ) -> Generator[StoredEntry, None, None]:
-        """Entries of these sources in order of their keys, merged lazily (reader's thread).
+        """Return the entries of these sources in order of their keys, merged lazily (reader's thread).
 
         With `newest_first` timestamps descend; entries with equal timestamps are in order of insert_id.
-        Raises sqlite3.Error, for a block that can't be decoded too (DamagedBlock).
+        Raises sqlite3.Error, also for a block that can't be decoded (DamagedBlock).
         """
         key = (lambda r: (-r.row[1], r.row[2], r.row[0])) if newest_first else (lambda r: r.key)
         # A late entry is not visible yet.
         window = replace(window, received_last=min(window.received_last, self.receipts.time_ns()))
-        # One snapshot: an entry that is packed meanwhile would be in both or in neither.
+        # One snapshot: otherwise an entry packed meanwhile would be in both or in neither.
         with self._snapshot() as db:
             rows_ = [
                 part
@@ -415,7 +415,7 @@ class EntryStore:
     ) -> Iterator[StoredEntry]:
         first, last = window.first, window.last
         if after is not None:
-            # The rest of the entries with the timestamp that ended the last page, then the others.
+            # First the remaining entries with the timestamp that ended the last page, then the others.
             timestamp, insert_id, page_source = after
             if first <= timestamp <= last:
                 sign = ">=" if source.id > page_source else ">"

@@ -1,9 +1,9 @@
 """One output file of a replica, read from an offset into rows of the log store.
 
 A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`): the time of the
-first stamp after the line was written, plus a microsecond for each earlier line with the same stamp, so that
-the order stays. A JSON line with a plausible time keeps it. The lines around it are ordered around it if it
-may have been written then: not before the stamp that precedes it, or the start of the attempt.
+first stamp after the line was written, plus a microsecond for each earlier line with the same stamp, to keep
+the order. A JSON line with a plausible time keeps that time. The lines around it are ordered around it if it
+may have been written then: not before the preceding stamp, or the start of the attempt.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ from tui.emulator.paths import AttemptDir
 log = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
-"""Bytes that are read and stored in one transaction."""
+"""Bytes read and stored in one transaction."""
 MAX_LINE = 4 * 1024 * 1024
 """Longer lines are split, so that output without a newline needs limited memory."""
 REWRITE_SECONDS = 2.0
-"""A line that rewrites itself with carriage returns, as bars do, is stored in parts, one each this often."""
+"""Seconds between the stored parts of a line that rewrites itself with carriage returns, as progress bars
+do."""
 STALE_SECONDS = 2.0
-"""Age after which output without a stamp gets the file's modification time, since its runner has ended."""
+"""Age in seconds after which output without a stamp gets the file's modification time, since its runner has
+ended."""
 MICROSECOND = 1000
 STAMP = 16
 SLACK = 10**9
-"""Nanoseconds by which a line's own time may precede the stamp of the lines before it."""
+"""Nanoseconds by which a line's own time may precede the stamp of earlier lines."""
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class OutputChunk:
 
 
 class OutputFile:
-    """The read position in one output file of a replica. Used in the writer's thread only."""
+    """Read position in one output file of a replica. Use it only in the writer's thread."""
 
     def __init__(self, job: JobRecord, attempt: AttemptDir, replica: str, stream: str) -> None:
         self.job = job
@@ -77,18 +79,18 @@ class OutputFile:
         self._positioned = False
         """Whether the read position is known to be behind any hole."""
         self._missing = 0
-        """Bytes of a hole around the read position, until an entry reports them."""
+        """Bytes of a hole at the read position, until an entry reports them."""
         self._released = 0
-        """Freed bytes at the file's start."""
+        """Freed bytes at the start of the file, -1 if the file system has no holes."""
         self._rewritten_at = time.monotonic()
         mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
         self._insert_id = f"{attempt.number:02x}%012x{mark}"
 
     def read(self, ended: bool, received: int) -> OutputChunk | None:
-        """The next chunk, received now (ns), or `None` when nothing new can be read yet.
+        """Return the next chunk, received now (ns), or `None` if nothing new can be read yet.
 
-        `ended` means that the file does not grow any more, so its last line needs no newline. Raises OSError
-        when an existing file can't be read.
+        `ended` means that the file no longer grows, so its last line needs no newline. Raises OSError when an
+        existing file can't be read.
         """
         try:
             status = self._path.stat()
@@ -120,7 +122,7 @@ class OutputFile:
     def _pass_hole(self, size: int) -> None:
         """Move the read position out of a hole, to the line after it.
 
-        It is in one when the offset was lost with the log, by damage or by a machine's crash.
+        It is in a hole when the offset was lost with the log, by damage or by a crash of the machine.
         """
         with self._path.open("rb") as file:
             start = hole_end(file.fileno(), self.offset, size)
@@ -197,7 +199,7 @@ class OutputFile:
         return OutputChunk(rows, self.offset + len(data), last)
 
     def _kind(self, line: bytes) -> tuple[int, int, int | None]:
-        """A line's kind of payload, severity and own time."""
+        """Return a line's kind of payload, severity and own time."""
         if line[:1] == b"{" and len(line) <= MAX_ENTRY:
             try:
                 parsed = parse_json_line(line.decode("utf-8", "replace"))
@@ -209,7 +211,7 @@ class OutputFile:
         return TEXT, DEFAULT_SEVERITY[self.stream], None
 
     def _split(self, line: bytes, offset: int, at: int, received: int) -> list[EntryRow]:
-        """The entries of a line above the size limit, with the same `split.uid` (LogEntry.split)."""
+        """Split a line above the size limit into entries with the same `split.uid` (LogEntry.split)."""
         rows: list[EntryRow] = []
         parts = pieces(line)
         uid = self._insert_id % offset
@@ -235,11 +237,12 @@ class OutputFile:
 def line_times(
     bounds: Sequence[int], owns: Sequence[int | None], last: int, before: int = 0
 ) -> tuple[list[int], int]:
-    """Timestamps of consecutive lines, and the one that later lines must follow.
+    """Return the timestamps of consecutive lines, and the timestamp that later lines must follow.
 
     `bounds` has the latest time at which each line was written, `owns` its own time; the first was written
-    after `before`. An own time within a day stays as it is; the other lines keep their order between own
-    times and after `last`. An own time from before the line can have been written orders no other line.
+    after `before`. An own time within a day of the bound is kept; the other lines keep their order between
+    own times and after `last`. An own time from before the line can have been written does not order other
+    lines.
     """
     times = list(bounds)
     if any(own is not None for own in owns):
@@ -271,7 +274,7 @@ class _Stamps:
         self._path = path
         self._plan = plan
         self.before = 0
-        """Time (ns) after which the output behind the read position was written; 0 if unknown."""
+        """Time (ns) after which the output behind the read position was written, 0 if unknown."""
         self._read = 0
         self._sizes = array("q")
         self._times = array("q")
@@ -311,7 +314,7 @@ class _Stamps:
         del self._sizes[:passed], self._times[:passed]
 
     def lines_at(self, lines: Sequence[bytes], offset: int, modified: int) -> tuple[list[int], list[int]]:
-        """Offset of each line, and the latest time at which it was written."""
+        """Return the offset of each line, and the latest time at which it was written."""
         offsets, bounds = [], []
         index, count = 0, len(self._sizes)
         for line in lines:

@@ -27,19 +27,19 @@ from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import WireError, invalid
 
 MAX_SESSIONS = 10
-"""Open tails of one project (docs/facts/vertex.md 5.3)."""
+"""Most open tails of one project (docs/facts/vertex.md 5.3)."""
 DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
 """Seconds that entries wait for late ones (docs/facts/vertex.md 5.3)."""
 MAX_MESSAGE = 1000
 MAX_MESSAGE_BYTES = 2 * 1024 * 1024
-"""Below the 4 MiB that a client accepts by default."""
+"""Largest response in bytes, below the 4 MiB that a client accepts by default."""
 MAX_BUFFERED = 200_000
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024
 """Limits of a session's buffer; further entries are only counted (NOT_CONSUMED)."""
 BATCH_SECONDS = 0.05
-"""Delay of the first entry after an idle period to batch others, also with a window of 0."""
+"""Delay in seconds of the first entry after an idle period, to batch others even with a window of 0."""
 DUPLICATE_SECONDS = 2.0
-"""Maximum delay of a duplicate entry."""
+"""Largest delay of a duplicate entry in seconds."""
 
 Response = logging_types.TailLogEntriesResponse.pb()
 _NOT_CONSUMED = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason.NOT_CONSUMED
@@ -137,7 +137,7 @@ class TailSession:
         self._changed.set()
 
     def add(self, records: Sequence[StoredEntry]) -> None:
-        """Buffer the entries that match, of those that were just stored."""
+        """Buffer the matching entries among those just stored."""
         matching = [record for record in records if self._wants(record)]
         if not matching:
             return

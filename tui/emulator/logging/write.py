@@ -17,7 +17,7 @@ from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import WireError, invalid
 
 RETENTION = 30 * DAY
-"""Maximum age of an entry: the retention of the `_Default` bucket (docs/facts/vertex.md 5.1)."""
+"""Largest age of an entry in ns: the retention of the `_Default` bucket (docs/facts/vertex.md 5.1)."""
 PartialErrors = logging_types.WriteLogEntriesPartialErrors.pb()
 
 _LOG_NAME = re.compile(
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 
 def log_owner(field: str, name: str) -> str:
-    """The owner of this log. Raises WireError: INVALID_ARGUMENT for a name of another form."""
+    """Return the owner of this log. Raises WireError: INVALID_ARGUMENT for a malformed name."""
     match = _LOG_NAME.fullmatch(name)
     if match is None:
         raise invalid(

@@ -96,7 +96,7 @@ def _check(series: TimeSeries, aligner: int) -> None:
         return
     known = ", ".join(Aligner(number).name for number in sorted(fitting))
     if aligner not in iter(Aligner):
-        raise NotAligned(f"{aligner} is no aligner; use one of {known}")
+        raise NotAligned(f"{aligner} is not an aligner; use one of {known}")
     kind = "a counter" if series.kind == Kind.DELTA else "a gauge"
     takes = "counters" if aligner in _COUNTERS else "gauges"
     takes = "booleans" if aligner in _BOOLEANS else "distributions" if aligner in _PERCENTS else takes

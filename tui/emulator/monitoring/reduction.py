@@ -57,7 +57,7 @@ def check_reducer(reducer: int) -> None:
     known = ", ".join(Reducer(number).name for number in sorted(_REDUCE))
     if reducer in _BOOLEANS:
         raise NotReduced(f"{Reducer(reducer).name} is for booleans, and the metrics are numbers; use {known}")
-    raise NotReduced(f"{reducer} is no reducer; use one of {known}")
+    raise NotReduced(f"{reducer} is not a reducer; use one of {known}")
 
 
 def group_field(text: str) -> tuple[str, str]:

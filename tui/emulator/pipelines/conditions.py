@@ -35,7 +35,7 @@ def holds(text: str, parameters: Mapping[str, Any]) -> bool:
     """
     value = _value(read_condition(text), parameters)
     if not isinstance(value, bool):
-        raise BadCondition(f"{text} is {value!r}, and neither true nor false")
+        raise BadCondition(f"{text} is {value!r}, not true or false")
     return value
 
 
@@ -92,7 +92,7 @@ def _value(node: Tree[Any], parameters: Mapping[str, Any]) -> Any:
 def _truth(node: Tree[Any], parameters: Mapping[str, Any]) -> bool:
     value = _value(node, parameters)
     if not isinstance(value, bool):
-        raise BadCondition(f"{value!r} is neither true nor false")
+        raise BadCondition(f"{value!r} is not true or false")
     return value
 
 

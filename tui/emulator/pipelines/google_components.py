@@ -107,9 +107,9 @@ def read_launch(
         try:
             payload = json.loads(flags.get("--payload", ""), strict=False)
         except ValueError as error:
-            raise BadComponent(f"the payload of {node.title!r} is no JSON: {error}") from error
+            raise BadComponent(f"the payload of {node.title!r} is not JSON: {error}") from error
         if not isinstance(payload, dict):
-            raise BadComponent(f"the payload of {node.title!r} is no JSON object")
+            raise BadComponent(f"the payload of {node.title!r} is not a JSON object")
     project, location = _place(pipeline.rpartition("/pipelineJobs/")[0])
     where = f"projects/{flags.get('--project') or project}/locations/{flags.get('--location') or location}"
     return Launch(kind, flags, payload, node.inputs, labels, name, where, pipeline)
@@ -299,7 +299,7 @@ def _parsed(payload: Json, into: Pb, noun: str, *, ignore_unknown: bool = False)
     try:
         return json_format.ParseDict(payload, into, ignore_unknown_fields=ignore_unknown)
     except json_format.ParseError as error:
-        raise BadComponent(f"the payload of the component is no {noun}: {error}") from error
+        raise BadComponent(f"the payload of the component is not a {noun}: {error}") from error
 
 
 def _resource(name: Any, collection: str) -> str:

@@ -107,7 +107,7 @@ def _one(path: str, whole: str, executor_input: Json, facts: Mapping[str, str]) 
             return _artifact(match, side.get("artifacts") or {}, whole)
     match = _LONE.fullmatch(path)
     if match is None or match["name"] not in facts:
-        raise BadPlaceholder(f"{whole} is no placeholder that the emulator knows")
+        raise BadPlaceholder(f"{whole} is not a placeholder that the emulator knows")
     return facts[match["name"]]
 
 

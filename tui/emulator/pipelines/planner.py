@@ -380,16 +380,16 @@ def _typed(value: Any, kind: str, name: str = "") -> Any:
         case "NUMBER_INTEGER":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number):
-                raise BadInput(f"{subject} is {value!r}, and no whole number")
+                raise BadInput(f"{subject} is {value!r}, not a whole number")
             return int(number)
         case "NUMBER_DOUBLE":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float):
-                raise BadInput(f"{subject} is {value!r}, and no number")
+                raise BadInput(f"{subject} is {value!r}, not a number")
             return float(number)
         case "BOOLEAN":
             if str(value).lower() not in {"true", "false"}:
-                raise BadInput(f"{subject} is {value!r}, and neither true nor false")
+                raise BadInput(f"{subject} is {value!r}, not true or false")
             return str(value).lower() == "true"
         case "STRING":
             return value if isinstance(value, str) else as_text(value)
@@ -404,7 +404,7 @@ def _loaded(value: Any, subject: str) -> Any:
     try:
         return json.loads(value)
     except ValueError as error:
-        raise BadInput(f"{subject} is {value[:80]!r}, and no JSON") from error
+        raise BadInput(f"{subject} is {value[:80]!r}, not JSON") from error
 
 
 def _is_number(text: str) -> bool:
@@ -436,7 +436,7 @@ def _items(iterator: Json, inputs: Values) -> list[Any]:
             raise BadInput(f"the loop's list {name} has no value")
         loaded = _loaded(inputs.parameters[name], f"the loop's list {name}")
     if not isinstance(loaded, list):
-        raise BadInput(f"the loop is over {loaded!r}, and no list")
+        raise BadInput(f"the loop is over {loaded!r}, not a list")
     return loaded
 
 

@@ -144,7 +144,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         path = (self._state.buckets / uri.removeprefix("gs://")).resolve()
         here = self._state.buckets.resolve()
         if not uri.startswith("gs://") or not path.is_relative_to(here) or not path.is_file():
-            raise invalid((f"{where}.template_uri", f"{uri!r} is no file in a bucket of the emulator"))
+            raise invalid((f"{where}.template_uri", f"{uri!r} is not a file in a bucket of the emulator"))
         try:
             if path.stat().st_size > LARGEST_TEMPLATE:
                 raise ValueError(f"it has more than {LARGEST_TEMPLATE:,} bytes")
@@ -152,7 +152,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
             spec = next(yaml.safe_load_all(path.read_text()))
             json_format.ParseDict({"pipelineSpec": spec}, requested)
         except (OSError, ValueError, yaml.YAMLError, StopIteration, json_format.ParseError) as error:
-            raise invalid((f"{where}.template_uri", f"{uri} is no compiled pipeline: {error}")) from error
+            raise invalid((f"{where}.template_uri", f"{uri} is not a compiled pipeline: {error}")) from error
 
     def _ordered(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
         """Return a page in the requested order; its token is a position."""
@@ -207,7 +207,10 @@ def _runtime_problems(pb: Pb) -> list[tuple[str, str]]:
     root = pb.runtime_config.gcs_output_directory
     if not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/[^\s]*)?", root) or ".." in root:
         return [
-            ("runtime_config.gcs_output_directory", f"{root!r} is no folder of a bucket, gs://BUCKET/FOLDER")
+            (
+                "runtime_config.gcs_output_directory",
+                f"{root!r} is not a folder of a bucket, gs://BUCKET/FOLDER",
+            )
         ]
     return []
 
@@ -215,7 +218,7 @@ def _runtime_problems(pb: Pb) -> list[tuple[str, str]]:
 def _value_problems(pipeline: Pipeline, pb: Pb) -> list[tuple[str, str]]:
     where, values = "runtime_config.parameter_values", parameter_values(pb)
     unknown = [name for name in values if name not in pipeline.root.parameters]
-    problems = [(f"{where}.{name}", "is no parameter of the pipeline") for name in unknown]
+    problems = [(f"{where}.{name}", "is not a parameter of the pipeline") for name in unknown]
     try:
         plan(
             PlanContext(pipeline, {}), {name: value for name, value in values.items() if name not in unknown}

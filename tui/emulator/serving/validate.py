@@ -140,7 +140,7 @@ def dedicated_problems(resources: Pb) -> Iterator[Problem]:
     elif spec.machine_type not in machines() and not _SERIES.fullmatch(spec.machine_type):
         near = difflib.get_close_matches(spec.machine_type, machines(), 2, 0.6)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        yield "machine_spec.machine_type", f"{spec.machine_type!r} is no machine type{hint}"
+        yield "machine_spec.machine_type", f"{spec.machine_type!r} is not a machine type{hint}"
     if accelerator_name(spec) and spec.accelerator_count < 1:
         count = spec.accelerator_count
         yield "machine_spec.accelerator_count", f"is {count}; with {accelerator_name(spec)} give how many"

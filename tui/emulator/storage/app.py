@@ -1,9 +1,9 @@
 """Google Cloud Storage's JSON API over the folders of `buckets/`, as an ASGI application.
 
 A client that can write here can change a package that a job runs. So the path of the address contains a
-secret of the state directory (clients accept such a base address), or the request has the token of REST, as
-gcloud sends it, which drops the path of an address for uploads. The server accepts only loopback names and
-no requests of a browser's page.
+secret of the state directory (clients accept such a base address), or the request has the token of REST,
+which gcloud sends because it drops the path of an address for uploads. The server accepts only loopback names
+and no requests from a browser's page.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from tui.emulator.storage.xml_multipart import XmlMultipartUploads
 log = logging.getLogger(__name__)
 
 PAGE = 1000
-"""Maximum number of items of a page."""
+"""Most items of a page."""
 _PERMISSIONS = "storage#testIamPermissionsResponse"
 
 
 class BucketApp:
-    """`base` is the address that clients use, with the secret; an empty `key` disables the check.
+    """The application. `base` is the clients' address, with the secret; an empty `key` disables the check.
 
-    The store is opened by the first request, and where that fails, by the next one again.
+    The first request opens the store; if that fails, the next one tries again.
     """
 
     _store: BucketStore
@@ -70,7 +70,7 @@ class BucketApp:
             self._is_open = False
 
     def _open(self) -> None:
-        """Raises sqlite3.Error, OSError."""
+        """Open the store. Raises sqlite3.Error, OSError."""
         if not self._is_open:
             self._store = BucketStore(self._state.buckets, self._state.bucket_database)
             self._is_open = True
@@ -99,7 +99,7 @@ class BucketApp:
         except InvalidObjectName as error:
             reply = error_reply(StoreError(400, "invalid", str(error)))
         except OSError as error:
-            # 507 and not 503, which a client retries for minutes.
+            # 507 instead of 503, which a client would retry for minutes.
             log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
             why = f"The emulator's disk refuses this: {error.strerror or error}."
             reply = error_reply(StoreError(507, "insufficientStorage", why))
@@ -230,7 +230,7 @@ class BucketApp:
 
 
 def _bucket_of(parts: list[str]) -> str:
-    """The bucket of the request's path, "" for none."""
+    """Return the bucket in the request's path, "" if there is none."""
     if "b" in parts[:4] and parts[0] in {"storage", "upload", "download"}:
         return "".join(parts[parts.index("b") + 1 :][:1])
     return "".join(parts[:1])

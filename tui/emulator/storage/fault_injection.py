@@ -1,4 +1,4 @@
-"""The faults of the API for the bucket server, whose methods are those of HTTP."""
+"""API faults of the bucket server, whose methods are those of HTTP."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _WRITES = {"POST", "PUT", "PATCH"}
 
 
 class FaultyHttp:
-    """An ASGI application before `app`."""
+    """An ASGI application that applies faults in front of `app`."""
 
     def __init__(self, app: Any, faults: ApiFaults, disk: DiskFault) -> None:
         self._app, self._faults, self._disk = app, faults, disk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or not."""
+        """Serve one request, or its fault."""
         active = self._faults.take(STORAGE, scope["method"]) if scope["type"] == "http" else None
         if active is None:
             await self._serve(scope, receive, send)
@@ -57,7 +57,7 @@ class FaultyHttp:
 
 
 async def _discard(_message: dict[str, Any]) -> None:
-    """In place of `send`, for a reply that is lost."""
+    """Replaces `send` for a reply that is lost."""
 
 
 async def _drain(receive: Receive) -> None:

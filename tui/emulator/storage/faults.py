@@ -10,24 +10,24 @@ from tui.emulator.storage.store import StoreError, no_bucket
 
 @dataclass(frozen=True, slots=True)
 class BucketFaults:
-    """The default is a service without faults. Times are in seconds."""
+    """The faults; the default is a service without faults. Times are in seconds."""
 
     kind: str = ""
-    """The error of every request: unavailable, denied, missing or rate; "" for none."""
+    """Error of every request: unavailable, denied, missing or rate; "" for none."""
     bucket: str = ""
-    """Only this bucket; all of them when empty."""
+    """Bucket with the faults, "" for all buckets."""
     delay: float = 0.0
-    """Before each reply."""
+    """Delay of each reply."""
     cut_after: int = 0
-    """Bytes of an upload's body after which its connection breaks; 0 for never."""
+    """Bytes of an upload's body after which its connection breaks, 0 for never."""
     lasts: float = 0.0
-    """How long the faults last; 0 until they are switched off."""
+    """Duration of the faults, 0 until they are cleared."""
     times: int = 0
-    """Number of requests that have the faults; 0 for any number."""
+    """Number of requests with the faults, 0 for any number."""
 
 
 class ActiveBucketFaults:
-    """The present faults. One thread sets and another one reads them, so `set` replaces them as a whole."""
+    """The faults in force. One thread sets and another one reads them, so `set` replaces them as a whole."""
 
     OFF = BucketFaults()
 
@@ -36,7 +36,7 @@ class ActiveBucketFaults:
 
     @property
     def current(self) -> BucketFaults:
-        """The faults in force; the default ones once they are over."""
+        """The faults in force, or the default ones once they are over."""
         faults, limit = self._state
         return self.OFF if limit.used_up else faults
 
@@ -45,7 +45,8 @@ class ActiveBucketFaults:
         self._state = (faults, Limit(faults.lasts, faults.times))
 
     def take(self, bucket: str) -> BucketFaults:
-        """The faults of the next request to `bucket` ("" for the list of buckets); counts the request."""
+        """Return the faults of the next request to `bucket` ("" for the list of buckets), and count the
+        request."""
         faults, limit = self._state
         return faults if faults.bucket in {"", bucket} and limit.take() else self.OFF
 

@@ -27,7 +27,7 @@ class ClientDisconnected(Exception):
 
 
 class ConnectionCut(Exception):
-    """A fault that breaks the connection here."""
+    """A fault breaks the connection here."""
 
 
 class BucketRequest:
@@ -44,13 +44,13 @@ class BucketRequest:
         self.query = {name: values[-1] for name, values in query.items()}
         self.queries = query
         self.cut_after = 0
-        """Bytes of the body after which `stream` raises ConnectionCut; 0 for never."""
+        """Bytes of the body after which `stream` raises ConnectionCut, 0 for never."""
         self._receive = receive
         self._ended = False
         self._seen = 0
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body's pieces. Raises ClientDisconnected, ConnectionCut."""
+        """Yield the pieces of the body. Raises ClientDisconnected, ConnectionCut."""
         while not self._ended:
             message = await self._receive()
             if message["type"] != "http.request":
@@ -65,7 +65,7 @@ class BucketRequest:
                 yield data
 
     async def body(self) -> bytes:
-        """The whole body, which must be small. Raises StoreError 413, ClientDisconnected."""
+        """Return the whole body, which must be small. Raises StoreError 413, ClientDisconnected."""
         content = bytearray()
         async for piece in self.stream():
             content += piece
@@ -74,7 +74,7 @@ class BucketRequest:
         return bytes(content)
 
     async def json(self) -> dict[str, Any]:
-        """Raises StoreError 400."""
+        """Parse the body as JSON. Raises StoreError 400."""
         return parse_json(await self.body())
 
     async def drain(self) -> None:
@@ -86,7 +86,7 @@ class BucketRequest:
                 return
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """An integer of the query. Raises StoreError 400."""
+        """Return an integer of the query. Raises StoreError 400."""
         text = self.query.get(name)
         if text is None or not text:
             return default
@@ -112,12 +112,12 @@ class Reply:
 
     @classmethod
     def of(cls, value: Any, status: int = 200, **headers: str) -> Reply:
-        """A reply with `value` as JSON."""
+        """Make a reply with `value` as JSON."""
         return cls(status, json.dumps(value).encode(), headers)
 
 
 def error_reply(error: StoreError, *, media: bool = False) -> Reply:
-    """The service's error in JSON; for a download only the message, as in the service."""
+    """Make the service's error in JSON; for a download only the message, as in the service."""
     if error.status == 304:
         return Reply(304, kind="")
     if media:
@@ -129,7 +129,7 @@ def error_reply(error: StoreError, *, media: bool = False) -> Reply:
 
 
 async def send_reply(send: Send, reply: Reply, *, head: bool) -> None:
-    """Send the reply; the connection breaks when the file has become shorter."""
+    """Send the reply; the connection breaks if the file has become shorter."""
     size = reply.size if reply.file else len(reply.body)
     headers = {
         "content-length": str(size),
@@ -155,7 +155,7 @@ async def send_reply(send: Send, reply: Reply, *, head: bool) -> None:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object, empty for an empty body. Raises StoreError 400."""
+    """Parse a JSON object, empty for an empty body. Raises StoreError 400."""
     try:
         value = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):

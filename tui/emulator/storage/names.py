@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 NAME_LIMIT = 1024
-"""Bytes of an object's name in UTF-8, the service's own limit."""
+"""Longest object name in bytes of UTF-8, the service's own limit."""
 PART_LIMIT = 255
-"""Bytes of one part between slashes: a file system's limit."""
+"""Longest part between slashes in bytes, a file system's limit."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 _TOP = "\U0010ffff"
 

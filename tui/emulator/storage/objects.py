@@ -34,7 +34,7 @@ _UNSERVED = ("matchGlob", "softDeleted")
 
 
 class ObjectHandler:
-    """Handler of one store; `base` is the address that clients use."""
+    """Handler of one store; `base` is the clients' address."""
 
     def __init__(self, store: BucketStore, base: str) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class ObjectHandler:
         )
 
     async def upload(self, request: BucketRequest, bucket: str) -> Reply:
-        """`/upload/storage/v1/b/BUCKET/o`."""
+        """Serve `/upload/storage/v1/b/BUCKET/o`."""
         self._store.folder(bucket)
         key = request.query.get("upload_id", "")
         if key and request.method == "PUT":

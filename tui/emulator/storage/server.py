@@ -81,7 +81,7 @@ class BucketServer:
 
     @property
     def faults(self) -> ActiveBucketFaults:
-        """The active faults, created on first access."""
+        """The faults in force, created on first access."""
         if self._faults is None:
             from tui.emulator.storage.faults import ActiveBucketFaults  # noqa: PLC0415
 

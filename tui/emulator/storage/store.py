@@ -51,7 +51,7 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredBucket:
-    """Times are in µs since the epoch; `body` has the fields that a client may set, in REST form."""
+    """A bucket. Times are in µs since the epoch; `body` has the client-settable fields in REST form."""
 
     name: str
     created: int
@@ -64,7 +64,7 @@ class StoredBucket:
 class StoredObject:
     """An object. `size` in bytes, `mtime` in ns, times in µs; `crc32c` and `md5` in base64.
 
-    `md5` is empty for a composed object, as in the cloud; `crc32c` is empty until a client asks for it.
+    `md5` is empty for a composed object, as in the cloud; `crc32c` is empty until a client requests it.
     """
 
     bucket: str
@@ -91,7 +91,7 @@ class Preconditions:
     not_metageneration: int | None = None
 
     def check(self, current: StoredObject | None) -> None:
-        """Raises StoreError 412."""
+        """Check the current object. Raises StoreError 412."""
         generation = current.generation if current else 0
         metageneration = current.metageneration if current else 0
         wrong = (
@@ -139,7 +139,7 @@ class BucketStore:
     """
 
     def __init__(self, root: Path, file: Path) -> None:
-        """Raises sqlite3.Error, OSError."""
+        """Open the store. Raises sqlite3.Error, OSError."""
         self.root = root
         self.parts = root / PART_FOLDER
         self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -167,7 +167,7 @@ class BucketStore:
             yield self.bucket(name)
 
     def bucket(self, name: str) -> StoredBucket:
-        """Raises StoreError 404."""
+        """Return a bucket. Raises StoreError 404."""
         try:
             status = self.folder(name).stat()
         except OSError:
@@ -179,14 +179,14 @@ class BucketStore:
         return StoredBucket(name, created, created)
 
     def folder(self, bucket: str) -> Path:
-        """Return the folder of an existing bucket. Raises StoreError 404, BadName."""
+        """Return the folder of an existing bucket. Raises StoreError 404, InvalidObjectName."""
         path = self.root / check_bucket(bucket)
         if not path.is_dir():
             raise no_bucket()
         return path
 
     def create_bucket(self, name: str, body: Mapping[str, Any]) -> StoredBucket:
-        """Raises StoreError 409, BadName, OSError."""
+        """Create a bucket. Raises StoreError 409, InvalidObjectName, OSError."""
         try:
             (self.root / check_bucket(name)).mkdir()
         except FileExistsError:
@@ -205,7 +205,7 @@ class BucketStore:
         return self._save_bucket(changed)
 
     def delete_bucket(self, name: str) -> None:
-        """Raises StoreError 404, or 409 while it has objects."""
+        """Delete an empty bucket. Raises StoreError 404, or 409 if it has objects."""
         folder = self.folder(name)
         if next(walk(str(folder), "", "", lambda n: self._row(name, n) is not None), None):
             raise StoreError(409, "conflict", "The bucket you tried to delete is not empty.")
@@ -223,11 +223,13 @@ class BucketStore:
     # -- objects
 
     def path(self, bucket: str, name: str) -> Path:
-        """Return the file of an object that may exist. Raises StoreError 404 for the bucket, BadName."""
+        """Return the file of an object that may exist. Raises StoreError 404 for the bucket,
+        InvalidObjectName."""
         return file_of(self.folder(bucket), name)
 
     def find(self, bucket: str, name: str) -> StoredObject | None:
-        """Return the current object, if it exists. Raises StoreError 404 for the bucket, BadName."""
+        """Return the current object, if it exists. Raises StoreError 404 for the bucket,
+        InvalidObjectName."""
         path = self.path(bucket, name)
         row = self._row(bucket, name)
         try:
@@ -247,7 +249,7 @@ class BucketStore:
         return _current(bucket, name, status, row)
 
     def get(self, bucket: str, name: str) -> StoredObject:
-        """Raises StoreError 404."""
+        """Return an existing object. Raises StoreError 404."""
         obj = self.find(bucket, name)
         if obj is None:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
@@ -312,7 +314,8 @@ class BucketStore:
     def page(
         self, bucket: str, *, prefix: str, delimiter: str, start: str, end: str, limit: int, trailing: bool
     ) -> ObjectPage:
-        """Objects from `start` on and before `end` ("" for no end), at most `limit` with the prefixes."""
+        """Return the objects from `start` on and before `end` ("" for no end), at most `limit` with the
+        prefixes."""
         folder = str(self.folder(bucket))
         items: list[StoredObject] = []
         prefixes: list[str] = []

@@ -53,7 +53,7 @@ def settable(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conditions_of(request: BucketRequest, source: bool = False) -> Preconditions:
-    """Raises StoreError 400."""
+    """Parse the preconditions of a request. Raises StoreError 400."""
     word = "ifSource" if source else "if"
     names = ("GenerationMatch", "GenerationNotMatch", "MetagenerationMatch", "MetagenerationNotMatch")
     return Preconditions(*(request.number(word + name) for name in names))
@@ -154,7 +154,7 @@ class Uploads:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Path]:
-        """A file for the body of one request, removed afterwards unless it became an object."""
+        """Provide a file for the body of one request, removed afterwards unless it became an object."""
         path = self._store.parts / f"{secrets.token_urlsafe(24)}.part"
         try:
             yield path
@@ -162,7 +162,8 @@ class Uploads:
             path.unlink(missing_ok=True)
 
     def _check(self, bucket: str, name: str, request: BucketRequest) -> str:
-        """Check the name and the conditions before the content is read. Raises StoreError, BadName."""
+        """Check the name and the conditions before the content is read. Raises StoreError,
+        InvalidObjectName."""
         if not name:
             raise StoreError(400, "required", "Required parameter: name")
         conditions_of(request).check(self._store.find(bucket, check_object(name)))

@@ -29,7 +29,7 @@ _ORDERS = {"": False, "timestamp asc": False, "timestamp": False, "timestamp des
 
 
 def owner(parent: str) -> str:
-    """The store's name of a parent: a project's id, any other parent's full name."""
+    """Return the store's name of a parent: a project's id, any other parent's full name."""
     return parent.removeprefix("projects/")
 
 
@@ -54,7 +54,7 @@ def owners(field: str, names: Iterable[str]) -> list[str]:
 
 
 def filter_plan(text: str) -> QueryPlan:
-    """Raises WireError: INVALID_ARGUMENT with the position of the error."""
+    """Plan a filter. Raises WireError: INVALID_ARGUMENT with the position of the error."""
     try:
         return query_plan(parse(text))
     except FilterError as error:
@@ -76,7 +76,7 @@ class EntryQuery:
     def of(
         cls, names: Sequence[str], text: str, order_by: str, page_size: int, page_token: str
     ) -> EntryQuery:
-        """Raises WireError: INVALID_ARGUMENT for an invalid request."""
+        """Parse a request. Raises WireError: INVALID_ARGUMENT for an invalid request."""
         projects = frozenset(owners("resource_names", names))
         order = " ".join(order_by.lower().split())
         if order not in _ORDERS:
@@ -90,7 +90,7 @@ class EntryQuery:
         return cls(projects, filter_plan(text), newest_first, page_size or DEFAULT_PAGE, digest, after)
 
     def read(self, store: EntryStore) -> tuple[list[StoredEntry], str]:
-        """The page and the token of the next page, empty after the last one (reader's thread)."""
+        """Return the page and the token of the next page, "" after the last one (reader's thread)."""
         sources = [source for source in store.sources() if self._wants(source)]
         if not sources:
             return [], ""
@@ -119,7 +119,7 @@ class EntryQuery:
 
 
 def _same(last: StoredEntry | None, record: StoredEntry) -> bool:
-    """Whether two entries of a project have the same timestamp and insert_id, so are one."""
+    """Whether two entries of a project are the same one: they share timestamp and insert_id."""
     return (
         last is not None and last.row[1:3] == record.row[1:3] and last.source.project == record.source.project
     )

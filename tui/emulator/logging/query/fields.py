@@ -1,7 +1,7 @@
 """Fields and functions of filters over log entries.
 
-Words without a field are searched in the payload, the labels, the log's name and the resource; insert ids and
-times would match by accident.
+Words without a field are searched in the payload, the labels, the log's name and the resource, but not in
+insert ids and times, which would match by accident.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ r"""Text that JSON does not escape, unless all of it is written as \u escapes.""
 
 
 def canonical(path: tuple[str, ...]) -> tuple[str, ...]:
-    """The path with its first name in the REST form."""
+    """Return the path with its first name in REST form."""
     return (_SNAKE.get(path[0], path[0]), *path[1:])
 
 
 def severity_value(text: str) -> int:
-    """The number of a severity's name, or of a number. Raises ValueError."""
+    """Parse a severity's name or number. Raises ValueError."""
     return int(text) if text.isdecimal() else int(Severity.parse(text))
 
 
@@ -185,7 +185,7 @@ def _other(name: str) -> FieldEntry[StoredEntry]:
 
 
 def _member(field: FieldDescriptor, path: tuple[str, ...]) -> FieldDescriptor:
-    """The declared field of this path. Raises UnknownField."""
+    """Return the declared field of this path. Raises UnknownField."""
     for part in path[1:]:
         members = field.message_type.fields if field.message_type is not None else ()
         member_field = next((member for member in members if member.json_name == part), None)
@@ -229,7 +229,7 @@ def _camel(name: str) -> str:
 
 
 def _may_contain(record: StoredEntry, folded: str) -> bool:
-    """Whether a JSON line can contain this text. Looking at the line is far cheaper than parsing it."""
+    """Whether a JSON line can contain this text. Searching the line is far cheaper than parsing it."""
     if record.row[4] != JSON or not _NEVER_ESCAPED.fullmatch(folded):
         return True
     line = folded_text(str(record.row[5]))

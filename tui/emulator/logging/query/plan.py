@@ -1,4 +1,4 @@
-"""Query plans: how much of a filter the sources and SQLite decide beforehand."""
+"""Query plans: the part of a filter that the sources and SQLite decide beforehand."""
 
 from __future__ import annotations
 

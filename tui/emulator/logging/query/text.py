@@ -1,6 +1,6 @@
 """SEARCH of Cloud Logging's query language: whole words of texts, in any case and order.
 
-Texts are split as BigQuery's LOG_ANALYZER splits them. A phrase in backticks asks for words side by side.
+Texts are split as BigQuery's LOG_ANALYZER splits them. A phrase in backticks matches adjacent words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def words(text: str) -> list[str]:
 
 
 class TextQuery:
-    """The query: words that may stand anywhere, and phrases."""
+    """A search: words that may occur anywhere, and phrases."""
 
     def __init__(self, text: str) -> None:
         self.phrases = [phrase_words for phrase in _PHRASE.findall(text) if (phrase_words := words(phrase))]
@@ -38,7 +38,7 @@ class TextQuery:
         return not self.words and not self.phrases
 
     def missing(self, texts: Iterator[str]) -> bool:
-        """Whether some word or phrase is in none of the texts; a phrase must be within one."""
+        """Whether some word or phrase is in none of the texts; a phrase must be within one text."""
         missing, phrases = set(self.words), list(self.phrases)
         for text in texts:
             if not missing and not phrases:
@@ -95,7 +95,7 @@ def _entry_texts(record: StoredEntry) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a value; a field that holds no text is not searched."""
+    """Yield the texts in a value; a field without text is not searched."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
