@@ -16,7 +16,7 @@ run: $(STAMP)
 help:
 	@echo "make run            open the console on the emulator of this machine"
 	@echo "make quick          lint, types and unit tests: under 2 minutes on 2 cores"
-	@echo "make test           the same and every other test: under 20 minutes on 2 cores"
+	@echo "make test           the same and every other test: under 15 minutes on 2 cores"
 	@echo "make lint           ruff, mypy and the import contract alone"
 	@echo "make bench          benchmarks beside other tools (BENCH=name for one of them)"
 	@echo "make pipelines      compile the ready-made pipelines, and fail where one has changed"
@@ -32,7 +32,7 @@ quick: $(STAMP) lint
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy tui trainer
+	$(BIN)/mypy --num-workers 2 tui trainer
 	$(BIN)/lint-imports
 
 # More processes than a small machine has cores: half of the time tests wait for what runs elsewhere.

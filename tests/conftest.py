@@ -29,6 +29,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: the collections of garbage need not look through them."""
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish() -> None:
     """Look for exceptions that nobody caught once, not five times: a worker has a million objects."""
     gc.collect()

@@ -9,8 +9,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 import torch._dynamo
 import torch.distributed.fsdp
+import transformers.models.llama.modeling_llama  # noqa: F401
 
 import trainer.models.language
+import trainer.task
 import trainer.train  # noqa: F401
 from tests.trainer import toys
 from trainer import registry

@@ -19,10 +19,11 @@ from trainer.distributed.mesh import ParallelMesh
 from trainer.errors import UsageError
 from trainer.strategy.ddp import DDP
 
-pytestmark = [pytest.mark.arithmetic, pytest.mark.xdist_group("mesh")]
+pytestmark = pytest.mark.xdist_group("mesh")
 
 README = Path(__file__).parents[2] / "README.md"
-STEPS = 8
+STEPS = 4
+HALF = STEPS // 2
 BASE = (
     "--strategy=fsdp", f"--data={README}", "--context=32", "--batch=8", "--micro-batch=4", "--seed=4",
     "--schedule=constant",
@@ -67,14 +68,15 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, RunF
         flags = (*BASE, *layout, "--dropout=0.2", "--activation-checkpointing=on")
         saved = f"--checkpoint-dir={home / 'saved' / name}"
         runs[f"{name} whole"] = (*flags, f"--steps={STEPS}", "--checkpoint-every=0")
-        runs[f"{name} first"] = (*flags, "--steps=4", saved)
+        runs[f"{name} first"] = (*flags, f"--steps={HALF}", saved)
         runs[f"{name} then"] = (*flags, f"--steps={STEPS}", saved)
     # The same checkpoint in other layouts.
     half = f"--checkpoint-dir={home / 'saved' / 'half'}"
-    runs["half"] = (*BASE, TENSOR, "--steps=4", half)
+    runs["half"] = (*BASE, TENSOR, f"--steps={HALF}", half)
     return home, InTurn(home, 4, runs).wait(400)
 
 
+@pytest.mark.arithmetic
 def test_every_mesh_gives_the_curve_of_sharded_ranks(four: tuple[Path, dict[str, RunFinished]]) -> None:
     _, runs = four
     for name in ("hsdp", "tensor", "both"):
@@ -84,16 +86,18 @@ def test_every_mesh_gives_the_curve_of_sharded_ranks(four: tuple[Path, dict[str,
             assert runs[name].steps(field) == pytest.approx(runs["plain"].steps(field), abs=CLOSE), name
 
 
+@pytest.mark.arithmetic
 def test_a_run_with_dropout_resumes_to_the_same_losses(four: tuple[Path, dict[str, RunFinished]]) -> None:
     _, runs = four
     for name in ("hsdp", "tensor"):
         first, then, whole = (runs[f"{name} {part}"] for part in ("first", "then", "whole"))
         assert then.code == 0, then.errors
-        assert [line["step"] for line in then.lines if line["kind"] == "resumed"] == [4]
+        assert [line["step"] for line in then.lines if line["kind"] == "resumed"] == [HALF]
         # Bit for bit: the same programs on the same ranks.
         assert first.steps("loss") + then.steps("loss") == whole.steps("loss"), name
 
 
+@pytest.mark.arithmetic
 def test_a_checkpoint_is_loaded_by_other_numbers_of_ranks_in_other_layouts(
     four: tuple[Path, dict[str, RunFinished]], tmp_path: Path
 ) -> None:
@@ -107,10 +111,11 @@ def test_a_checkpoint_is_loaded_by_other_numbers_of_ranks_in_other_layouts(
             each[f"{world} {name}"] = (*flags, *layout, f"--checkpoint-dir={tmp_path / name}")
         for name, run in InTurn(tmp_path, world, each).wait().items():
             assert run.code == 0, run.errors
-            assert [line["step"] for line in run.lines if line["kind"] == "resumed"] == [4]
-            assert run.steps("loss") == pytest.approx(runs["plain"].steps("loss")[4:], abs=CLOSE), name
+            assert [line["step"] for line in run.lines if line["kind"] == "resumed"] == [HALF]
+            assert run.steps("loss") == pytest.approx(runs["plain"].steps("loss")[HALF:], abs=CLOSE), name
 
 
+@pytest.mark.arithmetic
 def test_models_of_hugging_face_follow_their_own_plan(tmp_path: Path) -> None:
     runs = {}
     for name, config in MODELS.items():
@@ -141,6 +146,7 @@ def test_models_of_hugging_face_follow_their_own_plan(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.arithmetic
 @pytest.mark.usefixtures("group")
 def test_ranks_agree_on_the_scale_of_the_loss() -> None:
     strategy = DDP(parse(["--precision=fp16", "--device=cpu"]), BatchPlan.of(2, 2, 1), torch.device("cpu"))

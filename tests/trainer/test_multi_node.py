@@ -22,27 +22,29 @@ from tests.trainer.multi_node_support import (
     losses,
     wait_step,
 )
+from tests.trainer.ranks import Ranks
+from tests.trainer.ranks import losses as rank_losses
 from tests.waiting import wait_for
 
 
 def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Cluster) -> None:
     # Without an interruption: two processes of one node compute what two nodes of one process do.
-    whole = cluster.start(0, 1, "--nproc=2", f"--checkpoint-dir={cluster.root}/whole")
-    assert whole.process.wait(120) == 0
+    whole = Ranks(cluster.root / "whole", 2, *FLAGS)
+    assert whole.wait() == [0, 0], whole.errors()
 
-    first = [cluster.start(r) for r in (0, 1)]
+    first = [cluster.start(r, 2, "--warmup=4") for r in (0, 1)]
     wait_step(first[0], 13)
     first[1].process.send_signal(signal.SIGTERM)
     assert [n.process.wait(60) for n in first] == [75, 75]
     left = first[0].lines("preempted")[0]
     assert left["signal"] == "SIGTERM"
 
-    second = [cluster.start(r) for r in (0, 1)]
+    second = [cluster.start(r, 2, "--warmup=4") for r in (0, 1)]
     assert [n.process.wait(120) for n in second] == [0, 0]
     assert second[0].lines("resumed")[0]["step"] == left["step"]
     assert min(losses(second[0])) == left["step"] + 1, "no step is lost, none is done twice"
     # The same program and shapes, and a sum of two has one order: the resume is exact, bit for bit.
-    assert losses(first[0], second[0]) == losses(whole)
+    assert losses(first[0], second[0]) == rank_losses(whole.lines())
 
 
 def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -> None:

@@ -1,6 +1,6 @@
 """Limits that keep the code readable: attributes, inheritance, unique names, citations, private names.
 
-Every module is parsed once, which takes some 5 s of CPU.
+Parsing all modules takes some 5 s of CPU: one worker runs all of these tests and parses each module once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ import re
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("code limits")
 
 ROOT = Path(__file__).parents[2]
 MOST_ATTRIBUTES = 20
@@ -39,6 +43,7 @@ def modules() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text()) for path in paths}
 
 
+@cache
 def classes() -> list[tuple[str, ast.ClassDef]]:
     """Each class with the path of its module."""
     return [

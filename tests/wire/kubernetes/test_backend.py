@@ -82,9 +82,12 @@ async def test_a_job_and_its_pods_come_as_changes() -> None:
         async def quiet() -> bool:
             return not [job for page in await pages(service, changes=True) for job in page.jobs]
 
+        async def same() -> bool:
+            return await service.get(NAME) == (await listed(service))["bert"]
+
+        # A watch or an Event of the pods may still be on its way to the list.
+        await until(same, "the list to have what the cluster has")
         await until(quiet, "no change")
-        assert await service.get(NAME) == (await listed(service))["bert"]
-        assert await quiet()
         await service.delete(NAME)
 
         async def gone() -> Any:
