@@ -58,11 +58,15 @@ def test_a_lock_on_another_node_is_named_with_its_line(scripts: Scripts) -> None
     nodes = [scripts.launch(rank, 2, "--hang-floor=2", str(SCRIPT), "lock") for rank in (0, 1)]
 
     def named(state: str) -> dict[str, Any] | None:
-        return next((one for one in reports(nodes[0], state) if one["ranks"] == [1]), None)
+        # On a busy machine a rank that is only slow may be reported first, and the end of that too.
+        lock = ("not joined", [1], line_of("lock"))
+        hangs = (hang for hang in reports(nodes[0], state) if hang["ranks"] == [1])
+        return next(
+            (hang for hang in hangs if (hang["cause"], hang["node_ranks"], hang["line"]) == lock), None
+        )
 
     found = wait_for(lambda: named("found"), "a report")
-    assert (found["cause"], found["node_ranks"], found["waiting"]) == ("not joined", [1], [0])
-    assert (found["file"], found["line"]) == (str(SCRIPT), line_of("lock"))
+    assert (found["file"], found["waiting"]) == (str(SCRIPT), [0])
     assert found["collective"]["kind"] == "all_reduce" and found["code"].startswith("lock.acquire()")
     dump = nodes[0].out.parent / found["path"]
     records = json.loads(dump.read_text())["records"]
@@ -72,7 +76,7 @@ def test_a_lock_on_another_node_is_named_with_its_line(scripts: Scripts) -> None
     )
     nodes[1].process.send_signal(signal.SIGUSR1)
     asked = wait_for(lambda: named("asked"), "the answer to the signal")
-    assert asked["line"] == found["line"] and asked["severity"] == "INFO"
+    assert asked["severity"] == "INFO"
     worker = nodes[1].worker()
     assert worker is not None and lives(worker), "a report ends nothing"
     assert not reports(nodes[1], "found"), "only node 0 reports"
