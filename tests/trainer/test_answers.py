@@ -21,8 +21,6 @@ from trainer.models.arr_coc.dataset import ImageLimits, QuestionFile, collate, i
 from trainer.models.arr_coc.model import ArrCoc
 from trainer.models.arr_coc.prompts import PADDING
 
-pytestmark = pytest.mark.arithmetic
-
 LINES = 32
 STRATEGIES = ("ddp", "fsdp", "zero1", "zero2", "zero3")
 FLAGS = ("--model=arr-coc", "--stage=both", "--image-tokens=16", "--context=64", "--eval-every=1")
@@ -53,6 +51,7 @@ def model(stage: str = "both") -> ArrCoc:
     return ArrCoc(Backbone(qwen), stage=stage, min_tokens=4, max_tokens=12, answer_tokens=8)
 
 
+@pytest.mark.arithmetic
 def test_each_token_of_an_answer_is_the_most_probable_one_after_those_before_it() -> None:
     found, batch = model().eval(), drawn(3)
     pixels, sides, tokens, spans, targets = batch
@@ -106,6 +105,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.arithmetic
 def test_all_strategies_evaluate_by_the_same_answers(learned: Path, tmp_path: Path) -> None:
     data = (f"--data={learned / 'q.jsonl'}", f"--init-weights={learned / 'w.safetensors'}")
     size = ("--batch=4", "--micro-batch=2", "--eval-samples=4", "--steps=1", "--learning-rate=0", "--grace=0")

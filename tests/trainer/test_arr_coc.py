@@ -28,8 +28,6 @@ from trainer.models.arr_coc.token_selection import gather_rows, select
 from trainer.models.build import build_workload
 from trainer.models.lora import LowRank
 
-pytestmark = pytest.mark.arithmetic
-
 
 @pytest.fixture
 def backbone() -> Backbone:
@@ -40,6 +38,7 @@ def backbone() -> Backbone:
 EPS = torch.finfo(torch.float32).eps
 
 
+@pytest.mark.arithmetic
 def test_the_texture_of_an_image_does_not_depend_on_what_stands_beside_it() -> None:
     images = torch.rand(3, 3, 96, 128, generator=torch.Generator().manual_seed(1))
     together = texture_array(images)
@@ -52,6 +51,7 @@ def test_the_texture_of_an_image_does_not_depend_on_what_stands_beside_it() -> N
     assert torch.allclose(together, alone, rtol=0, atol=9 * EPS * 4 * 2**0.5 * 2 / 0.5)
 
 
+@pytest.mark.arithmetic
 def test_colours_are_those_of_the_cie() -> None:
     # Published L*a*b* of sRGB red and white under D65.
     red = torch.zeros(1, 3, 64, 64)
@@ -68,6 +68,7 @@ def test_colours_are_those_of_the_cie() -> None:
 GRIDS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=3)
 
 
+@pytest.mark.arithmetic
 @settings(max_examples=40)
 @given(st.integers(0, 2**31), GRIDS, st.integers(1, 20), st.integers(0, 30))
 def test_a_selection_has_the_most_relevant_tokens_in_raster_order(
@@ -89,6 +90,7 @@ def test_a_selection_has_the_most_relevant_tokens_in_raster_order(
     assert torch.allclose(found.gate, torch.ones_like(found.gate))
 
 
+@pytest.mark.arithmetic
 def test_images_of_a_profile_have_64_to_400_of_their_tokens_selected() -> None:
     limits = ImageLimits(32, 64, parse(["--model=arr-coc"]).model.image_tokens)
     grids = [limits.grid(1024, 1024), limits.grid(4000, 3000), limits.grid(60, 40)]
@@ -103,6 +105,7 @@ def test_images_of_a_profile_have_64_to_400_of_their_tokens_selected() -> None:
             assert max(64, expected - 36) <= count <= min(400, max(64, expected + 36)), (share, found.counts)
 
 
+@pytest.mark.arithmetic
 def test_patches_are_those_of_the_official_processor() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (128, 160, 3), dtype=np.uint8)
     official = Qwen2VLImageProcessorPil(
@@ -113,6 +116,7 @@ def test_patches_are_those_of_the_official_processor() -> None:
     assert torch.allclose(official["pixel_values"], ours, atol=1e-6)
 
 
+@pytest.mark.arithmetic
 def test_with_every_token_selected_it_is_the_official_model(backbone: Backbone) -> None:
     """Positions, deepstack levels and the causal attention of images of different sizes, in one batch."""
     pixels, sides, tokens, _, _ = drawn(6, first=9)
@@ -146,6 +150,7 @@ def test_with_every_token_selected_it_is_the_official_model(backbone: Backbone) 
             assert torch.allclose(official[:place], ours[n, :place], atol=1e-5)
 
 
+@pytest.mark.arithmetic
 def test_text_follows_the_whole_grid_however_few_of_its_tokens_are_selected(backbone: Backbone) -> None:
     is_image = torch.tensor([[False, True, False, False], [True, False, False, False]])
     places = torch.tensor([[[0, 2], [3, 1]], [[1, 0], [0, 0]]])
@@ -174,6 +179,7 @@ LEAST = {"lora": 0.01, "both": 0.01, "adapter": 0.002, "quality": 0.002}
 """Least decrease of the loss by stage. The other stages only select the input of a random model."""
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("stage", STAGES)
 def test_each_stage_trains_its_own_weights_only(backbone: Backbone, stage: str) -> None:
     model = ArrCoc(backbone, stage=stage, rank=4, min_tokens=4, max_tokens=12)
@@ -202,6 +208,7 @@ def test_each_stage_trains_its_own_weights_only(backbone: Backbone, stage: str) 
     assert any(isinstance(part, LowRank) for part in model.modules()) == (stage in {"lora", "both"})
 
 
+@pytest.mark.arithmetic
 def test_each_stage_starts_with_the_weights_of_the_one_before(tmp_path: Path) -> None:
     batch, file = drawn(4), tmp_path / "before.safetensors"
 
@@ -235,6 +242,7 @@ def test_each_stage_starts_with_the_weights_of_the_one_before(tmp_path: Path) ->
         stage("adapter")
 
 
+@pytest.mark.arithmetic
 def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> None:
     model = ArrCoc(backbone, min_tokens=4, max_tokens=12).eval()
     samples = [drawn(1, first) for first in range(4)]
@@ -249,6 +257,7 @@ def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> No
     assert float(together) == pytest.approx(float(mean), abs=1e-5)
 
 
+@pytest.mark.arithmetic
 def test_the_selected_tokens_are_counted_in_training(backbone: Backbone) -> None:
     model = ArrCoc(backbone, min_tokens=4, max_tokens=12)
     batch = drawn(4)
@@ -261,6 +270,7 @@ def test_the_selected_tokens_are_counted_in_training(backbone: Backbone) -> None
     assert model.measured() == {}
 
 
+@pytest.mark.arithmetic
 def test_questions_without_an_answer_are_no_loss_and_no_gradient(backbone: Backbone) -> None:
     model = ArrCoc(backbone, min_tokens=4, max_tokens=12)
     *inputs, targets = drawn(2)
@@ -274,6 +284,7 @@ def test_questions_without_an_answer_are_no_loss_and_no_gradient(backbone: Backb
     assert all(weight.grad is not None and not weight.grad.any() for weight in learning)
 
 
+@pytest.mark.arithmetic
 def test_relevance_is_in_full_precision_whatever_the_weights_are_in(backbone: Backbone) -> None:
     model = ArrCoc(backbone, min_tokens=4, max_tokens=12).eval()
     batch = drawn(2)

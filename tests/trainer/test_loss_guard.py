@@ -21,8 +21,6 @@ from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
 from trainer.strategy.ddp import DDP
 
-pytestmark = pytest.mark.arithmetic
-
 NAN, INF = float("nan"), float("inf")
 DATA = Path(argparse.__file__)
 Bad = dict[int, tuple[float, float]]
@@ -46,6 +44,7 @@ def guarded(said: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [(line["action"], line["step"]) for line in said if line["kind"] == "guard"]
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2", pytest.param("zero3", marks=pytest.mark.slow)])
 def test_a_bad_batch_changes_no_weight_with_any_strategy(tmp_path: Path, strategy: str) -> None:
     bad: Bad = {4: (NAN, 1.0), 6: (1.0, INF), 23: (40.0, 1.0)}
@@ -91,6 +90,7 @@ def test_too_many_skipped_steps_in_a_row_roll_back(tmp_path: Path, strategy: str
     assert losses(again) == {step: whole[step] for step in (11, 12, 13)}
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("strategy", ["zero2", pytest.param("zero3", marks=pytest.mark.slow)])
 def test_a_rollback_restores_checkpoints_of_either_world_size(tmp_path: Path, strategy: str) -> None:
     # Back to what two processes have saved, then to what one has, in one and the same attempt.
@@ -135,6 +135,7 @@ def test_a_run_that_cannot_roll_back_ends_and_says_why(
     assert ("traceback" in error) == (code == 1)
 
 
+@pytest.mark.arithmetic
 def test_a_skipped_step_changes_no_weight_and_no_moment() -> None:
     config = parse(["--device=cpu", "--precision=fp32", "--clip=0.5"])
     torch.manual_seed(0)
@@ -157,6 +158,7 @@ def test_a_skipped_step_changes_no_weight_and_no_moment() -> None:
     assert not any(torch.equal(before[n], v) for n, v in strategy.state().items() if n.startswith("model."))
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("clip", [0.0, 0.1, 100.0])
 def test_clipping_in_the_optimizer_s_kernel_is_clipping(clip: float) -> None:
     from trainer.optimizers.build import make_optimizer

@@ -21,8 +21,6 @@ import yaml
 from tests.trainer.in_turn import InTurn
 from trainer.config import parse
 
-pytestmark = pytest.mark.arithmetic
-
 ROOT = Path(__file__).parents[2]
 PROFILES = sorted((ROOT / "profiles").glob("*.yaml"))
 SMALL = {

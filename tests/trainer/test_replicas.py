@@ -93,20 +93,19 @@ def said(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_a_flipped_bit_is_repaired_and_its_rank_is_named(cluster: Cluster) -> None:
     """Two replicas: the repetition tells which one is faulty. The run ends like one without the fault."""
-    flags = (*FLAGS, "--nproc=2", "--log-every=1")
-    good = cluster.start(0, 1, *flags, f"--checkpoint-dir={cluster.root}/good")
+    good = Ranks(cluster.root / "good", 2, *FLAGS, "--warmup=4")
     # In step 9, after the checkpoint of step 6: the check of step 12 sees it.
-    bad = cluster.start(0, 1, *flags, "--model-args=rank=1,at=8")
-    assert [node.process.wait(240) for node in (good, bad)] == [0, 0]
-    assert not good.lines("replicas"), "healthy replicas agree"
+    bad = cluster.start(0, 1, *FLAGS, "--nproc=2", "--log-every=1", "--warmup=4", "--model-args=rank=1,at=8")
+    assert good.wait() == [0, 0] and bad.process.wait(240) == 0, good.errors()
+    assert not said(good.lines()), "healthy replicas agree"
     found, repeated = bad.lines("replicas")
     assert (found["state"], found["step"], found["majority"]) == ("found", 12, False)
     assert found["ranks"] == [0, 1] and found["saved_step"] == 6
     assert "model.layers.0.weight" in found["tensors"]
     assert (repeated["state"], repeated["step"], repeated["ranks"]) == ("repeated", 12, [1])
     assert [line["step"] for line in bad.lines("resumed")] == [6]
-    last = [node.lines("step")[-1] for node in (good, bad)]
-    assert last[0]["loss"] == last[1]["loss"], "bit for bit"
+    last = [line for line in good.lines() if line["kind"] == "step"][-1]
+    assert last["loss"] == bad.lines("step")[-1]["loss"], "bit for bit"
     assert not list((cluster.root / "ck").glob("replica-*")), "nothing is left of it"
 
 

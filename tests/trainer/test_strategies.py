@@ -15,8 +15,6 @@ from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.strategy.build import build_strategy
 
-pytestmark = pytest.mark.arithmetic
-
 README = Path(__file__).parents[2] / "README.md"
 STEPS = 6
 CLOSE = 2e-5
@@ -37,6 +35,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     return curve(tmp_path_factory.mktemp("plain"), world=1)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize(
     "flags",
     [
@@ -54,6 +53,7 @@ def test_every_way_learns_the_same(tmp_path: Path, plain: list[float], flags: st
     assert curve(tmp_path, *flags.split()) == pytest.approx(plain, abs=CLOSE)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize(
     ("strategy", "precision"),
     [
