@@ -50,7 +50,7 @@ def test_a_sweep_is_launched_listed_and_imported() -> None:
             ({"x": number}, {"score": number}) for number in (3, 2, 1)
         ]
         lines = place.run("tasks", "sweep").stdout.splitlines()
-        assert lines[0].split() == ["TASK", "STATE", "score", "x", "STEP", "RAN", "COST", "JOB"]
+        assert lines[0].split() == ["TRIAL", "STATE", "SCORE", "X", "STEP", "RAN", "COST", "JOB"]
         assert lines[1].startswith("3*") and "~$0" in lines[1]
 
         jobs = {job["display_name"]: job for job in place.jobs()}

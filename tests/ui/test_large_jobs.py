@@ -57,7 +57,7 @@ async def test_keys_and_ticks_make_the_rows_in_view_alone(
 
         monkeypatch.setattr(where, name, counting)
 
-    count(pane_class, "_cells")
+    count(pane_class, "_row")
     count(pipeline_tasks, "tree")
     count(trials, "by_goal")
     count(trials, "best")
@@ -71,15 +71,15 @@ async def test_keys_and_ticks_make_the_rows_in_view_alone(
         pane.feed.job = replace(job, tasks=(*job.tasks[:-1], replace(job.tasks[-1], reason="now")))
         pane.show(Changed.JOB)
         await pilot.pause()
-        assert 0 < calls["_cells"] <= HEIGHT
+        assert 0 < calls["_row"] <= HEIGHT
         assert calls["tree"] + calls["by_goal"] <= 1 and calls["best"] <= 1
         calls.clear()
         pane.tick()
-        assert calls["_cells"] <= HEIGHT and calls["tree"] + calls["by_goal"] + calls["best"] == 0
+        assert calls["_row"] <= HEIGHT and calls["tree"] + calls["by_goal"] + calls["best"] == 0
         calls.clear()
         await pilot.press(*["j"] * HEIGHT)
         # A row is made when it comes into view; the job may be read once more meanwhile, and a tick come.
-        assert calls["_cells"] <= 6 * HEIGHT and calls["tree"] + calls["by_goal"] + calls["best"] <= 4
+        assert calls["_row"] <= 6 * HEIGHT and calls["tree"] + calls["by_goal"] + calls["best"] <= 4
 
 
 def test_the_order_of_many_tasks_takes_a_look_at_each_dependency() -> None:

@@ -88,7 +88,7 @@ async def test_jobs_are_sorted_and_grouped_by_kind(tmp_path: Path) -> None:
         await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
         screen = app.screen
         assert isinstance(screen, JobsScreen)
-        screen.rows.order.sort = "cost"
+        screen.rows.order.sort = "name"
         await pilot.press("s")
         assert "sorted by kind" in text(screen.order_text())
         await pilot.press("b", "b", "b")

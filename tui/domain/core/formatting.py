@@ -64,6 +64,13 @@ def figure(value: float | None) -> str:
     return f"{value:.0f}{unit}" if abs(value) >= 99.95 else f"{value:.3g}{unit}"
 
 
+def number_text(value: float) -> str:
+    """A metric or parameter with four significant digits, a whole number as it is."""
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e6):
+        return f"{value:.0f}"
+    return f"{value:.4g}"
+
+
 def short_unit(unit: str) -> str:
     """The unit of a speed for one cell: `tok/s`."""
     return _SHORT_UNITS.get(unit, unit)

@@ -10,28 +10,20 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.core.formatting import NOT_MEASURED, figure, pieces
+from tui.domain.core.formatting import pieces
 from tui.domain.core.job import Job, shell_problem
 from tui.domain.core.task import Task
-from tui.domain.core.text import plain
+from tui.domain.fields.field import columns
+from tui.domain.fields.tasks import TASK_FIELDS
 from tui.screens.job.pane import JobPane
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.store.job.feed import Changed, JobFeed
-from tui.widgets.state import state_content
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.table import Table
 
-COLUMNS = (
-    Column("id", "TASK", 16, max_width=40),
-    Column("state", "STATE", 12, max_width=18),
-    Column("attempts", "ATTEMPTS", 8, max_width=8, rank=4, right=True),
-    Column("after", "AFTER", 8, max_width=30, rank=3),
-    Column("parameters", "PARAMETERS", 12, max_width=60, rank=2),
-    Column("metrics", "METRICS", 12, max_width=40, rank=1),
-    Column("job", "JOB", 20, flex=True),
-)
-_NONE = Content.styled(NOT_MEASURED, "$text-muted")
+COLUMNS = columns(TASK_FIELDS)
 
 
 class TasksPane(JobPane):
@@ -70,7 +62,7 @@ class TasksPane(JobPane):
     def show(self, changed: Changed) -> None:
         if self._paused:
             return
-        rows = {task.id: task_cells(task) for task in self._tasks.values()}
+        rows = {task.id: row_cells(COLUMNS, task) for task in self._tasks.values()}
         self.table_view.show(list(rows), rows)
         notice = self.notice
         if rows:
@@ -154,21 +146,3 @@ class TasksPane(JobPane):
         """Copy the resource name of the task's job."""
         if self.current is not None:
             self.console.send_copy(self.current.job, "the resource name")
-
-
-def task_cells(task: Task) -> Cells:
-    """One task's row."""
-    return {
-        "id": Content.styled(plain(task.id), "bold" if task.state.active else ""),
-        "state": state_content(task.state),
-        "attempts": _NONE if task.attempts is None else Content(f"{task.attempts:,}"),
-        "after": _words(task.depends_on),
-        "parameters": _words(f"{name}={value}" for name, value in task.parameters.items()),
-        "metrics": _words(f"{name}={figure(value)}" for name, value in task.metrics.items()),
-        "job": Content.styled(plain(task.job.rpartition("/")[2]) or NOT_MEASURED, "$text-muted"),
-    }
-
-
-def _words(words: Iterable[str]) -> Content:
-    text = "  ".join(words)
-    return Content(plain(text)) if text else _NONE

@@ -14,17 +14,18 @@ from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.task import Task
 from tui.domain.core.text import clip, plain
+from tui.domain.fields.pipeline_tasks import task_state
 from tui.domain.pipeline.facts import Fact, attempts, facts, same_work
 from tui.screens.dialogs.link import show_link
 from tui.screens.list_screen import ListScreen
 from tui.screens.not_connected import not_connected
-from tui.screens.pipeline.state import task_state
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.store.job.feed import JobFeed
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
+from tui.widgets.table.cells import content
 from tui.widgets.table.table import Cells, Column, Table
 
 COLUMNS = (
@@ -131,7 +132,9 @@ class TaskScreen(ListScreen):
             return crumb, Content("")
         name = clip(plain(task.name or task.id), max(8, self.size.width // 3))
         ran = age(task.duration(self.feed.as_of())) if task.start_time else ""
-        return Content.assemble(crumb, (name, "bold"), "   ", task_state(task), f" {ran}"), Content("")
+        return Content.assemble(crumb, (name, "bold"), "   ", content(task_state(task)), f" {ran}"), Content(
+            ""
+        )
 
     def count_text(self) -> str:
         task = self.shown_task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
 
 from textual import on
 from textual.containers import VerticalScroll
@@ -12,46 +11,40 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import Action
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces
-from tui.domain.core.job import Job
+from tui.domain.core.formatting import age, pieces
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 from tui.domain.core.text import clip, plain
-from tui.domain.masking import mask_value
+from tui.domain.fields.field import columns
+from tui.domain.fields.pipeline_tasks import (
+    PIPELINE_FIELDS,
+    SKIPPED_WORDS,
+    PipelineRow,
+    task_names,
+    task_state,
+    value_text,
+)
 from tui.domain.pipeline.tree import (
     Branch,
     above,
     done,
     first_failed,
     folded_at_first,
-    timeline,
     tree,
     visible,
 )
 from tui.screens.job.tasks import TasksPane
 from tui.screens.pipeline.drawing import TasksDrawing
-from tui.screens.pipeline.state import WORDS, task_state
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.dag.view import DagView
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import content, row_cells
+from tui.widgets.table.table import Cells, Table
 
-BAR = 20
-"""Cells of the bar that shows when a task ran."""
 DETAILS_FROM = 18
 """Rows of the tab from which there is room for the task under the cursor in full."""
-LONGEST_VALUE = 400
 LABEL = 24
 OPEN, CLOSED = "▾ ", "▸ "
-COLUMNS = (
-    Column("name", "TASK", 20, max_width=60, whole=True),
-    Column("state", "STATE", 13, max_width=16, rank=1),
-    Column("duration", "RAN", 5, max_width=6, rank=2, right=True, whole=True),
-    Column("bar", "WHEN", BAR, max_width=BAR, rank=5),
-    Column("after", "AFTER", 10, max_width=40, rank=4),
-    Column("outputs", "OUTPUT", 10, max_width=40, rank=3),
-    Column("reason", "", 4, rank=6, flex=True),
-)
-_NONE = Content.styled(NOT_MEASURED, "$text-muted")
+COLUMNS = columns(PIPELINE_FIELDS)
 
 
 class PipelineTasksPane(TasksPane):
@@ -177,7 +170,7 @@ class PipelineTasksPane(TasksPane):
             case "openable" | "task_job" if task is not None:
                 if task.job:
                     return ""
-                if reason := WORDS.get(task.native_state):
+                if reason := SKIPPED_WORDS.get(task.native_state):
                     return f"This task was {reason}: it has no job."
                 return "This task has no job of its own."
         return super().unmet(condition, action)
@@ -266,31 +259,14 @@ class PipelineTasksPane(TasksPane):
 
     def _row(self, id: str) -> Cells:
         job = self.feed.job
-        return self._cells(job, self._branches[id], self.feed.as_of()) if job is not None else {}
-
-    def _cells(self, job: Job, branch: Branch, now: datetime) -> Cells:
-        task = branch.task
+        if job is None:
+            return {}
+        branch = self._branches[id]
         mark, more = "  ", ""
         if branch.parts:
-            mark = CLOSED if task.id in self._folded else OPEN
-            ended, count = done(self._branches, task.id)
-            more = f"  {ended}/{count}" if task.id in self._folded else ""
-        name = plain(task.name or task.id)
-        bold = "bold" if task.state.active and not branch.parts else ""
-        return {
-            "name": Content.assemble(
-                "  " * branch.depth, (mark, "$text-muted"), (name, bold), (more, "$text-muted")
-            ),
-            "state": task_state(task),
-            "duration": Content.styled(age(task.duration(now)), "$text-muted"),
-            "bar": _bar(job, task, now),
-            "after": Content.styled(plain(" ".join(self._names(task.depends_on))), "$text-muted"),
-            "outputs": Content(_values(task.outputs, 40)) if task.outputs else _NONE,
-            "reason": Content.styled(plain(task.reason), "$text-error"),
-        }
-
-    def _names(self, ids: Iterable[str]) -> list[str]:
-        return [self._branches[id].task.name or id for id in ids if id in self._branches]
+            ended, count = done(self._branches, id)
+            mark, more = (CLOSED, f"  {ended}/{count}") if id in self._folded else (OPEN, "")
+        return row_cells(COLUMNS, PipelineRow(branch, self._branches, job, self.feed.as_of(), mark, more))
 
     def _show_details(self) -> None:
         task = self.current
@@ -305,17 +281,17 @@ class PipelineTasksPane(TasksPane):
 
     def _full(self, task: Task) -> list[Content]:
         now = self.feed.as_of()
-        lines = [Content.assemble((plain(task.name or task.id), "bold"), "   ", task_state(task))]
+        lines = [Content.assemble((plain(task.name or task.id), "bold"), "   ", content(task_state(task)))]
         rows: list[tuple[str, str]] = []
         if task.start_time is not None:
             ended = f" to {task.end_time.astimezone():%H:%M:%S}" if task.end_time else ""
             times = f"{task.start_time.astimezone():%Y-%m-%d %H:%M:%S}{ended}   {age(task.duration(now))}"
             rows.append(("ran", times))
-        rows += [("after", "  ".join(self._names(task.depends_on)))] if task.depends_on else []
+        rows += [("after", "  ".join(task_names(self._branches, task.depends_on)))] if task.depends_on else []
         rows += [("attempts", f"{task.attempts}")] if task.attempts is not None and task.attempts > 1 else []
         rows += [("job", task.job)] if task.job else []
-        rows += [(f"in  {name}", _value(name, value)) for name, value in task.parameters.items()]
-        rows += [(f"out {name}", _value(name, value)) for name, value in task.outputs.items()]
+        rows += [(f"in  {name}", value_text(name, value)) for name, value in task.parameters.items()]
+        rows += [(f"out {name}", value_text(name, value)) for name, value in task.outputs.items()]
         lines += [
             Content.assemble((f"{plain(clip(label, 24)):<26}", "$text-muted"), plain(text))
             for label, text in rows
@@ -323,23 +299,3 @@ class PipelineTasksPane(TasksPane):
         if task.reason:
             lines.insert(1, Content.styled(plain(task.reason), "$text-error"))
         return lines
-
-
-def _bar(job: Job, task: Task, now: datetime) -> Content:
-    begin = job.start_time or job.create_time
-    if begin is None:
-        return Content("")
-    end = max(job.end_time or now, begin + timedelta(seconds=1))
-    at, count = timeline(task, begin, end, BAR, now)
-    colours = {JobState.FAILED: "$text-error", JobState.RUNNING: "$text-success"}
-    return Content.assemble(" " * at, ("━" * count, colours.get(task.state, "$text-primary")))
-
-
-def _value(name: str, value: object) -> str:
-    return clip(str(mask_value(name, value if isinstance(value, str) else f"{value}")), LONGEST_VALUE)
-
-
-def _values(values: object, most: int) -> str:
-    assert isinstance(values, dict) or hasattr(values, "items")
-    text = "  ".join(f"{name}={_value(name, value)}" for name, value in values.items())
-    return clip(plain(text.replace("\n", " ")), most)

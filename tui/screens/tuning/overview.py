@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from tui.domain.core.formatting import bar, pieces
+from tui.domain.core.formatting import bar, number_text, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import clip, plain
 from tui.domain.tuning.study import Study, best, study_of, trials_of
 from tui.screens.job.overview import OverviewPane, Row, table
-from tui.screens.tuning.pictures import number_text
 from tui.widgets.labelled_lines import Labelled
 
 MOST_PARAMETERS = 20

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.domain.core.formatting import bar
+from tui.domain.core.formatting import bar, number_text
 from tui.domain.core.job import Job
 from tui.domain.core.text import clip, plain
 from tui.domain.tuning.study import (
@@ -36,13 +36,6 @@ SO_FAR, IMPORTANCE, HIDDEN = "best so far", "importance", "hidden"
 LONGEST_NAME = 24
 X_MARGIN = 0.03
 """Share of the range that is left free beside the points."""
-
-
-def number_text(value: float) -> str:
-    """A metric or parameter with four significant digits, a whole number as it is."""
-    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e6):
-        return f"{value:.0f}"
-    return f"{value:.4g}"
 
 
 class TrialPictures(VerticalGroup):

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from textual.content import Content
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.formatting import number_text, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.task import Task
 from tui.domain.core.text import plain
+from tui.domain.fields.trials import TrialRow, trial_fields
 from tui.domain.tuning.study import Study, best, by_goal, study_of, trials_of
 from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.job_actions import confirm_cancel
-from tui.screens.tuning.pictures import TrialPictures, number_text
+from tui.screens.tuning.pictures import TrialPictures
 from tui.store.job.feed import Changed, JobFeed
-from tui.widgets.state import state_content
+from tui.widgets.table.cells import row_cells
 from tui.widgets.table.table import Cells, Column, Table
 
-BEST = "★"
 PICTURE_FROM = 16
 """Rows of the tab from which there is room for a picture below the table."""
 READ_SECONDS = 30.0
-FIRST_PARAMETERS = 3
-"""Columns that stay longest in a narrow table."""
-_NONE = Content.styled(NOT_MEASURED, "$text-muted")
-_FIRST = (
-    Column("id", "TRIAL", 6, max_width=8, whole=True),
-    Column("state", "STATE", 12, max_width=13, rank=1),
-)
-_LAST = (
-    Column("step", "STEP", 6, max_width=12, rank=5, right=True, whole=True),
-    Column("duration", "RAN", 5, max_width=6, rank=4, right=True, whole=True),
-    Column("cost", "COST", 6, max_width=12, rank=5, right=True, whole=True),
-    Column("job", "JOB", 10, max_width=20, rank=1_000),
-    Column("reason", "", 4, rank=6, flex=True),
-)
 
 
 class TrialsTable(Table):
@@ -49,10 +34,10 @@ class TrialsTable(Table):
         """Keys of the columns that are shown now."""
         return frozenset(placed.column.key for placed in self._placed)
 
-    def use(self, columns: tuple[Column, ...]) -> None:
+    def use(self, columns: Sequence[Column]) -> None:
         """Show these columns."""
-        if columns != self.columns:
-            self.columns = columns
+        if tuple(columns) != self.columns:
+            self.columns = tuple(columns)
             self.clear_widths()
             self._choose_columns()
 
@@ -68,7 +53,7 @@ class TrialsPane(TasksPane):
     """
 
     def __init__(self, feed: JobFeed) -> None:
-        self._trials_table = TrialsTable(trial_columns(Study()))
+        self._trials_table = TrialsTable(trial_fields(Study()))
         super().__init__(feed, self._trials_table)
         self._newest_first = False
         self._pictures = TrialPictures()
@@ -89,7 +74,7 @@ class TrialsPane(TasksPane):
         job = self.feed.job
         if self._paused or job is None:
             return
-        self._trials_table.use(trial_columns(study_of(job)))
+        self._trials_table.use(trial_fields(study_of(job)))
         ordered = self._ordered(job)
         self.table_view.show_lazily(ordered, self._row)
         self.table_view.change(ordered)
@@ -188,56 +173,12 @@ class TrialsPane(TasksPane):
         job = self.feed.job
         if job is None or id not in self._tasks:
             return {}
-        return self._cells(job, self._tasks[id], study_of(job), self._best, self.feed.as_of())
-
-    def _cells(self, job: Job, task: Task, study: Study, winner: Task | None, now: datetime) -> Cells:
-        is_best = winner is not None and winner.id == task.id
-        mark = (f"{BEST} ", "$text-success") if is_best else ("  ", "")
-        cells: dict[str, Content | str] = {
-            "id": Content.assemble(mark, (plain(task.id), "bold" if task.state.active or is_best else "")),
-            "state": state_content(task.state),
-            "step": _NONE if task.step is None else Content(f"{task.step:,}"),
-            "duration": Content.styled(age(task.duration(now)), "$text-muted"),
-            "cost": Content.styled(self.console.costs.task_text(job, task, now), "$text-muted"),
-            "job": Content.styled(plain(task.job.rpartition("/")[2]) or NOT_MEASURED, "$text-muted"),
-            "reason": Content.styled(plain(task.reason), "$text-error"),
-        }
-        for metric in study.metrics:
-            value = task.metrics.get(metric.id)
-            style = "bold $text-success" if is_best else "$text-muted" if task.state.active else ""
-            cells[f"m:{metric.id}"] = _NONE if value is None else Content.styled(number_text(value), style)
-        for parameter in study.parameters:
-            cells[f"p:{parameter.id}"] = _value(task.parameters.get(parameter.id))
-        return cells
+        task, now, winner = self._tasks[id], self.feed.as_of(), self._best
+        best = winner is not None and winner.id == id
+        row = TrialRow(task, now, best, self.console.costs.task_text(job, task, now))
+        return row_cells(trial_fields(study_of(job)), row)
 
     def _show_picture(self) -> None:
         job = self.feed.job
         shown = job is not None and self.size.height >= PICTURE_FROM
         self._pictures.draw(job if shown else None, self.table_view.cursor)
-
-
-def trial_columns(study: Study) -> tuple[Column, ...]:
-    """The columns of a study's trials: the metrics before the parameters."""
-    metrics = [
-        Column(f"m:{metric.id}", plain(metric.id).upper(), 8, max_width=16, rank=2, right=True, whole=True)
-        for metric in study.metrics
-    ]
-    parameters = [
-        Column(
-            f"p:{parameter.id}",
-            plain(parameter.id).upper(),
-            6,
-            max_width=18,
-            right=parameter.kind != "categorical",
-            # The columns of the last parameters make room first, before the cost of a trial.
-            rank=3 if at < FIRST_PARAMETERS else 10 + at,
-        )
-        for at, parameter in enumerate(study.parameters)
-    ]
-    return (*_FIRST, *metrics, *parameters, *_LAST)
-
-
-def _value(value: object) -> Content:
-    if value is None:
-        return _NONE
-    return Content(plain(number_text(value) if isinstance(value, int | float) else str(value)))
