@@ -1,4 +1,4 @@
-"""One profile as the same job on the other side: Vertex AI and Kubernetes. Each difference is named."""
+"""Convert a profile between Vertex AI and Kubernetes; each difference is named."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _DROPPED = {
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The text of the profile, and what it does not share with its source."""
+    """The converted profile's text, and its differences from the source."""
 
     text: str
     differences: tuple[Difference, ...]
 
 
 def families() -> tuple[str, str]:
-    """The sides between which a profile is converted."""
+    """The sides between which profiles are converted."""
     return _KUBERNETES, _VERTEX
 
 
@@ -92,7 +92,7 @@ def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
 
 
 def _place(profile: Profile, difference: Difference) -> str:
-    """Where a difference stands in the file of the source."""
+    """Return the place of a difference in the source's file."""
     path = difference.path
     if not path:
         return ""
@@ -117,7 +117,8 @@ def _manifest(source: ConversionSource, profile: Profile, kind: str) -> tuple[di
 
 
 def plain_values(profile: Profile) -> dict[str, Any]:
-    """A profile as plain values with its references: the header, and `jobSpec` or a list as `manifest`."""
+    """Return a profile as plain values with its references: the header, and `jobSpec` or a list as
+    `manifest`."""
     header: dict[str, Any] = {"displayName": profile.display_name}
     header |= {"description": profile.description} if profile.description else {}
     header |= {"labels": dict(profile.labels)} if profile.labels else {}
@@ -132,7 +133,7 @@ def plain_values(profile: Profile) -> dict[str, Any]:
 
 
 def _name_rest(source: ConversionSource, to: str) -> None:
-    """Name what nothing has taken."""
+    """Name everything that the conversion has not used."""
     for path in source.left():
         names = [part for part in path if isinstance(part, str)]
         if to == _VERTEX:
@@ -151,7 +152,7 @@ def _object_words(source: ConversionSource, path: Path) -> str:
 
 
 def _without_unused(source: ConversionSource, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The profile without parameters that nothing refers to any more."""
+    """Return the profile without parameters that nothing refers to."""
     parameters = value.get("parameters")
     if not isinstance(parameters, Mapping):
         return dict(value)
@@ -167,7 +168,7 @@ def _without_unused(source: ConversionSource, value: Mapping[str, Any]) -> dict[
 
 
 def _head(profile: Profile, differences: Sequence[Difference]) -> str:
-    """Comments at the head of the file: where it comes from, and what differs."""
+    """Return the comments at the head of the file: its origin and the differences."""
     lines = [f"Made of the profile {profile.name} by `vxtui profiles convert`."]
     for difference in differences:
         lines += textwrap.wrap(" ".join(f"- {difference}".split()), WIDE, subsequent_indent="  ")

@@ -1,4 +1,4 @@
-"""The machine, the task and the outputs of a worker pool as parts of a pod, and back."""
+"""Convert the machine, the task and the outputs of a worker pool into parts of a pod, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tui.domain.kubernetes.workloads import ACCELERATOR, FLEX_START, GPU, SPOT, 
 from tui.domain.vertex.catalog import Machine, machines
 
 OUTPUTS = {"AIP_MODEL_DIR": "model", "AIP_CHECKPOINT_DIR": "checkpoints", "AIP_TENSORBOARD_LOG_DIR": "logs"}
-"""Variables that Vertex AI sets of the output folder, and the folders there (docs/facts/vertex.md 3.6)."""
+"""Variables that Vertex AI sets for the output folder, and the folders they name (docs/facts/vertex.md
+3.6)."""
 JOB_ID = "CLOUD_ML_JOB_ID"
 GPU_TAINT = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 NAME_LABELS = {
@@ -31,17 +32,17 @@ PLACE = {
     "JOB_INDEX": "job-index",
     "JOBSET_REPLICAS": "replicatedjob-replicas",
 }
-"""Variables by which the trainer finds its place in a JobSet, and the labels that have them."""
+"""Variables that tell the trainer its place in a JobSet, and the labels with their values."""
 NODES = "NNODES"
 MASTER, PORT = "$(JOBSET_NAME)-node-0-0.$(JOBSET_NAME)", "29500"
 _KEPT = 0.75
-"""Share of a machine's memory that a pod may request: the system takes some."""
+"""Share of a machine's memory that a pod may request; the system uses the rest."""
 _GI = {"Ki": 1 / 1048576, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "K": 1e3 / 2**30, "M": 1e6 / 2**30,
        "G": 1e9 / 2**30, "": 1 / 2**30}  # fmt: skip
 
 
 def spot_pod(strategy: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """The nodeSelector and the tolerations of a strategy."""
+    """Return the nodeSelector and the tolerations of a strategy."""
     key = {"SPOT": SPOT, "FLEX_START": FLEX_START}.get(strategy)
     if key is None:
         return {}, []
@@ -49,12 +50,12 @@ def spot_pod(strategy: str) -> tuple[dict[str, str], list[dict[str, str]]]:
 
 
 def requests_of(machine: Machine) -> dict[str, str]:
-    """What a pod asks for in the place of a machine without accelerators."""
+    """Return the pod requests that replace a machine without accelerators."""
     return {"cpu": str(max(machine.vcpus - 1, 1)), "memory": f"{int(machine.memory_gb * _KEPT)}Gi"}
 
 
 def machine_for(cpu: float, gib: float) -> str:
-    """The smallest machine without accelerators that has more than these requests."""
+    """Return the smallest machine without accelerators that exceeds these requests."""
     fits = [
         machine
         for machine in machines().values()
@@ -65,7 +66,7 @@ def machine_for(cpu: float, gib: float) -> str:
 
 
 def machine_with(accelerator: str, count: int) -> str:
-    """The machine that has exactly these accelerators, the smallest of several; "" for none."""
+    """Return the smallest machine with exactly these accelerators, or ""."""
     fits = [
         machine for machine in machines().values() if count in dict(machine.accelerators).get(accelerator, ())
     ]
@@ -83,7 +84,7 @@ def machine_with(accelerator: str, count: int) -> str:
 
 
 def cpus(value: Any) -> float:
-    """CPUs of a quantity: `500m` is a half."""
+    """Return the CPUs of a quantity: `500m` is a half."""
     words = str(value)
     try:
         return float(words[:-1]) / 1000 if words.endswith("m") else float(words)
@@ -92,7 +93,7 @@ def cpus(value: Any) -> float:
 
 
 def gibibytes(value: Any) -> float:
-    """GiB of a quantity of memory."""
+    """Return the GiB of a quantity of memory."""
     match = re.fullmatch(r"([\d.]+)([KMGT]i?|)", str(value))
     try:
         return float(match[1]) * _GI.get(match[2], 1.0) if match else 0.0
@@ -103,7 +104,7 @@ def gibibytes(value: Any) -> float:
 def placed(
     source: ConversionSource, pool: Path
 ) -> tuple[dict[str, str], dict[str, Any], list[dict[str, str]]]:
-    """The nodeSelector, the resources and the tolerations of a pool's machine."""
+    """Return the nodeSelector, the resources and the tolerations of a pool's machine."""
     kind = source.fixed(*pool, "machineSpec", "acceleratorType")
     name = source.fixed(*pool, "machineSpec", "machineType")
     count = source.take(*pool, "machineSpec", "acceleratorCount")
@@ -129,7 +130,7 @@ def placed(
 
 
 def task(source: ConversionSource, pool: Path) -> dict[str, Any]:
-    """The image, command, arguments and variables of a pool."""
+    """Return the image, command, arguments and variables of a pool."""
     package = source.get(*pool, "pythonPackageSpec")
     key = "pythonPackageSpec" if package else "containerSpec"
     here = (*pool, key)
@@ -150,7 +151,7 @@ def task(source: ConversionSource, pool: Path) -> dict[str, Any]:
 
 
 def output_variables(prefix: str, label: str) -> list[dict[str, Any]]:
-    """The variables that Vertex AI sets of an output folder, for a pod with this label of its job's name."""
+    """Return Vertex AI's output folder variables for a pod whose label has its job's name."""
     root = prefix.rstrip("/")
     name = {"fieldRef": {"fieldPath": f"metadata.labels['{label}']"}}
     variables: list[dict[str, Any]] = [{"name": JOB_ID, "valueFrom": name}]
@@ -158,7 +159,7 @@ def output_variables(prefix: str, label: str) -> list[dict[str, Any]]:
 
 
 def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
-    """The variables that tell the pods of a Job how many they are, and those of a JobSet who they are."""
+    """Return the variables with a Job's pod count, and for a JobSet each pod's place."""
     variables: list[dict[str, Any]] = [{"name": NODES, "value": str(nodes)}]
     for name, label in PLACE.items() if of_set else ():
         path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
@@ -175,7 +176,8 @@ def is_place(variable: Mapping[str, Any]) -> bool:
 
 
 def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The machineSpec for the nodeSelector `group` and these resources, and whether it had to be chosen."""
+    """Return the machineSpec for the nodeSelector `group` and these resources, and whether it was a
+    choice."""
     gke = str(group.get(ACCELERATOR) or "")
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU))
     named = str(group.get(INSTANCE_TYPE) or "")
@@ -201,11 +203,11 @@ def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tupl
 
 
 def seconds(value: Any) -> int | None:
-    """Whole seconds of a duration such as `3600s`; None for none."""
+    """Return the whole seconds of a duration such as `3600s`, or None."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(value or ""))
     return math.ceil(float(match[1])) if match else None
 
 
 def variables(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The variables of a container."""
+    """Return the variables of a container."""
     return [variable for variable in elements(container, "env") if isinstance(variable, Mapping)]

@@ -1,4 +1,4 @@
-"""What a conversion has taken of its source, so that each rest is named; and the differences."""
+"""The source of a conversion, with the parts already used, and the differences found."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ class ConversionSource:
     consumed: set[Path] = field(default_factory=set)
 
     def get(self, *path: str | int) -> Any:
-        """The value at a path, without taking it."""
+        """Return the value at a path without marking it as used."""
         return at(self.value, *path)
 
     def take(self, *path: str | int) -> Any:
-        """The value at a path; all of it has a counterpart."""
+        """Return the value at a path and mark all of it as used."""
         self.consumed.add(path)
         return at(self.value, *path)
 
     def fixed(self, *path: str | int) -> Any:
-        """The value at a path, with the parameter's default in place of a reference; None without a
+        """Return the value at a path, a parameter's default in place of its reference; None without a
         default."""
         value = self.take(*path)
         if not isinstance(value, str) or not REFERENCE.search(value):
@@ -75,16 +75,16 @@ class ConversionSource:
             text = REFERENCE.sub(lambda match: str(self.defaults.get(match[1], "")), value)
         words = f"is {text!r} for good" if text not in (None, "") else "is left out"
         self.say(
-            f"the parameter {name} decides it at a launch, and the result can't have it: it {words}.", path
+            f"the parameter {name} decides it at a launch; the result can't refer to it, so it {words}.", path
         )
         return text if text != "" else None
 
     def say(self, sentence: str, path: Path = (), target: Path = ()) -> None:
-        """Name a difference."""
+        """Record a difference."""
         self.differences.append(Difference(sentence, path, target))
 
     def left(self) -> list[Path]:
-        """The places that nothing has taken, each as high as nothing below it is taken."""
+        """Return the unused places, each as high in the tree as possible."""
         return list(_left(self.value, (), self.consumed))
 
 

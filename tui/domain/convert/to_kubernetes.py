@@ -1,4 +1,4 @@
-"""A profile for Vertex AI as one with a manifest."""
+"""Convert a profile for Vertex AI into one with a manifest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TRAINER = ["python3", "-m", "trainer.task"]
 
 @dataclass(slots=True)
 class Pool:
-    """A worker pool as what becomes a pod."""
+    """A worker pool that becomes pods."""
 
     position: int
     path: Path
@@ -50,14 +50,14 @@ class Pool:
 
 @dataclass(slots=True)
 class Result:
-    """The result of a conversion: the fields of a profile."""
+    """The fields of the converted profile."""
 
     header: dict[str, Any] = field(default_factory=dict)
     objects: list[dict[str, Any]] = field(default_factory=list)
 
 
 def to_manifest(source: ConversionSource, kind: WorkloadKind) -> Result:
-    """The header and the objects of a job of this kind. Raises CannotConvert."""
+    """Return the header and the objects of a job of this kind. Raises CannotConvert."""
     spec = source.get(SPEC)
     if not isinstance(spec, Mapping) or not spec.get("workerPoolSpecs"):
         raise CannotConvert("there are no worker pools to convert.", "Add workerPoolSpecs to the job's spec.")
@@ -78,7 +78,7 @@ def to_manifest(source: ConversionSource, kind: WorkloadKind) -> Result:
 
 
 def _name_choices(source: ConversionSource, kind: WorkloadKind, spec: Mapping[str, Any]) -> None:
-    """Name what a cluster asks for and Vertex AI has not."""
+    """Name the settings that a cluster needs and Vertex AI lacks."""
     head: Path = ("manifest", 0, "spec")
     if kind.replicas:
         groups: Path = (*head, kind.replicas, "*")
@@ -96,7 +96,7 @@ def _name_choices(source: ConversionSource, kind: WorkloadKind, spec: Mapping[st
 
 
 def _pool(source: ConversionSource, kind: WorkloadKind, position: int, strategy: str) -> Pool | None:
-    """A pool that has a place in this kind of job."""
+    """Return a pool that has a place in this kind of job."""
     path: Path = (SPEC, "workerPoolSpecs", position)
     value = source.get(*path)
     if not value:
@@ -122,7 +122,7 @@ def _pool(source: ConversionSource, kind: WorkloadKind, position: int, strategy:
 
 
 def _name_outputs(source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool]) -> None:
-    """Give every pod the variables of the output folder."""
+    """Add the variables of the output folder to every pod."""
     prefix = source.take(SPEC, "baseOutputDirectory", "outputUriPrefix")
     if not prefix:
         return
@@ -137,13 +137,13 @@ def _name_outputs(source: ConversionSource, kind: WorkloadKind, pools: Sequence[
 
 
 def _pod(pool: Pool, name: str, restart: str = "") -> dict[str, Any]:
-    """The pod template of a pool."""
+    """Return the pod template of a pool."""
     pod: dict[str, Any] = {"restartPolicy": restart} if restart else {}
     pod |= {"nodeSelector": dict(pool.selector)} if pool.selector else {}
     pod |= {"tolerations": copy.deepcopy(pool.tolerations)} if pool.tolerations else {}
     container = {"name": name, **copy.deepcopy(pool.container)}
     if loader_workers(container):
-        # A pod has 64 MB there, on Vertex AI a replica has its machine's memory.
+        # A pod has 64 MB of it; on Vertex AI a replica has its machine's memory.
         container["volumeMounts"] = [{"name": "dshm", "mountPath": DEV_SHM}]
         return {"spec": {**pod, "containers": [container], "volumes": [copy.deepcopy(SHARED_MEMORY)]}}
     return {"spec": {**pod, "containers": [container]}}
@@ -160,7 +160,7 @@ def _run_policy(timeout: int) -> dict[str, Any]:
 def _replicas(
     source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
-    """A PyTorchJob or TFJob: a role for each pool."""
+    """Return a PyTorchJob or TFJob: a role for each pool."""
     roles = _ROLES[kind.key]
     specs = {
         roles[pool.position]: {
@@ -175,7 +175,7 @@ def _replicas(
 
 
 def _nodes(source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool]) -> tuple[Pool, int]:
-    """One group for all pools, and how many nodes it has: what differs between them is named."""
+    """Return one group for all pools and its number of nodes, naming the pools' differences."""
     first = pools[0]
     total = 0
     for pool in pools:
@@ -194,7 +194,7 @@ def _number(source: ConversionSource, pool: Pool) -> int:
 
 
 def _assumed(source: ConversionSource, pools: Sequence[Pool], why: str) -> None:
-    """Name that the trainer's command stands for what the image would start."""
+    """Note that the trainer's command stands in for the image's entry point."""
     words = f"{why}, so {' '.join(_TRAINER)} stands for the image's entry point."
     for pool in pools:
         source.say(words, (*pool.path, "containerSpec", "command"))
@@ -207,7 +207,7 @@ def _train_job(
     container = copy.deepcopy(pool.container)
     resources = container.pop("resources", None)
     if "command" not in container:
-        # The runtime's own command is torchrun, and not the entry point of the image.
+        # The runtime's own command is torchrun, not the image's entry point.
         container = {"image": container.pop("image", ""), "command": _TRAINER, **container}
         _assumed(source, pools, "a runtime has a command of its own")
     trainer = {"numNodes": nodes, **container}
@@ -226,7 +226,7 @@ def _train_job(
 def _mpi_job(
     source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
-    """A launcher that starts the task on workers; mpirun needs a command."""
+    """Return a launcher that starts the task on workers; mpirun needs a command."""
     pool, nodes = _nodes(source, kind, pools)
     container = copy.deepcopy(pool.container)
     command = container.get("command")

@@ -1,4 +1,4 @@
-"""A profile with a manifest as one for Vertex AI."""
+"""Convert a profile with a manifest into one for Vertex AI."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WITH_VALUE = frozenset(
 
 
 def to_job_spec(source: ConversionSource) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The header and the CustomJobSpec. Raises CannotConvert."""
+    """Return the header and the CustomJobSpec. Raises CannotConvert."""
     objects = elements(source.value, MANIFEST)
     index = job_index(objects)
     if index is None:
@@ -71,7 +71,7 @@ def to_job_spec(source: ConversionSource) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _take_labels(source: ConversionSource, header: dict[str, Any], path: Path) -> None:
-    """The job's labels, as far as Vertex AI takes such names."""
+    """Return the job's labels whose names Vertex AI accepts."""
     for name, value in fields(source.value, *path).items():
         if _LABEL.fullmatch(str(name)):
             header["labels"] = {**header.get("labels", {}), name: source.take(*path, name)}
@@ -86,7 +86,7 @@ def _pools(
     job_groups: Sequence[Group],
     launcher: Group | None,
 ) -> tuple[list[Any], set[str]]:
-    """The worker pools, and the strategies that their nodes have."""
+    """Return the worker pools and their nodes' strategies."""
     placed: dict[int, dict[str, Any]] = {}
     strategies: set[str] = set()
     for group in job_groups:
@@ -118,7 +118,7 @@ def _pools(
 def _pool(
     source: ConversionSource, head: Path, group: Group, launcher: Group | None, strategies: set[str]
 ) -> dict[str, Any]:
-    """The pool of a replica group, without its number."""
+    """Return the pool of a replica group, without its replica count."""
     container = (*head, *group.container_path)
     selector, pod = _placement(source, head, group)
     key = "resourcesPerNode" if not group.template else "resources"
@@ -147,7 +147,8 @@ def _pool(
 
 
 def _placement(source: ConversionSource, head: Path, group: Group) -> tuple[Mapping[str, Any], Path]:
-    """The nodeSelector of a group's pods, and where the pod's spec stands; of a TrainJob in its patches."""
+    """Return the nodeSelector of a group's pods and the path of the pod's spec; a TrainJob has it in its
+    patches."""
     if group.template:
         return fields(group.pod, "nodeSelector"), (*head, *group.pod_path)
     inner: Path = (
@@ -168,14 +169,14 @@ def _placement(source: ConversionSource, head: Path, group: Group) -> tuple[Mapp
 
 
 def _take_tolerations(source: ConversionSource, pod: Path) -> None:
-    """Tolerations of what Vertex AI arranges itself."""
+    """Mark tolerations as used whose nodes Vertex AI arranges itself."""
     for i, toleration in enumerate(elements(source.value, *pod, "tolerations")):
         if fields(toleration).get("key") in (SPOT, FLEX_START, GPU_TAINT["key"]):
             source.consumed.add((*pod, "tolerations", i))
 
 
 def _task(source: ConversionSource, head: Path, running: Group, group: Group) -> dict[str, Any]:
-    """The containerSpec: what the container runs, of an MPIJob what its launcher starts."""
+    """Return the containerSpec: what the container runs, or what an MPIJob's launcher starts."""
     container = (*head, *running.container_path)
     image = source.take(*container, "image")
     container_spec: dict[str, Any] = {"imageUri": image} if image else {}
@@ -195,7 +196,7 @@ def _task(source: ConversionSource, head: Path, running: Group, group: Group) ->
                 source.consumed.add((*container, "env", i))
             continue
         if is_place(fields(variable)):
-            # The service says how many they are.
+            # The service tells the replicas their number.
             source.consumed.add((*container, "env", i))
             continue
         source.consumed.add((*container, "env", i))
@@ -204,7 +205,7 @@ def _task(source: ConversionSource, head: Path, running: Group, group: Group) ->
 
 
 def started(command: Any) -> list[str]:
-    """What mpirun starts: the first word that is neither a flag nor the value of one, and all after it."""
+    """Return what mpirun starts: the first word that is neither a flag nor a flag's value, and the rest."""
     words = [str(word) for word in command] if isinstance(command, list) else []
     if not words or words[0].rpartition("/")[2] not in {"mpirun", "mpiexec", "horovodrun"}:
         return words
@@ -245,7 +246,7 @@ def _scheduling(
 
 
 def _output(source: ConversionSource, head: Path, job_groups: Sequence[Group], pools: Sequence[Any]) -> str:
-    """The output folder that the variables name; they are removed, as the service sets them itself."""
+    """Return the output folder in the variables and remove them, as the service sets them itself."""
     tasks = [pool["containerSpec"] for pool in pools if pool]
     named = [
         str(variable.get("value") or "")
@@ -281,7 +282,7 @@ def _output(source: ConversionSource, head: Path, job_groups: Sequence[Group], p
 
 
 def dropped_words(path: Path) -> str:
-    """Why a field of a manifest has no counterpart."""
+    """Return why a field of a manifest has no counterpart."""
     names = [part for part in path if isinstance(part, str)]
     for name in reversed(names):
         if name in WORDS and (name != "containers" or names[-1] == name):

@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 
 
 class _Removed:
-    """The value of an edit that removes."""
+    """The value of an edit that removes a path."""
 
     def __repr__(self) -> str:
         return "REMOVED"

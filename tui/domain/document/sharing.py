@@ -1,4 +1,4 @@
-"""Which places of a YAML file share a value through an anchor: by an alias, or by a merge key (`<<`)."""
+"""Places of a YAML file that share a value through an anchor: by an alias, or by a merge key (`<<`)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tui.domain.document.tree import YamlNode, parse
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a key or an index stands: in `holder`, at the item `index`; None where it is missing."""
+    """The place of a key or an index: item `index` of `holder`; `index` is None if it is missing."""
 
     holder: YamlNode
     index: int | None
 
     @property
     def value(self) -> YamlNode | None:
-        """The value that is there, behind its alias."""
+        """The value in the slot, with aliases resolved."""
         return None if self.index is None else self.holder.items[self.index].real
 
 
 def sources(node: YamlNode) -> Iterator[YamlNode]:
-    """The maps that `<<` merges into a map, those with precedence first, each before its own sources."""
+    """Return the maps that `<<` merges into a map by precedence, each before its own sources."""
     for key, value in zip(node.keys, node.items, strict=True):
         if is_merge(key):
             for source in value.real.items if value.real.kind == "list" else [value]:
@@ -33,14 +33,14 @@ def sources(node: YamlNode) -> Iterator[YamlNode]:
 
 
 def own_index(node: YamlNode, part: str | int) -> int | None:
-    """The index of the item that a part of a path names in the node itself."""
+    """Return the index of the item that a part of a path names in the node itself."""
     if node.kind == "map":
         return next((i for i, k in enumerate(node.keys) if k.real.text == part and not is_merge(k)), None)
     return part if node.kind == "list" and isinstance(part, int) and part < len(node.items) else None
 
 
 def slot_of(node: YamlNode, part: str | int) -> Slot:
-    """The slot of a part of a path: the node's own, or that of a map it merges."""
+    """Return the slot of a part of a path: the node's own, or that of a map it merges."""
     index = own_index(node, part)
     if index is None and isinstance(part, str):
         for source in sources(node):
@@ -51,7 +51,7 @@ def slot_of(node: YamlNode, part: str | int) -> Slot:
 
 
 def edited_slot(root: YamlNode, edit: Edit) -> Slot | None:
-    """The slot that the edit of one value changes; None where a parent is missing."""
+    """Return the slot that the edit of one value changes, or None if a parent is missing."""
     node: YamlNode | None = root.real
     for part in edit.path[:-1]:
         node = slot_of(node, part).value if node is not None else None
@@ -90,7 +90,7 @@ def places(text: str, edit: Edit) -> list[Path]:
 
 
 def _has_slot(node: YamlNode, part: str | int, slot: Slot) -> bool:
-    """Whether the part of the node is this slot; a missing key is also missing in the maps that merge it."""
+    """Whether the part of the node is this slot; a missing key must be missing in merged maps too."""
     if slot.index is not None:
         return slot_of(node, part) == slot
     if node is slot.holder:
@@ -99,7 +99,7 @@ def _has_slot(node: YamlNode, part: str | int, slot: Slot) -> bool:
 
 
 def _values(node: YamlNode, path: Path) -> Iterator[tuple[Path, YamlNode]]:
-    """Every value with its path, through aliases and merges."""
+    """Yield every value with its path, through aliases and merges."""
     yield path, node
     if node.kind == "list":
         for i, item in enumerate(node.items):

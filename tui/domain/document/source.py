@@ -1,4 +1,4 @@
-"""YAML (or JSON) text to plain values that know their places."""
+"""Parse YAML (or JSON) text into plain values with their positions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HALVES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD]
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 MOST_VALUES = 100_000
-"""Values that a file may have once its aliases stand for what they name."""
+"""Most values of a file after its aliases are expanded."""
 
 
 class ProblemSeverity(StrEnum):
@@ -83,15 +83,15 @@ class Document:
     several: bool = False
     """`value` is a list of the file's documents."""
     second: int = 0
-    """Line where a second document begins, an empty one too; 0 where there is none."""
+    """Line where a second document begins, even if empty; 0 without one."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The fields at its top level; none where it is a list."""
+        """The fields at its top level; empty for a list."""
         return self.value if isinstance(self.value, Mapping) else {}
 
     def place(self, path: Path) -> Place:
-        """Line and column of `path`, or of the nearest thing around it; zeros where nothing is known."""
+        """Return line and column of `path`, or of the nearest enclosing value; zeros if unknown."""
         spelled = self.spelled(path)
         for end in range(len(spelled), -1, -1):
             if spelled[:end] in self.places:
@@ -99,25 +99,24 @@ class Document:
         return 0, 0
 
     def line(self, path: Path) -> int:
-        """Line of `path`, or of the nearest thing around it."""
+        """Return the line of `path`, or of the nearest enclosing value."""
         return self.place(path)[0]
 
     def spelled(self, path: Path) -> Path:
-        """`path` with the keys as the file spells them, as far as it leads."""
-        here, value = self.value, []
-        for key in path:
-            part = key
+        """Return `path` with the keys as the file spells them, as far as they exist."""
+        here, spelling = self.value, []
+        for part in path:
             if isinstance(here, Mapping) and part == 0:
-                # The fields stand for a list of one.
+                # A mapping may stand in for a list of one.
                 continue
             if isinstance(here, Mapping) and isinstance(part, str) and part not in here:
-                part = next((key for key in here if camel(key) == camel(part)), part)
-            value.append(part)
+                part = next((key for key in here if camel(key) == camel(part)), part)  # noqa: PLW2901
+            spelling.append(part)
             try:
                 here = here[part]
             except (LookupError, TypeError):
                 here = None
-        return tuple(value)
+        return tuple(spelling)
 
     def problem(self, path: Path, message: str, fix: str = "", rule: str = "profile.shape") -> Problem:
         line, column = self.place(path)
@@ -125,13 +124,13 @@ class Document:
 
 
 def camel(name: str) -> str:
-    """`worker_pool_specs` → `workerPoolSpecs`; other names stay."""
+    """Return `workerPoolSpecs` for `worker_pool_specs`; other names are unchanged."""
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest) if rest and first else name
 
 
 def dotted(path: Path) -> str:
-    """`jobSpec.workerPoolSpecs[0].machineSpec`."""
+    """Format a path as `jobSpec.workerPoolSpecs[0].machineSpec`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -189,18 +188,18 @@ def read(text: str, file: str, *, repeated: bool = False, several: bool = False)
 
 
 def several_documents(document: Document) -> Problem:
-    """That a text has more than one document, at the second."""
+    """Return the problem of a text with more than one document, at the second."""
     message = "a second document begins here; a profile is one."
     return _syntax(document.file, document.second, 1, message)
 
 
 def escaped(text: str) -> str:
-    """JSON with escapes for the characters that YAML refuses, or takes for the end of a line."""
-    return _NOT_YAML.sub(lambda values: f"\\u{ord(values[0]):04x}", text)
+    """Escape the characters of JSON that YAML refuses, or reads as a line end."""
+    return _NOT_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def is_json(text: str) -> bool:
-    """The text is one JSON object."""
+    """Whether the text is one JSON object."""
     if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return False
     try:
@@ -211,7 +210,7 @@ def is_json(text: str) -> bool:
 
 
 def _whole(halves: re.Match[str]) -> str:
-    """One escape of YAML for the two of JSON."""
+    """Return one YAML escape for the two of JSON."""
     number = 0x10000 + (int(halves[2], 16) - 0xD800) * 0x400 + int(halves[3], 16) - 0xDC00
     return f"{halves[1]}\\U{number:08x}"
 
@@ -221,12 +220,12 @@ def _syntax(file: str, line: int, column: int, message: str) -> Problem:
 
 
 def plain(node: YamlNode) -> Any:
-    """The value of a part of a tree that was read before."""
+    """Return the value of a part of a parsed tree."""
     return _Reader("").build(node, ())
 
 
 class _TooMuch(Exception):
-    """The values are more than any job has."""
+    """The expanded values exceed what any job needs."""
 
 
 class _Reader:
@@ -241,7 +240,7 @@ class _Reader:
         self._left = MOST_VALUES
 
     def build(self, node: YamlNode, path: Path) -> Any:
-        """The value of a tree, with its problems and places kept."""
+        """Return the value of a tree and record its problems and positions."""
         try:
             return self._build(node, path)
         except _TooMuch:
@@ -268,7 +267,7 @@ class _Reader:
             self._open.discard(id(real))
 
     def _map(self, node: YamlNode, path: Path) -> dict[str, Any]:
-        places: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         merged: list[YamlNode] = []
         for key_node, value_node in zip(node.keys, node.items, strict=True):
             if is_merge(key_node):
@@ -278,18 +277,18 @@ class _Reader:
                 self._refuse(key_node, path, "a key is a word, not a list or fields.", "profile.syntax")
                 continue
             key = key_node.real.text
-            if key in places:
+            if key in mapping:
                 message = "this key appears twice; keep one."
                 self.repeated.append(self._problem(key_node, (*path, key), message, "profile.syntax"))
                 continue
             self.places[*path, key] = (key_node.line, key_node.column)
-            places[key] = self._build(value_node, (*path, key))
+            mapping[key] = self._build(value_node, (*path, key))
         for value_node in merged:
-            self._merge(places, value_node, path)
-        return places
+            self._merge(mapping, value_node, path)
+        return mapping
 
     def _merge(self, values: dict[str, Any], node: YamlNode, path: Path) -> None:
-        """What `<<` brings in: its keys where there are none yet, the first of several sources first."""
+        """Merge in the keys of `<<` that are not set yet; the first of several sources wins."""
         for source in node.real.items if node.real.kind == "list" else [node]:
             inner = self._build(source, (*path, "<<"))
             if isinstance(inner, dict):
@@ -301,7 +300,7 @@ class _Reader:
                 self._refuse(source, path, "<< takes fields, or a list of them.", "profile.syntax")
 
     def _moved(self, source: Path, target: Path) -> None:
-        """Keep the words of a merged value for the place that it comes to."""
+        """Copy the recorded spellings of a merged value to its new path."""
         for words in (self.texts, self.other_types):
             inside = {p: text for p, text in words.items() if p[: len(source)] == source}
             words |= {(*target, *p[len(source) :]): text for p, text in inside.items()}
@@ -326,5 +325,5 @@ class _Reader:
 
 
 def is_merge(key: YamlNode) -> bool:
-    """The key is YAML's merge key, `<<` without quotes."""
+    """Whether the key is YAML's merge key, `<<` without quotes."""
     return key.kind == "scalar" and key.text == "<<" and not key.style

@@ -10,16 +10,16 @@ from typing import Any
 import yaml
 
 DEEPEST = 64
-"""Levels of nesting that a file may have; no job needs more than ten."""
+"""Most levels of nesting in a file; no job needs more than ten."""
 
 KEPT = 64_000
-"""Characters of a text up to which its tree is remembered."""
+"""Length in characters up to which a text's tree is cached."""
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT = "tag:yaml.org,2002:str"
 _resolver = yaml.resolver.Resolver()
 
-# What gcloud's reader takes for a number or a truth value and ours for text; both read YAML 1.1.
+# Text here that gcloud's parser reads as a number or a boolean; both follow YAML 1.1.
 _NUMBER = re.compile(r"[-+]?\d[\d_]*(?:\.[\d_]*)?[eE][-+]?\d+")
 _TRUTH = re.compile(r"[yYnN]")
 _NOT_TEXT = {
@@ -77,7 +77,7 @@ class YamlNode:
         tag = self.tag or _resolver.resolve(yaml.ScalarNode, self.text, self.implicit)
         if tag == _TEXT:
             return self.text
-        # One constructor a value: it remembers every node it ever saw.
+        # One constructor per value: a constructor keeps every node it has seen.
         constructor = yaml.constructor.SafeConstructor()
         try:
             value = constructor.construct_object(yaml.ScalarNode(tag, self.text), deep=True)
@@ -89,7 +89,7 @@ class YamlNode:
         return value if value is None or isinstance(value, bool | int | float | str) else self.text
 
     def other_type(self) -> str:
-        """What gcloud's reader takes a scalar for that is text here; "" where it is text there too."""
+        """Return the type that gcloud's parser gives a scalar that is text here, or ""."""
         if self.style and not self.tag:
             return ""
         if not self.tag and _TRUTH.fullmatch(self.text):
@@ -120,7 +120,7 @@ def parse_all(text: str) -> tuple[YamlDocument, ...]:
 
 @lru_cache(maxsize=4)
 def _kept(text: str) -> tuple[YamlDocument, ...]:
-    # A change of a profile reads the text before it twice and the text after it twice.
+    # A change of a profile parses the text before and after it twice each.
     return _parsed(text)
 
 
@@ -140,7 +140,7 @@ def _parsed(text: str) -> tuple[YamlDocument, ...]:
 
 
 def _place(text: str, error: yaml.reader.ReaderError) -> tuple[int, int]:
-    """Line and column of a character that YAML does not allow; the C reader counts in bytes of UTF-8."""
+    """Return line and column of a character that YAML does not allow; the C parser counts UTF-8 bytes."""
     bad = str(error.character) if isinstance(error.character, str) else ""
     if not bad and isinstance(error.character, int):
         bad = chr(error.character) if 0 <= error.character < 0x110000 else ""
@@ -156,19 +156,19 @@ def _counted(text: str, at: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """The root of one document of a text, and the line of the mark before it."""
+    """The root of one document, and the line of the marker before it."""
 
     root: YamlNode
     line: int
 
     @property
     def empty(self) -> bool:
-        """Nothing stands in it."""
+        """Whether the document is empty."""
         return self.root.kind == "scalar" and not self.root.text and not self.root.style
 
 
 class _Builder:
-    """Builds nodes from events with a stack of its own: nesting needs no recursion."""
+    """Builds nodes from events with an explicit stack, so nesting needs no recursion."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -177,13 +177,13 @@ class _Builder:
         self._open: list[tuple[YamlNode, list[YamlNode]]] = []
 
     def documents(self) -> list[YamlDocument]:
-        """Every document that is there, an empty one too."""
+        """Return every document, empty ones too."""
         documents: list[YamlDocument] = []
         line = 1
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 line = event.start_mark.line + 1 if event.start_mark else 0
-                # A name of an earlier document means nothing here.
+                # Anchors of an earlier document are not visible here.
                 self._anchors.clear()
             done = self._event(event)
             if done is not None:
@@ -191,7 +191,7 @@ class _Builder:
         return documents
 
     def _event(self, event: Any) -> YamlNode | None:
-        """Process one event; returns the root when it is complete."""
+        """Process one event; return the root when it is complete."""
         if isinstance(event, yaml.AliasEvent):
             node = _node("alias", event)
             node.target = self._anchors.get(event.anchor or "")

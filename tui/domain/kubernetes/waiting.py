@@ -29,42 +29,45 @@ _REASON = re.compile(r", (?=insufficient )")
 _QUEUE_STEPS = (
     (
         "maximum capacity",
-        "It asks for more than the queue can ever have: ask for less, or use another queue.",
+        "It requests more than the queue can ever have: request less, or use another queue.",
     ),
-    ("exceeds", "It asks for more than the queue can ever have: ask for less, or use another queue."),
-    ("topology", "Ask for fewer nodes, or prefer the topology rather than require it."),
-    ("insufficient", "It starts when others end; or ask for fewer machines, or use another queue."),
-    ("waiting for quota", "It starts when others end; or ask for fewer machines, or use another queue."),
-    ("taint", "Give it the tolerations of a flavor of the ClusterQueue."),
-    ("affinity", "Give it the node labels of a flavor of the ClusterQueue."),
-    ("flavor", "Ask for machines that a flavor of the ClusterQueue has."),
+    ("exceeds", "It requests more than the queue can ever have: request less, or use another queue."),
+    ("topology", "Request fewer nodes, or prefer the topology instead of requiring it."),
+    ("insufficient", "It starts when other jobs end; or request fewer machines, or use another queue."),
+    ("waiting for quota", "It starts when other jobs end; or request fewer machines, or use another queue."),
+    ("taint", "Add the tolerations of a flavor of the ClusterQueue."),
+    ("affinity", "Add the node labels of a flavor of the ClusterQueue."),
+    ("flavor", "Request machines that a flavor of the ClusterQueue has."),
     ("doesn't exist", "Name a queue that exists."),
     ("not found", "Name a queue that exists."),
     ("inactive", "The administrator has to repair or resume the queue."),
     ("stopped", "The administrator has to resume the queue."),
 )
-_NO_LABELS = "No node has the labels that it asks for: correct its nodeSelector."
+_NO_LABELS = "No node has the required labels: correct its nodeSelector."
 _NODE_STEPS = (
-    ("insufficient nvidia.com/gpu", "Wait until GPUs are free, or ask for fewer, or for another node pool."),
-    ("insufficient", "Ask for less of that per pod, or for another node pool."),
-    ("persistentvolumeclaim", "Create the claim, or see why it is not bound."),
-    ("volume", "See why its volume can't be used there."),
-    ("topology", "Ask for fewer pods in one domain, or relax the topology constraint."),
+    ("insufficient nvidia.com/gpu", "Wait until GPUs are free, or request fewer, or another node pool."),
+    ("insufficient", "Request less of it per pod, or another node pool."),
+    ("persistentvolumeclaim", "Create the claim, or check why it is not bound."),
+    ("volume", "Check why its volume can't be used there."),
+    ("topology", "Request fewer pods per domain, or relax the topology constraint."),
     ("affinity", _NO_LABELS),
     ("selector", _NO_LABELS),
 )
 _AUTOSCALER_STEPS = (
-    ("max node group size", "The node pool has its greatest size: raise that, or wait until nodes are free."),
-    ("max cluster", "The cluster has its greatest size: its administrator can raise that."),
-    ("quota", "A quota of the project is used up: ask for more, or use another region."),
-    ("stockout", "The zone has none of these machines now: try later, another zone, or not Spot."),
-    ("out of resources", "The zone has none of these machines now: try later, another zone, or not Spot."),
-    ("backoff", "The cloud refused new nodes a little ago: it will be tried again."),
-    ("taint", "Give it the tolerations of a node pool that can grow."),
-    ("affinity", "No node pool has the labels that it asks for: correct its nodeSelector."),
+    ("max node group size", "The node pool has its maximum size: raise it, or wait until nodes are free."),
+    ("max cluster", "The cluster has its maximum size: its administrator can raise it."),
+    ("quota", "A quota of the project is used up: request more, or use another region."),
+    ("stockout", "The zone has none of these machines now: try later, another zone, or standard VMs."),
+    (
+        "out of resources",
+        "The zone has none of these machines now: try later, another zone, or standard VMs.",
+    ),
+    ("backoff", "The cloud refused new nodes recently: the autoscaler will try again."),
+    ("taint", "Add the tolerations of a node pool that can grow."),
+    ("affinity", "No node pool has the required labels: correct its nodeSelector."),
 )
 _CREATE_STEPS = (
-    ("metadata.name: invalid", "Launch it again under a shorter name: the operator appends to it."),
+    ("metadata.name: invalid", "Launch it again with a shorter name: the operator appends a suffix."),
 )
 _CONTAINERS = {
     "ImagePullBackOff": "Check the image's name and tag, and that the nodes may read the repository.",
@@ -72,8 +75,8 @@ _CONTAINERS = {
     "InvalidImageName": "Correct the image's name.",
     "CreateContainerConfigError": "Create the ConfigMap or Secret that it names.",
     "CreateContainerError": "Correct the container's command, user or mounts.",
-    "RunContainerError": "Correct the container's command: it can't be started.",
-    "CrashLoopBackOff": "Its program ends at once: read its log.",
+    "RunContainerError": "Correct the container's command: it can't start.",
+    "CrashLoopBackOff": "Its program exits at once: read its log.",
 }
 
 
@@ -128,7 +131,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
         if not name or at(job, "spec", "suspend") is False:
             return None
         return Wait(
-            f"In the queue {name}: Kueue has not looked at it yet.", "See that this LocalQueue exists.",
+            f"In the queue {name}: Kueue has not processed it yet.", "Check that this LocalQueue exists.",
             f"queue {name}",
         )  # fmt: skip
     name = str(at(workload, "spec", "queueName") or name)
@@ -142,12 +145,12 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
         return None
     reserved, evicted = conditions.get("QuotaReserved"), conditions.get("Evicted")
     if evicted is not None and evicted.true and not (reserved and reserved.true):
-        words = f"In the queue {name} again, as it was evicted: {_sentence(evicted.words)}"
+        words = f"In the queue {name} again after an eviction: {_sentence(evicted.words)}"
         if reserved is None or reserved.true or not reserved.message:
             return Wait(f"{words} It will be admitted again.", short=f"evicted, queue {name}")
         return _with_step(f"{words} {_sentence(reserved.message)}", _QUEUE_STEPS, f"evicted, queue {name}")
     if reserved is None:
-        return Wait(f"In the queue {name}: not looked at yet.", short=f"queue {name}")
+        return Wait(f"In the queue {name}: not processed yet.", short=f"queue {name}")
     if not reserved.true:
         words = _possible_flavors(reserved.message or reserved.reason)
         full = any(word in words for word in ("insufficient unused", "waiting for quota"))
@@ -160,7 +163,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
         if fields(check).get("state") != "Ready"
     ]
     return Wait(
-        f"In the queue {name}: its quota is reserved; it waits for {', '.join(checks) or 'admission'}.",
+        f"In the queue {name}: its quota is reserved; waiting for {', '.join(checks) or 'admission'}.",
         short=f"queue {name}",
     )
 

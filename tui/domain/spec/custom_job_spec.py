@@ -1,4 +1,4 @@
-"""Reading a CustomJob in REST form, where anything may be missing."""
+"""Read a CustomJob in REST form, in which anything may be missing."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def within(value: Any, *path: str) -> Any:
-    """The value at `path` inside nested mappings; None if the path does not exist."""
+    """Return the value at `path` inside nested mappings, or None."""
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
 
 
 def whole(value: Any) -> int:
-    """A whole number of REST form, where 64 bits come as text; 0 for none."""
+    """Return a whole number of REST form, which writes 64 bits as text; 0 if absent."""
     try:
         return int(value or 0)
     except (TypeError, ValueError):
@@ -22,7 +22,7 @@ def whole(value: Any) -> int:
 
 
 def duration(value: Any) -> float | None:
-    """Seconds of a duration such as `86400s`; None for none."""
+    """Return the seconds of a duration such as `86400s`, or None."""
     try:
         return float(str(value).removesuffix("s")) if value else None
     except ValueError:
@@ -30,7 +30,7 @@ def duration(value: Any) -> float | None:
 
 
 def machine_of(pool: Mapping[str, Any]) -> tuple[str, str, int]:
-    """Machine type, accelerator type ("" for none) and the accelerators of one machine."""
+    """Return machine type, accelerator type ("" if none) and the accelerators of one machine."""
     spec = pool.get("machineSpec") or {}
     kind = str(spec.get("acceleratorType") or "")
     kind = "" if kind.endswith("_UNSPECIFIED") else kind
@@ -38,7 +38,7 @@ def machine_of(pool: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The name of a pool's task field, and its value; empty ones where there is none."""
+    """Return the name of a pool's task field and its value; both empty without a task."""
     for name in ("containerSpec", "pythonPackageSpec"):
         if pool.get(name):
             return name, pool[name]
@@ -46,7 +46,7 @@ def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def trials_of(job: Mapping[str, Any]) -> tuple[int, int]:
-    """How often a job (REST form) runs, in all and at once: a tuning job as often as it has trials."""
+    """Return how often a job (REST form) runs, in all and at once: once for each trial of a tuning job."""
     tuning = job.get("tuningJob") or {}
     trials = max(1, whole(tuning.get("maxTrialCount")))
     return trials, min(trials, max(1, whole(tuning.get("parallelTrialCount"))))

@@ -1,4 +1,4 @@
-"""The display name of a job: what the service refuses."""
+"""The display name of a job, as the service accepts it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ MAX_NAME = 128
 
 
 def name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with a display name, and what to do; `None` where the service takes it."""
+    """Return what is wrong with a display name and the fix, or `None` if the service accepts it."""
     if not name:
         return "the display name is missing.", "Give the job a name; it need not be unique."
     if len(name) > MAX_NAME:

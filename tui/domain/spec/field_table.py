@@ -34,17 +34,17 @@ BOOLEAN = FieldType("boolean")
 DURATION = FieldType("duration")
 LABELS = FieldType("map")
 VALUE = FieldType("value")
-"""Any JSON: a google.protobuf.Value."""
+"""Any JSON value: a google.protobuf.Value."""
 
 
 def enum(**numbers: int) -> FieldType:
-    """An enum with the numbers of the wire by name."""
+    """Build an enum with the wire's numbers by name."""
     choices = tuple(name for name in numbers if not name.endswith("_UNSPECIFIED"))
     return FieldType("enum", choices=choices, numbers=numbers)
 
 
 def message(type: str, repeated: bool = False, **fields: FieldType) -> FieldType:
-    """A message of this type with these fields."""
+    """Build a message of this type with these fields."""
     return FieldType("message", repeated, fields=fields, type=type)
 
 
@@ -156,13 +156,13 @@ PACKAGE = FieldType(
         "build": STRING,
     },
 )
-"""A folder that a launch packs, see `tui.domain.vertex.packaging`; not part of what is sent."""
+"""A folder that a launch packs (`tui.domain.vertex.packaging`); not part of the request."""
 
 PROGRESS = FieldType("message", fields={"pattern": STRING})
-"""How the job's own lines tell its progress, see `tui.domain.progress.pattern`; sent in the environment."""
+"""How the job's log lines report progress (`tui.domain.progress.pattern`); sent in the environment."""
 
 TRAINING_PIPELINE_BODY = message("TrainingPipeline", trainingTaskInputs=JOB_SPEC)
-"""What a profile says of a training pipeline: the custom job it runs; the rest is in the header."""
+"""A profile's fields of a training pipeline: the custom job it runs; the rest is in the header."""
 
 OUTPUT_ONLY = {
     "name": "its id is given by the service",
@@ -189,7 +189,7 @@ HEADER: Mapping[str, FieldType] = {
     "progress": PROGRESS,
     "jobSpec": JOB_SPEC,
 }
-"""Top level of a custom job's profile; `parameters` has a form of its own, see `tui.domain.profile`."""
+"""Top level of a custom job's profile; `parameters` has its own form (`tui.domain.profile`)."""
 
 
 def _names(fields: Mapping[str, FieldType]) -> set[str]:
@@ -202,9 +202,9 @@ NAMES = frozenset(_names(HEADER))
 RESOURCE: Mapping[str, FieldType] = {
     name: HEADER[name] for name in ("displayName", "labels", "encryptionSpec")
 }
-"""The fields of a header that are sent as they stand, with any body."""
+"""Header fields that are sent unchanged, with any body."""
 
 
 def stands_alone(names: Collection[str]) -> bool:
-    """A file with these fields (camelCase) at its top level is itself a job's spec."""
+    """Whether a file with these fields (camelCase) at its top level is itself a job's spec."""
     return "jobSpec" not in names and any(name in JOB_SPEC.fields for name in names)

@@ -34,18 +34,18 @@ class Case:
 
     @property
     def pools(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """Worker pools with their paths; a skipped one is an empty mapping."""
+        """Worker pools with their paths; a skipped pool is an empty mapping."""
         pools = self.spec.get("workerPoolSpecs") or []
         return [(("jobSpec", "workerPoolSpecs", i), pool or {}) for i, pool in enumerate(pools)]
 
     @property
     def used(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """Worker pools that are not skipped."""
+        """Worker pools without skipped ones."""
         return [(path, pool) for path, pool in self.pools if pool]
 
     @property
     def strategy(self) -> str:
-        """The scheduling strategy; STANDARD where none is given."""
+        """The scheduling strategy; STANDARD by default."""
         named = str(within(self.spec, "scheduling", "strategy") or "")
         return "STANDARD" if named in {"", "STRATEGY_UNSPECIFIED"} else named
 

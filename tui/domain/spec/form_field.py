@@ -14,14 +14,14 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field. `path` is in REST names from its section's base; `unset` is what applies without a value."""
+    """One field. `path` has REST names below its section's base; `unset` describes the default."""
 
     path: Names
     label: str
     help: str
     kind: FieldType
     common: bool = False
-    """Shown also while it is not set."""
+    """Whether it is shown while it is not set."""
     unset: str = ""
 
     @property

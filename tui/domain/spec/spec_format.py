@@ -70,7 +70,7 @@ class KnownJob:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """A group of replicas of a launch that wraps no custom job; a number is None where it is not known."""
+    """A group of replicas of a launch without a custom job; a number is None if unknown."""
 
     name: str
     replicas: int | None
@@ -91,34 +91,34 @@ class SpecFormat(Protocol):
     fields: FieldType
     """The fields of the body."""
     spec_path: Path
-    """Where in a file with a header the CustomJobSpec stands, or fields that have its names."""
+    """Path of the CustomJobSpec, or of fields with its names, in a file with a header."""
     collection: str
-    """What is created, as in the service's paths: `customJobs`."""
+    """The collection in the service's paths: `customJobs`."""
     resource_key: str
-    """Its name in a request, e.g. `customJob`."""
+    """Name of the resource in a request, e.g. `customJob`."""
     resource_fields: Mapping[str, FieldType]
-    """The fields of what is sent."""
+    """The fields of the request's resource."""
     python_client: str
     """The class of Google's Python library that creates it."""
     sign: str
-    """The field that a resource of this format has and no other's."""
+    """The field that only resources of this format have."""
     fix: str
-    """What a body that is missing should hold."""
+    """Hint for a missing body."""
     family: str
-    """The family of services that takes it, as in `Kind.services`."""
+    """The family of services that accepts it, as in `Kind.services`."""
     written: FieldType
-    """The field of a header that holds the body; `fields` are those of what `as_fields` makes of it."""
+    """The header's field type of the body; `fields` describes the result of `as_fields`."""
     unpriced: str
-    """Why the price of a launch is not known; "" where it is estimated."""
+    """Why a launch has no price; "" if it is estimated."""
 
     def as_fields(self, value: Any) -> dict[str, Any] | None:
-        """The body as fields; None for a value that is no body."""
+        """Return the body as fields, or None if the value is not a body."""
 
     def as_written(self, body: Mapping[str, Any]) -> Any:
-        """What a file holds for a body: the reverse of `as_fields`."""
+        """Return a body as a file holds it; the reverse of `as_fields`."""
 
     def in_file(self, path: Path, value: Any) -> Path:
-        """A path of the rules in a file whose value is `value`."""
+        """Return the path in a file with this value for a path of the rules."""
 
     def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
         """The body of a file that is itself one, with its problems and warnings.
@@ -128,58 +128,60 @@ class SpecFormat(Protocol):
         """
 
     def title(self, body: Mapping[str, Any]) -> str:
-        """The name in a body, for a header without one; "" for none."""
+        """Return the name in a body, for a header without one, or ""."""
 
     def place(self, body: Mapping[str, Any]) -> str:
-        """The region or namespace in a body, for a header without one; "" for none."""
+        """Return the region or namespace in a body, for a header without one, or ""."""
 
     def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
-        """What a launch starts, where that is no custom job."""
+        """Return the replica groups of a launch without a custom job."""
 
     def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
-        """The job with a variable in the environment of what trains; None where it has none."""
+        """Return the job with a variable in the training containers' environment, or None if it has none."""
 
     def resource_title(self, resource: Mapping[str, Any]) -> str:
-        """The name of what is sent."""
+        """Return the name of the resource sent."""
 
     def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The job in what is sent, which may have others beside it."""
+        """Return the job in the resource sent, which may hold other objects too."""
 
     def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Why a launch of this job is refused for its final name, and what to do; None where it is not."""
+        """Return why a launch is refused for its final name and the fix, or None."""
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
-        """Path of the call that creates it."""
+        """Return the path of the create call."""
 
     def stands_alone(self, names: Collection[str]) -> bool:
         """Whether a file with these fields (camelCase) at its top level is this body itself."""
 
     def instead(self, names: Collection[str]) -> str:
-        """What a file with these fields at its top level is, instead of a profile; "" for nothing."""
+        """Return what a file with these fields at its top level is, if not a profile; else ""."""
 
     def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
-        """The files that a body names relative to the profile's own."""
+        """Return the files that a body names relative to the profile's file."""
 
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
-        """The body with the content of the file that it names, if it does; `file` is the profile's own."""
+        """Return the body with the content of the file that it names, if any; `file` is the profile's
+        file."""
 
     def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-        """What a launch may set in a body, which has the content of its file."""
+        """Return the values that a launch may set in a body, which includes its file's content."""
 
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The CustomJobSpec in a body; None for a body that wraps none."""
+        """Return the CustomJobSpec in a body, or None if it wraps none."""
 
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What a body has beside the spec. It stands under the body's name in the custom job's REST form."""
+        """Return a body's fields beside the spec; the custom job's REST form has them under the body's
+        name."""
 
     def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-        """The custom jobs that are known before a launch."""
+        """Return the custom jobs known before a launch."""
 
     def rules(self, case: Case) -> list[Finding]:
-        """Every finding of every rule, with paths in the custom job's REST form."""
+        """Return the findings of all rules, with paths in the custom job's REST form."""
 
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """What a create sends for the custom job `job`, in REST form."""
+        """Return the resource, in REST form, that a create call sends for the custom job `job`."""
 
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """A profile's header, body included, of a resource as the service reports it; notes on what it lacks.
@@ -190,7 +192,7 @@ class SpecFormat(Protocol):
 
 
 class BodyDefaults:
-    """What most bodies have in common. See `SpecFormat`."""
+    """Defaults that most bodies share (`SpecFormat`)."""
 
     body: str
     collection: str
@@ -258,7 +260,7 @@ _LOADERS: dict[str, Callable[[], SpecFormat]] = {}
 
 
 def register(body: str, load: Callable[[], SpecFormat]) -> None:
-    """Add a body. Raises ValueError for one that is there already."""
+    """Add a body. Raises ValueError if it is registered."""
     if body in _LOADERS:
         raise ValueError(f"two formats have the body {body}")
     _LOADERS[body] = cache(load)
@@ -275,68 +277,75 @@ def bodies() -> tuple[str, ...]:
 
 
 def format_of(body: str) -> SpecFormat:
-    """The format of a body. Raises KeyError."""
+    """Return the format of a body. Raises KeyError."""
     return _LOADERS[body]()
 
 
 def first_format() -> SpecFormat:
-    """The format of a file that has no body yet."""
+    """Return the format of a file without a body."""
     return format_of(bodies()[0])
 
 
 def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
-    """What a create sends for the custom job `job` of a profile with this body, under its name there."""
+    """Return what a create call sends for the custom job `job` of a profile with this body, by its name
+    there."""
     spec_format = format_of(body)
     return {spec_format.resource_key: spec_format.resource(job)}
 
 
 def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-    """The custom jobs of a launch, whose REST form `job` is: what stands beside its spec names the body."""
+    """Return the custom jobs of a launch with REST form `job`; the fields beside its spec name the body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]).custom_jobs(job) if beside else (KnownJob(job),)
 
 
 def body_of(job: Mapping[str, Any]) -> str:
-    """The body that a job in REST form comes from, as far as it says it: else the custom job's own."""
+    """Return the body that a job in REST form comes from, by default the custom job's."""
+    beside = _format_beside(job)
+    return beside.body if beside else first_format().body
+
+
+def _format_beside(job: Mapping[str, Any]) -> SpecFormat | None:
+    """Return the format of the body beside a custom job's spec, or None without one."""
     beside = [body for body in _LOADERS if body in job]
-    return beside[-1] if beside else first_format().body
+    return format_of(beside[-1]) if beside else None
 
 
 def groups_of(job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
-    """What a launch starts whose body wraps no custom job and says it; none for any other."""
-    beside = [body for body in _LOADERS if body in job]
-    return format_of(beside[-1]).groups(job) if beside else ()
+    """Return the replica groups of a launch without a custom job; empty for any other."""
+    beside = _format_beside(job)
+    return beside.groups(job) if beside else ()
 
 
 def unpriced(job: Mapping[str, Any]) -> str:
-    """Why the price of a launch is not known; "" where it is estimated."""
-    beside = [body for body in _LOADERS if body in job]
-    return format_of(beside[-1]).unpriced if beside else ""
+    """Return why a launch has no price, or "" if it is estimated."""
+    beside = _format_beside(job)
+    return beside.unpriced if beside else ""
 
 
 def collection_of(job: Mapping[str, Any]) -> str:
-    """The collection that a job in REST form is created in."""
-    beside = [body for body in _LOADERS if body in job]
-    return format_of(beside[-1]).collection if beside else "customJobs"
+    """Return the collection in which a job in REST form is created."""
+    beside = _format_beside(job)
+    return beside.collection if beside else "customJobs"
 
 
 def is_one(known: Collection[KnownJob]) -> bool:
-    """Whether the launch is that one custom job, or one of many trials alike, and not several tasks."""
+    """Whether the launch is one custom job or its trials, rather than several different tasks."""
     return [job.title for job in known] == [""]
 
 
 def reported_as(names: Collection[str]) -> SpecFormat | None:
-    """The format of a resource with these fields (camelCase), as the service reports it."""
+    """Return the format of a resource with these fields (camelCase), as the service reports it."""
     return next((spec_format for body in _LOADERS if (spec_format := format_of(body)).sign in names), None)
 
 
 def no_profile(names: Collection[str]) -> str:
-    """What a file with these fields (camelCase) at its top level is instead of a profile; "" for nothing."""
-    return next((spec_format for body in _LOADERS if (spec_format := format_of(body).instead(names))), "")
+    """Return what a file with these fields (camelCase) at its top level is instead of a profile, or ""."""
+    return next((text for body in _LOADERS if (text := format_of(body).instead(names))), "")
 
 
 def standing_alone(names: Collection[str]) -> SpecFormat | None:
-    """The format of a file with these fields (camelCase) at its top level, where it is a body itself."""
+    """Return the format of a file whose top-level fields (camelCase) are a body themselves."""
     if any(body in names for body in _LOADERS):
         return None
     return next(

@@ -60,7 +60,7 @@ class _Text:
     # Sharing
 
     def owned(self, edit: Edit) -> str | None:
-        """The text with one shared node on the path of `edit` copied; None if no node is shared."""
+        """Return the text with one shared node on the path of `edit` copied, or None if no node is shared."""
         node, flow, column = self.root, self.root.flow, 0
         for depth, part in enumerate(edit.path):
             last = depth == len(edit.path) - 1
@@ -110,7 +110,8 @@ class _Text:
         return self.text
 
     def _merging(self, alias: YamlNode, flow: bool, column: int) -> str | None:
-        """The text with a map that merges the alias' target in place of the alias; None if it can't."""
+        """Return the text in which a map merges the alias' target in place of the alias, or None if
+        impossible."""
         parent, *_ = self._around(alias)
         merge = f"<<: *{alias.real.anchor}"
         if parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]):
@@ -121,7 +122,7 @@ class _Text:
         return self._replaced(alias, lead + merge)
 
     def _given_key(self, node: YamlNode, key: str, value: YamlNode, flow: bool, *, last: bool) -> str:
-        """The map gets a key of its own with the merged value: as an alias where the edit goes on inside."""
+        """Give the map its own key with the merged value: as an alias if the edit continues inside."""
         if last or value.real.kind != "map" or not value.real.items or value.kind == "alias":
             raw = f"*{value.real.anchor}" if value.kind == "alias" else ""
             return self._add_key(node, key, plain(value), flow, raw=raw)
@@ -130,7 +131,7 @@ class _Text:
         return self._add_key(node, key, None, flow, raw=f"*{value.anchor}")
 
     def _anchored(self, value: YamlNode, key: str) -> str:
-        """The text with an anchor at a map's value that is named like its key."""
+        """Return the text with an anchor, named like the key, at a map's value."""
         parent, *_ = self._around(value)
         anchors = {node.anchor for node in _inside(self.root)}
         names = (key, *(f"{key}-{number}" for number in range(2, len(anchors) + 3)))
@@ -150,7 +151,7 @@ class _Text:
         return None
 
     def _moved_anchor(self, alias: YamlNode, owner: YamlNode) -> str:
-        """The first place that used the anchor becomes the one that defines it."""
+        """Move the anchor to the first place that used it."""
         parent, flow, column = self._around(alias)
         flow = flow or (parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]))
         copy = self._value(owner, flow, column, anchor=owner.anchor or "")
@@ -191,7 +192,7 @@ class _Text:
         return text[:start] + copies + text[end:]
 
     def _around(self, expected: YamlNode) -> tuple[YamlNode, bool, int]:
-        """The parent of a node, whether it is in flow style, and the parent's column."""
+        """Return the parent of a node, whether it is in flow style, and the parent's column."""
         stack = [(self.root, self.root.flow)]
         while stack:
             node, flow = stack.pop()
@@ -222,7 +223,7 @@ class _Text:
         raise CannotSplice("a scalar has no parts")
 
     def change_shared(self, edit: Edit) -> str:
-        """Make the edit where its value stands: at the anchor, or in the map that others merge."""
+        """Make the edit where its value is defined: at the anchor, or in the map that others merge."""
         slot = edited_slot(self.root, edit)
         if slot is None:
             raise CannotSplice("a parent is missing")
@@ -259,12 +260,12 @@ class _Text:
         if flow or (isinstance(value, str) and style in {"'", '"'}):
             new = write.scalar(value, flow=True, style=style) if _is_scalar(value) else write.flow(value)
         else:
-            # A list or mapping that was on one line stays on one where it fits.
+            # A list or mapping on one line stays on one line if it fits.
             new = self._value_text(value, parent.kind == "list", self._column(parent))
         return self._with_value(node, new)
 
     def _with_value(self, node: YamlNode, new: str) -> str:
-        """The text with another value of the node, whose anchor stays while an alias needs it."""
+        """Return the text with another value of the node, which keeps its anchor while an alias needs it."""
         kept = node.anchor is not None and any(alias.target is node for alias in self.aliases)
         return self._replaced(node, f"&{node.anchor} {new}" if kept else new)
 
@@ -312,7 +313,7 @@ class _Text:
         pad = " " * self._column(node)
         entry = [f"{key}: {raw}"] if raw else write.entry(key, value, write.WIDE - len(pad))
         lines = [pad + line if line else "" for line in entry]
-        # What overrides a merged key reads best after the `<<`.
+        # An override of a merged key reads best after the `<<`.
         ranks = [-1 if is_merge(k) else write.RANKS.get(k.text, len(write.RANKS)) for k in node.keys]
         before = [i for i, r in enumerate(ranks) if r <= write.RANKS.get(key, len(write.RANKS))]
         if not before and self._first_on_line(node.keys[0].start):
@@ -348,7 +349,7 @@ class _Text:
     # Text
 
     def _value(self, node: YamlNode, flow: bool, column: int, anchor: str = "") -> str:
-        """A copy of a node's value for another position."""
+        """Return a copy of a node's value for another position."""
         value, mark = plain(node), f"&{anchor} " if anchor else ""
         if flow or node.flow or node.kind == "scalar" or write.is_leaf(value, write.WIDE):
             return mark + (write.flow(value) if not _is_scalar(value) else write.scalar(value, flow=True))
@@ -356,7 +357,7 @@ class _Text:
         return mark.rstrip() + "".join(pad + line if line else "" for line in write.block(value))
 
     def _value_text(self, value: Any, in_list: bool, column: int) -> str:
-        """The text after `key:` or `-` in block style."""
+        """Return the text after `key:` or `-` in block style."""
         pad = self.newline + " " * (column + 2)
         if write.is_leaf(value, write.WIDE - column):
             return write.inline(value)
@@ -370,7 +371,7 @@ class _Text:
         return body if in_list else pad + body
 
     def _replaced(self, node: YamlNode, new: str) -> str:
-        """The text with `node` written as `new`, near the key or dash that it belongs to."""
+        """Return the text with `node` written as `new`, near its key or dash."""
         before, after = self.text[: node.start], self.text[node.end :]
         if node is self.root:
             return before + new + after
@@ -387,7 +388,7 @@ class _Text:
         return before + "".join(line + self.newline for line in lines) + self.text[at:]
 
     def _column(self, node: YamlNode) -> int:
-        """The column of a block's keys or dashes."""
+        """Return the column of a block's keys or dashes."""
         if node.flow or not node.items:
             return node.column - 1
         start = node.keys[0].start if node.keys else self._dash(node.items[0])
@@ -403,7 +404,7 @@ class _Text:
         return max(self.text.rfind("\n", 0, at), self.text.rfind("\r", 0, at)) + 1
 
     def _line_end(self, at: int) -> int:
-        """Where the next line begins."""
+        """Return the start of the next line."""
         ends = [e for e in (self.text.find("\n", at), self.text.find("\r", at)) if e >= 0]
         if not ends:
             return len(self.text)
@@ -422,7 +423,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _inside(node: YamlNode) -> list[YamlNode]:
-    """A node and everything in it, in the order of the text; an alias is not followed."""
+    """Yield a node and everything in it in text order; aliases are not followed."""
     nodes, stack = [], [node]
     while stack:
         here = stack.pop()

@@ -1,4 +1,4 @@
-"""Values of a profile: references to parameters, and how a sentence words a value."""
+"""Values of a profile: references to parameters, and values in sentences."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
-"""A parameter in a text; a second `$` in front keeps the text as it is, without that `$`."""
+"""A parameter in a text; a preceding `$` escapes it and is dropped."""
 
 
 def is_reference(value: Any) -> bool:
-    """The whole value is one `${name}`: its type is the parameter's."""
+    """Whether the whole value is one `${name}`, which has the parameter's type."""
     return isinstance(value, str) and REFERENCE.fullmatch(value) is not None
 
 
 def text(value: str | float | bool) -> str:
-    """A value inside a longer text."""
+    """Return a value as part of a longer text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def describe(value: Any) -> str:
-    """A value in a sentence."""
+    """Return a value as a sentence shows it."""
     if isinstance(value, Mapping):
         return "fields"
     if isinstance(value, list):
@@ -33,5 +33,5 @@ PLACEHOLDER = re.compile(r"\{(profile|n|date|user|git)\}")
 
 
 def literal(value: str) -> str:
-    """The text with references escaped, so that filling returns it unchanged."""
+    """Return the text with references escaped, so that filling returns it unchanged."""
     return value.replace("${", "$${")

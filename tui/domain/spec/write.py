@@ -14,7 +14,7 @@ from tui.domain.spec.field_table import HEADER, FieldType
 WIDE = 100
 """Columns up to which a short list or mapping stays on one line."""
 
-# Words and numbers that other readers of YAML (1.2, gcloud's) take for something else than text.
+# Words and numbers that other YAML parsers (1.2, gcloud's) don't read as text.
 _DOUBTFUL = re.compile(
     r"(?i:true|false|yes|no|on|off|y|n|null|~)|[-+]?(\d[\d_.,:eExXoO+a-fA-F-]*|\.\d.*|\.inf|\.nan)"
 )
@@ -28,7 +28,7 @@ _resolver = yaml.resolver.Resolver()
 
 
 def scalar(value: Any, *, flow: bool, style: str = "") -> str:
-    """One scalar on one line; a text keeps the quotes of `style` where it can have them."""
+    """Write one scalar on one line; a text keeps the quotes of `style` if it can."""
     if not isinstance(value, str):
         return yaml.dump(value, Dumper=yaml.SafeDumper).removesuffix("...\n").strip()
     if style == "'" and value.isprintable():
@@ -37,7 +37,7 @@ def scalar(value: Any, *, flow: bool, style: str = "") -> str:
 
 
 def _is_plain(value: str, flow: bool) -> bool:
-    """Whether every YAML reader reads the unquoted text as this text."""
+    """Whether every YAML parser reads the unquoted text as this text."""
     if not value.isprintable() or (_PLAIN if flow else _PLAIN_BLOCK).fullmatch(value) is None:
         return False
     if ": " in value or " #" in value or value.endswith((":", " ")) or _DOUBTFUL.fullmatch(value):
@@ -47,18 +47,18 @@ def _is_plain(value: str, flow: bool) -> bool:
 
 
 def quoted(value: str) -> str:
-    """A text in double quotes, with escapes that YAML and JSON share."""
+    """Write a text in double quotes, with escapes that YAML and JSON share."""
     if value.isprintable():
         return json.dumps(value, ensure_ascii=False)
     if all(ord(c) < 0x10000 for c in value):
         return json.dumps(value)
-    # Beyond 16 bits JSON escapes by two halves, which YAML does not know.
+    # Beyond 16 bits JSON escapes surrogate pairs, which YAML does not know.
     dumped: str = yaml.dump(value, Dumper=yaml.SafeDumper, default_style='"', width=float("inf"))
     return dumped.rstrip("\n")
 
 
 def flow(value: Any) -> str:
-    """A value on one line."""
+    """Write a value on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(str(k), flow=True)}: {flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
@@ -67,7 +67,7 @@ def flow(value: Any) -> str:
 
 
 def block(value: Any, room: int = WIDE) -> list[str]:
-    """A value as lines of block style; small values on one line."""
+    """Write a value as lines of block style; small values stay on one line."""
     return [inline(value)] if is_leaf(value, room) else _parts(value, room)
 
 
@@ -78,7 +78,7 @@ def _parts(value: Any, room: int) -> list[str]:
 
 
 def entry(key: str, value: Any, room: int = WIDE) -> list[str]:
-    """`key: value` as lines."""
+    """Write `key: value` as lines."""
     name = scalar(key, flow=False)
     if is_leaf(value, room - len(name) - 2):
         return [f"{name}: {inline(value)}"]
@@ -88,7 +88,7 @@ def entry(key: str, value: Any, room: int = WIDE) -> list[str]:
 
 
 def item(value: Any, room: int = WIDE) -> list[str]:
-    """`- value` as lines."""
+    """Write `- value` as lines."""
     if not isinstance(value, Mapping | list) or is_leaf(value, room - 2):
         return [f"- {inline(value)}"]
     first, *rest = _parts(value, room - 2)
@@ -96,7 +96,7 @@ def item(value: Any, room: int = WIDE) -> list[str]:
 
 
 def inline(value: Any) -> str:
-    """A value on one line, in block context."""
+    """Write a value on one line, in block context."""
     return flow(value) if isinstance(value, Mapping | list) else scalar(value, flow=False)
 
 
@@ -110,7 +110,7 @@ def is_leaf(value: Any, room: int) -> bool:
         return not many_lines(value)
     if not inner:
         return True
-    # A list of mappings has a line for each; so has a mapping with more than a few fields.
+    # A list of mappings has a line for each item; so has a mapping with more than a few fields.
     if any(isinstance(v, Mapping | list) and v for v in inner) or any(map(many_lines, inner)):
         return False
     if isinstance(value, Mapping) and len(inner) > 3:
@@ -119,7 +119,7 @@ def is_leaf(value: Any, room: int) -> bool:
 
 
 def many_lines(value: Any) -> bool:
-    """A text that reads better as a literal block: clean lines, none of which begins or ends with a space."""
+    """Whether a text reads better as a literal block: clean lines without outer spaces."""
     if not isinstance(value, str) or "\n" not in value.rstrip("\n"):
         return False
     lines = lines_of(value)
@@ -131,7 +131,7 @@ def lines_of(value: str) -> list[str]:
 
 
 def literal_mark(value: str) -> str:
-    """The mark that begins a literal block of `value`."""
+    """Return the indicator that begins a literal block of `value`."""
     return "|" if value.endswith("\n") else "|-"
 
 
@@ -143,18 +143,18 @@ def _ranks(fields: Mapping[str, FieldType], counts: dict[str, int]) -> dict[str,
 
 
 RANKS = {"name": -1, **_ranks(HEADER, {})}
-"""Place of each field's name in a well ordered file."""
+"""Rank of each field's name in a well ordered file."""
 
 
 def in_order(value: Any, free: bool = False) -> Any:
-    """A copy with fields in the order of the tables; keys of labels and parameters stay as they are."""
+    """Return a copy with fields in the order of the tables; labels and parameters keep theirs."""
     if isinstance(value, list):
         return [in_order(v) for v in value]
     if not isinstance(value, Mapping):
         return value
     keys = list(value) if free else sorted(value, key=lambda k: RANKS.get(k, len(RANKS)))
     return {
-        # The fields of Kubernetes have the order of their writer.
+        # Fields of Kubernetes keep their writer's order.
         k: value[k] if k == "manifest" else in_order(value[k], free=k in {"labels", "parameters"})
         for k in keys
     }

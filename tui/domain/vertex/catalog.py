@@ -70,23 +70,23 @@ def _table(name: str) -> dict[str, Any]:
 @cache
 def machines() -> dict[str, Machine]:
     """Every documented training machine type, by name."""
-    metrics = {}
+    machines_by_name = {}
     for name, raw in _table("machines.json")["machines"].items():
         pairs = [(kind, tuple(counts)) for kind, counts in raw.get("attachable", {}).items()]
         if raw.get("accelerator_type"):
             pairs.append((raw["accelerator_type"], tuple(raw["accelerator_count"])))
-        metrics[name] = Machine(
+        machines_by_name[name] = Machine(
             name,
             int(raw.get("vcpu") or 0),
             float(raw.get("ram_gb") or 0),
             tuple(pairs),
             tuple(raw.get("tpu_topologies", ())),
         )
-    return metrics
+    return machines_by_name
 
 
 def built_in_accelerator(machine: str) -> tuple[str, int]:
-    """The accelerators that every machine of this type has, and how many; ("", 0) for none."""
+    """Return the built-in accelerators of a machine type and their number; ("", 0) if it has none."""
     known = machines().get(machine)
     if known is None or len(known.accelerators) != 1 or len(known.accelerators[0][1]) != 1:
         return "", 0
@@ -113,12 +113,14 @@ def quota_metrics(
 
 
 def quota_word(accelerator_type: str) -> str:
-    """The part of an accelerator's quota metrics that names it: `nvidia_a100_gpus`; "" if unknown."""
+    """Return the part of an accelerator's quota metrics that names it, e.g. `nvidia_a100_gpus`; "" if
+    unknown."""
     return _QUOTA_WORD.get(accelerator_type, "")
 
 
 def quota_words() -> dict[str, str]:
-    """Short name of the accelerator by that part of its metrics, in the order of the API's types."""
+    """Return the short name of each accelerator by that part of its metrics, in the order of the API's
+    types."""
     return {word: ACCELERATOR_SHORT[kind] for kind, word in _QUOTA_WORD.items()}
 
 
@@ -142,7 +144,7 @@ _ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
 
 @dataclass(frozen=True, slots=True)
 class UnknownRegion:
-    """What is wrong with a region's name, and what to do; `meant` is the only region it can be, or ""."""
+    """What is wrong with a region's name, and the fix; `meant` is the only possible region, or ""."""
 
     message: str
     fix: str
@@ -150,7 +152,7 @@ class UnknownRegion:
 
 
 def unknown_region(name: str) -> UnknownRegion | None:
-    """Why there is no region of this name for training; `None` if there is one."""
+    """Return why no region of this name offers training, or `None` if it does."""
     known = regions()
     if name in known:
         return None
@@ -221,7 +223,7 @@ TPU_POD_CORES = 32
 
 
 def documented_name(machine_type: str, accelerator_type: str, accelerator_count: int) -> str:
-    """Name of a machine's accelerator on the page of regions; "" for none and for one not listed."""
+    """Return the name of a machine's accelerator on the page of regions, or "" if it is not listed."""
     for head, name in _TPU_MACHINES.items():
         if machine_type.startswith(head):
             return name

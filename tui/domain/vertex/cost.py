@@ -81,7 +81,7 @@ class Estimate:
 
 
 def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) -> Estimate:
-    """The price of a job in REST form in a region."""
+    """Return the price of a job in REST form in a region."""
     table = prices or built_in()
     if why := unpriced(job):
         return Estimate(None, None, 0.0, table.date, table.source, missing=(why,))
@@ -92,7 +92,7 @@ def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) 
 
 
 def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate:
-    """What an hour of each task costs: neither their run times nor all their numbers are known."""
+    """Return the hourly price of each task; the tasks' run times and some of their counts are unknown."""
     lookup = _PriceLookup(table, region, "")
     tasks = []
     for task in known:
@@ -113,13 +113,13 @@ _CHOSEN = "The service chooses the machines of tasks; these are the smallest tha
 
 
 def _in_short(part: CostPart) -> str:
-    """`e2-standard-4`, `n1-standard-4 with 1 T4`."""
+    """Return `e2-standard-4` or `n1-standard-4 with 1 T4`."""
     kind = catalog.ACCELERATOR_SHORT.get(part.accelerator_type, part.accelerator_type)
     return f"{part.machine_type} with {part.accelerator_count} {kind}" if kind else part.machine_type
 
 
 def _of_one(job: Mapping[str, Any], region: str, table: Prices) -> Estimate:
-    """The price of a CustomJob, or of as many as its tuning has trials."""
+    """Return the price of a CustomJob, or of all trials of its tuning."""
     scheduling = within(job, "jobSpec", "scheduling") or {}
     seconds = duration(scheduling.get("timeout")) or DEFAULT_TIMEOUT
     if within(job, "jobSpec", "persistentResourceId"):
@@ -149,13 +149,13 @@ def _of_one(job: Mapping[str, Any], region: str, table: Prices) -> Estimate:
 
 
 def parts_of(job: Mapping[str, Any]) -> list[CostPart]:
-    """The pools of a CustomJob in REST form that are not skipped."""
-    parts_of_job = []
+    """Return the pools of a CustomJob in REST form, without skipped ones."""
+    parts = []
     for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         if not pool or not isinstance(pool, Mapping):
             continue
         disk = pool.get("diskSpec") or {}
-        parts_of_job.append(
+        parts.append(
             CostPart(
                 *machine_of(pool),
                 max(0, whole(pool.get("replicaCount")) or 1),
@@ -164,11 +164,11 @@ def parts_of(job: Mapping[str, Any]) -> list[CostPart]:
                 is_reducer(pool),
             )
         )
-    return parts_of_job
+    return parts
 
 
 def parts_of_job(job: Job) -> list[CostPart]:
-    """The pools of a listed job. Lists have no boot disks; the default disk is assumed."""
+    """Return the pools of a listed job. Lists have no boot disks; the default disk is assumed."""
     return [
         CostPart(
             p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.role == REDUCER
@@ -217,7 +217,7 @@ def nodes_hourly(nodes: Sequence[NodeShare], prices: Prices | None = None) -> Ra
 
 
 def _node_hour(node: NodeShare, table: Prices) -> Range | None:
-    """USD an hour of one such node."""
+    """Return USD an hour of one such node."""
     if _unlabelled(node):
         return None
     [part] = _parts_of_nodes([node])
@@ -226,13 +226,13 @@ def _node_hour(node: NodeShare, table: Prices) -> Range | None:
     if not mode or full is None:
         return full and full.times(CE_SHARE)
     price = _PriceLookup(table, node.region, mode).hour([part])
-    # The fee is a part of the price without a strategy.
+    # The management fee is a share of the on-demand price.
     fee = full.times(1 - CE_SHARE)
     return price and Range(max(0.0, price.low - fee.low), max(0.0, price.high - fee.high))
 
 
 def _unlabelled(node: NodeShare) -> str:
-    """The first label without which a node has no price."""
+    """Return the first label without which a node has no price."""
     if not node.machine_type:
         return INSTANCE_TYPE
     if not node.region:
@@ -245,7 +245,8 @@ def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[CostPart]:
 
 
 def missing(job: Job, prices: Prices | None = None) -> str:
-    """Why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`; "" where it has one."""
+    """Return why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`; "" if it has
+    one."""
     if job.in_cluster and job.state is JobState.SUSPENDED:
         return "it is suspended and costs nothing now; how long it ran before is not kept"
     if job.in_cluster and not job.nodes:
@@ -253,29 +254,29 @@ def missing(job: Job, prices: Prices | None = None) -> str:
             return "its pods are on no node now"
         return "the nodes of its pods could not be read, which takes the permission to get nodes"
     table = prices or built_in()
-    amounts: list[str] = []
+    gaps: list[str] = []
     if job.in_cluster:
         for node in job.nodes:
             if label := _unlabelled(node):
-                amounts.append(f"the label {label} of its nodes")
+                gaps.append(f"the label {label} of its nodes")
                 continue
             lookup = _PriceLookup(table, node.region, _MODES.get(node.strategy, ""))
             lookup.hour(_parts_of_nodes([node]))
-            amounts += lookup.missing
+            gaps += lookup.missing
     else:
         lookup = _PriceLookup(table, job.region, _MODES.get(job.strategy, ""))
         lookup.hour(parts_of_job(job))
-        amounts += lookup.missing
-    return f"missing: {', '.join(dict.fromkeys(amounts))}" if amounts else ""
+        gaps += lookup.missing
+    return f"missing: {', '.join(dict.fromkeys(gaps))}" if gaps else ""
 
 
 def hourly_parts(parts: Iterable[CostPart], region: str, prices: Prices | None = None) -> Range | None:
-    """USD an hour of on-demand machines; None where a price is not known."""
+    """Return USD an hour of on-demand machines; None if a price is not known."""
     return _PriceLookup(prices or built_in(), region, "").hour(parts)
 
 
 def dated(job: Job, prices: Prices | None = None) -> str:
-    """Date (ISO) of the price table that `hourly` takes: of the older one where a price is from there."""
+    """Return the date (ISO) of the price table behind `hourly`: the older table's if it gives a price."""
     table = prices or built_in()
     if job.in_cluster:
         lookups = [_PriceLookup(table, n.region, _MODES.get(n.strategy, "")) for n in job.nodes]
@@ -311,7 +312,7 @@ def spent(
 
 
 def _run_seconds(job: Job, now: datetime) -> float | None:
-    """How long the tasks of a composite job ran together; None if some ran and no start is known."""
+    """Return how long the tasks of a composite job ran together; None if a task's start is unknown."""
     spans = [span for task in job.tasks if (span := task.duration(now)) is not None]
     if not spans and any(task.state in _HAVE_RUN for task in job.tasks):
         return None
@@ -319,7 +320,7 @@ def _run_seconds(job: Job, now: datetime) -> float | None:
 
 
 def total(rates: Iterable[Range | None]) -> tuple[Range, int]:
-    """The sum of the known rates, and the number of unknown ones."""
+    """Return the sum of the known rates, and the number of unknown ones."""
     known, unknown = ZERO, 0
     for rate in rates:
         if rate is None:
@@ -338,7 +339,7 @@ _MODES = {"SPOT": "spot", "LOW_COST": "spot", "FLEX_START": "flex"}
 
 
 class _PriceLookup:
-    """Looks prices up and records those used, those missing, and notes."""
+    """Look up prices, recording those used, those missing, and notes."""
 
     def __init__(self, table: Prices, region: str, mode: str) -> None:
         self.table = table
@@ -351,7 +352,7 @@ class _PriceLookup:
         self.machines: Mapping[str, catalog.Machine] = catalog.machines()
 
     def hour(self, parts: Iterable[CostPart]) -> Range | None:
-        """USD an hour for all parts."""
+        """Return USD an hour for all parts."""
         if not self.table.knows(self.region):
             self.missing.append(f"prices in {self.region or 'a region that is not named'}")
             return None
@@ -391,7 +392,7 @@ class _PriceLookup:
     def _disk(self, part: CostPart) -> Range | None:
         price = self.table.of(self.region, f"disk:{part.disk_type}")
         if price is None:
-            # A few cents an hour: left out, with a note.
+            # A few cents an hour: noted instead of priced.
             self._note(
                 f"The boot disk ({part.disk_type}) is not included: its price in {self.region} is not known."
             )
@@ -436,7 +437,7 @@ class _PriceLookup:
 
 
 def an_hour(usd: Range | None) -> str:
-    """`~$0.49 an hour`, for a question before it costs money."""
+    """Return `~$0.49 an hour`, for a question before money is spent."""
     return "a price that is not known" if usd is None else f"{money(usd)} an hour"
 
 
@@ -449,7 +450,7 @@ def money(usd: Range | None, per: str = "") -> str:
     low, high = _dollars(usd.low), _dollars(usd.high)
     if low == high:
         return f"~${low}{per}"
-    # The unit is written once if both ends have it.
+    # The unit appears once if both ends share it.
     if low[-1] == high[-1] and low[-1].isalpha():
         low = low[:-1]
     return f"~${low}–{high}{per}"

@@ -1,4 +1,4 @@
-"""The documented shape of what is known of a launch before it is sent (docs/JSON.md, 'A dry run')."""
+"""The documented JSON of a launch before it is sent (docs/JSON.md, 'A dry run')."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def document(
 
 
 def price_json(price: Estimate) -> dict[str, Any]:
-    """USD an hour, for the reducers of it, and for the whole timeout; null where a price is not known."""
+    """Return USD an hour, its share for reducers, and USD for the whole timeout; null if a price is
+    unknown."""
 
     def span(usd: Range | None) -> dict[str, float] | None:
         return None if usd is None else {"low": round(usd.low, 4), "high": round(usd.high, 4)}
@@ -76,7 +77,7 @@ def price_words(price: Estimate, *, billed: bool = True) -> str:
 
 
 def hour_of_a_task(price: Estimate) -> Range | None:
-    """From the cheapest task's to the dearest one's; None where none is known."""
+    """Return the range from the cheapest task's hour to the dearest's; None if none is known."""
     hours = [task.hour for task in price.tasks if task.hour is not None]
     return Range(min(hour.low for hour in hours), max(hour.high for hour in hours)) if hours else None
 
@@ -92,7 +93,7 @@ def _tasks_words(price: Estimate, would: str) -> str:
 
 
 def task_lines(price: Estimate) -> list[str]:
-    """A line for each task: `train  ~$0.18 an hour  e2-standard-4  once`."""
+    """Return a line for each task: `train  ~$0.18 an hour  e2-standard-4  once`."""
     if not price.tasks:
         return []
     wide = max(len(task.title) for task in price.tasks)

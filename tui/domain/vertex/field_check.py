@@ -1,4 +1,4 @@
-"""Values against the field tables: unknown names, wrong types, and camelCase made of snake_case."""
+"""Check values against the field tables: unknown names, wrong types, snake_case turned into camelCase."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tui.domain.vertex.sources import JSON_MAPPING
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 _LONGEST = 315_576_000_000
-"""Seconds that a duration of the wire can have."""
+"""Largest duration, in seconds, that a protobuf Duration can hold."""
 _WHOLE = re.compile(r"-?\d{1,19}")
 _PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|w|weeks?)")
 LIST = "profile.list"
-"""Id of the warning about one value where a list belongs."""
+"""Id of the warning about a single value in place of a list."""
 MOST_NAMED = 8
-"""Values that a sentence names."""
+"""Number of values that a sentence lists."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def suggestion(name: str, known: Sequence[str], prefix: str = "") -> str:
-    """A sentence with the nearest known name after `prefix`, or with all of them when they are few."""
+    """Return a sentence with the nearest known name after `prefix`, or with all names if they are few."""
     near = difflib.get_close_matches(name, known, 1, 0.6)
     if near:
         return f"Did you mean {prefix}{near[0]}?"
@@ -37,24 +37,24 @@ def suggestion(name: str, known: Sequence[str], prefix: str = "") -> str:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """The known name that `name` can only be a slip of, "" when there is none."""
+    """Return the only known name that `name` can be a slip of, or ""."""
     near = difflib.get_close_matches(name, known, 2, 0.85)
     return near[0] if len(near) == 1 else ""
 
 
 def seconds(value: float) -> str:
-    """A number of seconds with as many digits as it has, at most nine after the point."""
+    """Format seconds with as many digits as needed, at most nine after the point."""
     return str(value) if isinstance(value, int) else f"{value:.9f}".rstrip("0").rstrip(".")
 
 
 def in_seconds(period: str) -> int | None:
-    """Seconds of `48h`, `7 days` and the like, None for other words."""
+    """Return the seconds in `48h`, `7 days` and the like; None for other text."""
     match = _PERIOD.fullmatch(period.strip().lower())
     return int(match[1]) * _UNITS[match[2][0]] if match else None
 
 
 LEFT_OUT = object()
-"""Stands for a value that was refused: the rules see the job without it."""
+"""Marks a refused value: the rules see the job without it."""
 
 
 class Checker:
@@ -66,7 +66,7 @@ class Checker:
     def __init__(
         self, document: Document, *, references: bool, header: Mapping[str, FieldType] = HEADER
     ) -> None:
-        """`header` are the fields of the top level of a file with a header."""
+        """`header` are the top-level fields of a file with a header."""
         self._document = document
         self._references = references
         self._header = header
@@ -84,7 +84,7 @@ class Checker:
         self.warnings.append(replace(problem, edits=edits, severity=ProblemSeverity.WARNING))
 
     def message(self, value: Any, fields: Mapping[str, FieldType], path: Path) -> dict[str, Any]:
-        """The mapping `value` with every field checked against `fields`."""
+        """Return the mapping `value` with every field checked against `fields`."""
         if not isinstance(value, Mapping):
             if not path or not self._misnomer(path, value):
                 self.refuse(path, f"expected fields, found {describe(value)}.")
@@ -101,7 +101,7 @@ class Checker:
         return checked
 
     def _unknown(self, path: Path, value: Any, fields: Mapping[str, FieldType]) -> None:
-        """A name that is no field here: the service's own, one known to be wrong, or a slip."""
+        """Report an unknown name: a field that only the service fills, a known misnomer, or a slip."""
         name = camel(str(path[-1]))
         if fields is self._header and name in OUTPUT_ONLY:
             message = f"it can't be given: {OUTPUT_ONLY[name]}."
@@ -119,7 +119,7 @@ class Checker:
         self.refuse(path, "there is no such field.", fix, "profile.unknown-field", *edits)
 
     def _misplaced(self, path: Path, value: Any, right: Path) -> None:
-        """A field of the message below."""
+        """Report a field that belongs to a nested message."""
         occupied = self._document.spelled(right) in self._document.places
         message = f"it is not a field here; it belongs to {dotted(right)}."
         fix = "Remove it; it is given there already." if occupied else "Move it there."
@@ -127,7 +127,7 @@ class Checker:
         self.refuse(path, message, fix, "misnomer.misplaced", *edits)
 
     def _misnomer(self, path: Path, value: Any) -> bool:
-        """A wrong name or value that is often met has a rule of its own."""
+        """Report a known wrong name or value by its own rule."""
         plain = tuple(camel(p) if isinstance(p, str) else p for p in path)
         known_misnomer = misnomer(plain, value, self._document.value)
         if known_misnomer is None:
@@ -140,7 +140,7 @@ class Checker:
         return True
 
     def field(self, value: Any, kind: FieldType, path: Path) -> Any:
-        """One field's value in REST form."""
+        """Return one field's value in REST form."""
         if not kind.repeated:
             return self._single(value, kind, path)
         if kind.type == "EnvVar" and self._environment(value, path):
@@ -156,11 +156,11 @@ class Checker:
         return [v for v in items if v is not LEFT_OUT]
 
     def element(self, value: Any, _: Path) -> Any:
-        """The fields of one element of a list: an empty one has none."""
+        """Return the fields of one element of a list; an empty element has none."""
         return {} if value is None else value
 
     def _lone(self, value: Any, kind: FieldType, path: Path) -> list[Any]:
-        """One value where a list belongs: gcloud makes it the only element."""
+        """Accept a single value in place of a list, as gcloud does."""
         whole = isinstance(value, Mapping) if kind.name == "message" else isinstance(value, str)
         message, fix = f"expected a list, found {describe(value)}", "Put a dash before each element."
         if not whole:
@@ -172,7 +172,7 @@ class Checker:
         return [] if item is LEFT_OUT else [item]
 
     def _environment(self, value: Any, path: Path) -> bool:
-        """Refuse variables that are written as `NAME: value` or as `NAME=value`."""
+        """Refuse variables written as `NAME: value` or as `NAME=value`."""
         lone = isinstance(value, Mapping)
         elements = [value] if lone else value if isinstance(value, list) else []
         known = len(self.problems)
@@ -197,7 +197,7 @@ class Checker:
         return getattr(self, f"_{kind.name}")(value, kind, path)
 
     def map(self, value: Any, path: Path) -> dict[str, str]:
-        """Keys and values as text."""
+        """Return keys and values as text."""
         if not isinstance(value, Mapping):
             self.refuse(path, f"expected keys and values, found {describe(value)}.")
             return {}
@@ -208,7 +208,7 @@ class Checker:
         if isinstance(value, str):
             return value
         if isinstance(value, bool | int | float):
-            # The text of the file counts: 1.10 is not 1.1, and `yes` is a word.
+            # The text in the file counts: 1.10 is not 1.1, and `yes` is a word.
             written = self._document.texts.get(path)
             return written if written is not None else text(value)
         self.refuse(path, f"expected text, found {describe(value)}.")
@@ -241,7 +241,7 @@ class Checker:
         return number
 
     def _value(self, value: Any, _: FieldType, path: Path) -> Any:
-        """Any JSON, as it stands."""
+        """Return any JSON value unchanged."""
         return value
 
     def _boolean(self, value: Any, _: FieldType, path: Path) -> Any:
@@ -278,7 +278,7 @@ class Checker:
             for name, number in kind.numbers.items():
                 if number == value:
                     return name
-        # The rules see the wrong name too: what they copy of it is fixed with it.
+        # The rules see the wrong name too; fixing the name fixes what they copied of it.
         if self._misnomer(path, value):
             return value if isinstance(value, str) else LEFT_OUT
         near = nearest(str(value).upper(), list(kind.choices))

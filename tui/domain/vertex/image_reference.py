@@ -22,7 +22,7 @@ _HEX = {"sha256": 64, "sha512": 128}
 
 
 def problem(image: str) -> tuple[str, str] | None:
-    """What is wrong with an image's name, and the right name ("" where it takes a decision)."""
+    """Return what is wrong with an image's name, and the right name ("" if that is a decision)."""
     if "::" in image and not image.startswith("["):
         return "has two colons before its tag", image.replace("::", ":")
     name, at, digest = image.partition("@")
@@ -65,7 +65,7 @@ def _of_name(name: str) -> tuple[str, str] | None:
     elif _DOMAIN.fullmatch(first) is None:
         if _PATH.fullmatch(first) is None:
             return f"begins with {first!r}, which is no host and port", ""
-        # A registry's name has no underscore; a repository may be called so.
+        # A registry's name has no underscore; a repository's name may have one.
         rest = name
     for part in rest.split("/"):
         if _PATH.fullmatch(part):

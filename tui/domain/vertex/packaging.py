@@ -48,11 +48,11 @@ class Package:
     script: str = ""
     module: str = ""
     requirements: str = ""
-    """Empty: requirements.txt, if it exists."""
+    """If empty: requirements.txt, if it exists."""
     exclude: tuple[str, ...] = ()
-    """More patterns, written as in .gitignore."""
+    """Additional patterns, in the syntax of .gitignore."""
     staging: str = ""
-    """gs://BUCKET or gs://BUCKET/FOLDER; empty: the bucket of the base output directory."""
+    """gs://BUCKET or gs://BUCKET/FOLDER; if empty, the bucket of the base output directory."""
     image: str = ""
     """Name under which a built image is pushed."""
     build: str = "auto"
@@ -73,7 +73,7 @@ class Package:
         )
 
     def problems(self) -> Iterator[tuple[Path, str, str]]:
-        """Path in the block, sentence and fix of each problem."""
+        """Return path in the block, sentence and fix of each problem."""
         if not self.path:
             yield ("path",), "the folder to pack is missing.", "Write path: ./my-task."
         if not self.executor_image:
@@ -141,7 +141,7 @@ class PackageRequest:
 
     @property
     def folder(self) -> str:
-        """The name of the folder that is packed."""
+        """Name of the packed folder."""
         return posixpath.basename(posixpath.normpath(posixpath.join(self.beside, self.package.path)))
 
     def preview(self) -> dict[str, Any]:
@@ -190,12 +190,12 @@ def with_task(job: Mapping[str, Any], package: Package, task: PackagedTask) -> d
 
 
 def is_prebuilt(image: str) -> bool:
-    """Whether it is one of Vertex AI's prebuilt training images."""
+    """Whether the image is one of Vertex AI's prebuilt training images."""
     return _PREBUILT in image or image.startswith(_OLD_PREBUILT)
 
 
 def _install_and_run(uri: str) -> str:
-    """A command for `sh -c`. It passes the arguments on unchanged and is replaced by the script's process."""
+    """Return a command for `sh -c` that passes the arguments on unchanged and execs the script."""
     path = shlex.quote("/gcs/" + uri.removeprefix("gs://"))
     return f'python3 -m pip install --quiet {path} && exec python3 -m {MODULE} "$@"'
 
@@ -208,7 +208,7 @@ def runs_package(pool: Mapping[str, Any]) -> bool:
 
 
 def staging_of(job: Mapping[str, Any], package: Package, local: bool) -> str:
-    """gs://BUCKET[/FOLDER] for the package. Raises PackagingError."""
+    """Return gs://BUCKET[/FOLDER] for the package. Raises PackagingError."""
     if package.staging:
         return package.staging
     output = ((job.get("jobSpec") or {}).get("baseOutputDirectory") or {}).get("outputUriPrefix") or ""
@@ -224,13 +224,13 @@ def staging_of(job: Mapping[str, Any], package: Package, local: bool) -> str:
 
 
 def package_uri(staging: str, folder: str, digest: str) -> str:
-    """URI of a source distribution. Equal content of one folder has an equal URI in every job."""
+    """Return the URI of a source distribution; it depends only on the folder and its content."""
     word = re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")[:40] or "task"
     return f"{staging}/{STAGING_FOLDER}/{word}/{digest[:16]}/{DISTRIBUTION}-{VERSION}.tar.gz"
 
 
 def image_uri(image: str, digest: str) -> str:
-    """The image with a tag; a digest of the content if it has none."""
+    """Return the image with a tag: its own, or a digest of the content."""
     tagged = ":" in image.rpartition("/")[2] or "@" in image
     return image if tagged else f"{image}:{digest[:16]}"
 
@@ -242,8 +242,8 @@ def stays_below(path: str) -> bool:
 
 
 def setup_py(files: Sequence[str], requirements: Sequence[str]) -> str:
-    """The `setup.py` of a package with `files` below `source/`."""
-    # Listed one by one: patterns miss hidden files, and old setuptools versions have no `**`.
+    """Return the `setup.py` of a package with `files` below `source/`."""
+    # Each file is listed: patterns miss hidden files, and old setuptools versions lack `**`.
     data = [glob_escaped(f"source/{name}") for name in files]
     return (
         "from setuptools import setup\n\n"
@@ -259,12 +259,12 @@ def setup_py(files: Sequence[str], requirements: Sequence[str]) -> str:
 
 
 def glob_escaped(name: str) -> str:
-    """A pattern that matches only this name."""
+    """Return a pattern that matches only this name."""
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
 def run_py(package: Package) -> str:
-    """The module that runs the script or module, in its own folder and process."""
+    """Return the module that runs the script or module, in its own folder and process."""
     return (
         '"""Made by vxtui: starts what the profile\'s package names, in its own folder."""\n\n'
         "import os\nimport sys\n\n"
@@ -290,18 +290,18 @@ def _command(package: Package, python: str) -> str:
 
 
 def pkg_info() -> str:
-    """Metadata at the top of the source distribution."""
+    """Return the metadata at the top of the source distribution."""
     return f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {VERSION}\n"
 
 
 def dockerfile(package: Package, requirements: Sequence[str]) -> str:
-    """For a build folder with `source/` in it, and `requirements.txt` where there are any."""
+    """Return the Dockerfile of a build folder with `source/` and, if there are any, `requirements.txt`."""
     lines = [f"FROM {package.executor_image}"]
     if is_prebuilt(package.executor_image):
         lines.append("RUN rm -rf /var/sitecustomize")
     lines += ["ENV HOME=/home", "WORKDIR /usr/app"]
     if requirements:
-        # Before the code, so that a changed line of it does not install everything again.
+        # Requirements come before the code, so a changed line of code does not reinstall them.
         lines.append(f'COPY ["{REQUIREMENTS}", "/tmp/{REQUIREMENTS}"]')
         lines.append(f"RUN pip install --no-cache-dir -r /tmp/{REQUIREMENTS}")
     lines.append('COPY ["source", "./"]')
@@ -315,10 +315,10 @@ def dockerfile(package: Package, requirements: Sequence[str]) -> str:
 
 
 def build_commands(builder: str, image: str, folder: str, project: str) -> list[list[str]]:
-    """What builds and pushes `image` from the build folder, one after the other."""
+    """Return the commands that build and push `image` from the build folder, in order."""
     if builder == "cloud-build":
         where = ["--project", project] if project else []
         return [["gcloud", "builds", "submit", folder, "--tag", image, *where, "--quiet"]]
-    # Vertex runs amd64, whatever this machine is.
+    # Vertex AI runs amd64, whatever this machine's architecture.
     build = [builder, "build", "--platform", "linux/amd64", "--tag", image, folder]
     return [build, [builder, "push", image]]

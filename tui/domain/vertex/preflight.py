@@ -1,4 +1,4 @@
-"""The checks before a launch: their results, and the images and buckets that a job names."""
+"""Results of the checks before a launch, and the images and buckets that a job names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui.domain.spec.spec_format import bodies, custom_jobs
 
 
 class CheckStatus(StrEnum):
-    """`unknown`: the check could not tell; its sentence says why."""
+    """Status of a check; `unknown` means that it could not tell, and its sentence says why."""
 
     OK = "ok"
     PROBLEM = "problem"
@@ -41,7 +41,7 @@ class Check:
 
     @property
     def fatal(self) -> bool:
-        """The launch would fail, as far as the check can tell."""
+        """Whether the launch would fail, as far as the check can tell."""
         return self.status is CheckStatus.PROBLEM and self.stops
 
     @property
@@ -51,7 +51,7 @@ class Check:
 
     @property
     def fixable(self) -> bool:
-        """It can be fixed without a decision."""
+        """Whether the fix needs no decision."""
         return bool(self.edits or self.region)
 
 
@@ -86,11 +86,11 @@ ORDER = (
     "resource",
     "board",
 )
-"""Ids in display order; several images or buckets are `image:NAME`, `bucket:NAME`."""
+"""Check ids in display order; images and buckets are `image:NAME` and `bucket:NAME`."""
 
 
 def in_order(checks: Sequence[Check]) -> list[Check]:
-    """In display order: by kind, then by name."""
+    """Sort by display order, then by name."""
 
     def rank(check: Check) -> tuple[int, str]:
         kind = check.id.partition(":")[0]
@@ -135,7 +135,7 @@ def image_of(uri: str) -> Image:
     host = parts.pop(0) if len(parts) > 1 and ("." in parts[0] or ":" in parts[0]) else _HUB
     modern = host.endswith("-docker.pkg.dev")
     if len(parts) > 1 and "." in parts[0] and (modern or host in _OLD_HOSTS):
-        # A project within a domain, which all other places write domain:project.
+        # A project within a domain; everywhere else it is written domain:project.
         parts[:2] = [":".join(parts[:2])]
     tag = tag or ("" if digest else "latest")
     if modern and len(parts) > 2:
@@ -147,22 +147,22 @@ def image_of(uri: str) -> Image:
 
 
 def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Every container image of a job in REST form, with the paths of the fields that name it."""
-    addresses: dict[str, list[Path]] = {}
+    """Return every container image of a job in REST form, with the paths of the fields that name it."""
+    image_paths: dict[str, list[Path]] = {}
     for known in custom_jobs(job):
         for index, pool in enumerate(within(known.job, "jobSpec", "workerPoolSpecs") or []):
             for keys in (("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")):
                 uri = within(pool or {}, *keys)
-                # A parameter decides it, and only the run knows that.
+                # A parameter decides it, and only the run knows its value.
                 if uri and "{{" not in str(uri):
                     path = known.image or ("jobSpec", "workerPoolSpecs", index, *keys)
-                    paths = addresses.setdefault(str(uri), [])
+                    paths = image_paths.setdefault(str(uri), [])
                     paths += [path] if path not in paths else []
-    return addresses
+    return image_paths
 
 
 def settings_of(job: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """What says a job's account and network, and its name there: the CustomJobSpec, or a pipeline's body."""
+    """Return the body with a job's account and network, and its name: the CustomJobSpec, or a pipeline's."""
     name = next((name for name in ("jobSpec", *bodies()) if isinstance(job.get(name), Mapping)), "jobSpec")
     return name, job.get(name) or {}
 
@@ -178,12 +178,12 @@ def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
 
     Of a pipeline these are its root and its parameters: the code of its components may name any.
     """
-    addresses: dict[str, list[Path]] = {}
+    bucket_paths: dict[str, list[Path]] = {}
     for place in _PLACES:
         for path, text in _texts(within(job, *place), place):
             for name in dict.fromkeys(_GS.findall(text)):
-                addresses.setdefault(name, []).append(path)
-    return addresses
+                bucket_paths.setdefault(name, []).append(path)
+    return bucket_paths
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -209,7 +209,7 @@ _CONTINENTS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
 
 
 def bucket_near(location: str, region: str) -> bool | None:
-    """Whether a bucket in `location` keeps its data in `region`; None if that is not known."""
+    """Whether a bucket in `location` keeps its data in `region`; None if unknown."""
     location = location.lower()
     if location in _DUAL:
         return region in _DUAL[location]

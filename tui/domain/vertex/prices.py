@@ -35,11 +35,11 @@ class Range:
         return Range(self.low + other.low, self.high + other.high)
 
     def times(self, amount: float) -> Range:
-        """The range times `amount`, which is 0 or more."""
+        """Return the range times `amount`, which is 0 or more."""
         return Range(self.low * amount, self.high * amount)
 
     def between(self, other: Range) -> Range:
-        """The range times a range of shares."""
+        """Return the range times a range of shares."""
         return Range(self.low * other.low, self.high * other.high)
 
 
@@ -65,30 +65,30 @@ class Prices:
     spot: Range
     regions: Mapping[str, Mapping[str, Price]]
     simulated: bool = False
-    """The prices are the emulator's, which repeat the built-in table."""
+    """Whether these are the emulator's prices, which repeat the built-in table."""
     older: Prices | None = field(default=None, compare=False)
-    """The table to use for prices that this one lacks."""
+    """The table for prices that this one lacks."""
 
     def of(self, region: str, key: str) -> Price | None:
-        """A price; None if neither table has it."""
+        """Return a price, or None if neither table has it."""
         price = self.find(region, key)
         return price[0] if price is not None else None
 
     def find(self, region: str, key: str) -> tuple[Price, str] | None:
-        """A price and the date of the table that has it; None if neither has."""
+        """Return a price and the date of the table that has it, or None if neither has it."""
         price = self.regions.get(region, {}).get(key)
         if price is not None:
             return price, self.date
         return self.older.find(region, key) if self.older is not None else None
 
     def knows(self, region: str) -> bool:
-        """Whether there is any price for the region."""
+        """Whether the table has any price for the region."""
         return region in self.regions or (self.older is not None and self.older.knows(region))
 
 
 @cache
 def built_in() -> Prices:
-    """The table shipped with the console."""
+    """Return the table shipped with the console."""
     text = (Path(__file__).parent / "data" / "prices.json").read_text()
     return from_json(json.loads(text))
 
@@ -116,7 +116,7 @@ def _price(raw: Mapping[str, Any]) -> Price:
 
 
 def to_json(prices: Prices) -> dict[str, Any]:
-    """The JSON form that `from_json` reads."""
+    """Return the JSON form that `from_json` reads."""
     return {
         "date": prices.date,
         "source": prices.source,
@@ -138,7 +138,7 @@ def to_json(prices: Prices) -> dict[str, Any]:
 
 
 def newest(cached: Prices | None) -> Prices:
-    """The cached table on top of the built-in one if it is newer, else the built-in one."""
+    """Return the cached table over the built-in one if it is newer, else the built-in one."""
     table = built_in()
     if cached is None or cached.date < table.date:
         return table

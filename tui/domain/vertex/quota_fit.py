@@ -33,7 +33,7 @@ _REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One quota metric that a job uses, and what its region has of it."""
+    """One quota metric that a job uses, with its quota in the region."""
 
     metric: str
     need: int
@@ -41,27 +41,27 @@ class Line:
 
     @property
     def name(self) -> str:
-        """`preemptible A100`, `CPUs`."""
+        """Short name: `preemptible A100`, `CPUs`."""
         return short_name(self.metric)
 
     @property
     def limit(self) -> int | None:
-        """-1 for unlimited; None if it is not known."""
+        """The limit; -1 for unlimited, None if unknown."""
         return self.quota.limit
 
     @property
     def used(self) -> int | None:
-        """None if usage is not reported."""
+        """The amount in use; None if usage is not reported."""
         return self.quota.used
 
     @property
     def free(self) -> int | None:
-        """The minimum that is free; None if unlimited or not known."""
+        """The least amount that is free; None if unlimited or unknown."""
         return self.quota.free
 
     @property
     def short_by(self) -> int:
-        """The shortage that is certain; 0 if there is room or it is not known."""
+        """The certain shortage; 0 if there is room or it is unknown."""
         if self.limit is None or self.limit == UNLIMITED:
             return 0
         room = self.limit - (self.used or 0)
@@ -69,7 +69,7 @@ class Line:
 
     @property
     def status(self) -> FitStatus:
-        """Of this metric alone."""
+        """Status of this metric alone."""
         if self.limit == UNLIMITED:
             return "fits"
         if self.short_by:
@@ -95,7 +95,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a job fits into a region. `hardware` is what the region does not have, "" for nothing."""
+    """Whether a job fits into a region. `hardware` names what the region lacks, or is ""."""
 
     region: str
     status: FitStatus
@@ -119,7 +119,7 @@ class Fit:
 
     @property
     def brief(self) -> str:
-        """For a cell: `✓`, `✗ short 8 A100`, `? A100 at most 8 free`."""
+        """Text of a cell: `✓`, `✗ short 8 A100`, `? A100 at most 8 free`."""
         if self.hardware:
             return f"✗ no {self.hardware} here"
         if self.status == "fits":
@@ -193,16 +193,16 @@ def with_running(quotas: Iterable[Quota], jobs: Iterable[Job], at: datetime | No
             for metric, amount in taken_by(job).items():
                 for place in places_of(job):
                     total[place, metric] += amount
-    rows = []
+    corrected = []
     for quota in quotas:
         own = total[quota.region, _bare(quota.metric)]
         more = own > (quota.used or 0)
-        rows.append(replace(quota, used=own, used_at=at, estimated=True) if more else quota)
-    return rows
+        corrected.append(replace(quota, used=own, used_at=at, estimated=True) if more else quota)
+    return corrected
 
 
 def places_of(job: Job) -> tuple[str, str]:
-    """The region of a job as quotas name it: in one context, and in a group of them."""
+    """Return the region of a job as quotas name it, in one context or in a group of contexts."""
     return job.region, f"{job.context}/{job.region}"
 
 
@@ -216,7 +216,7 @@ def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota]) -> Fit:
 
 
 def fits_in(job: Mapping[str, Any], regions: Iterable[str], quotas: Sequence[Quota]) -> list[Fit]:
-    """`fit` for each region, in order; a region without the hardware is `short` and names it."""
+    """Return `fit` for each region, in order; a region without the hardware is `short` and names it."""
     room = _Headroom(quotas)
     return [room.fit(job, region) for region in regions]
 
@@ -274,7 +274,7 @@ _WORDS = {"cpus": "CPUs", "pd_ssd": "SSD GB", "tpu_v2": "TPU v2", "tpu_v3": "TPU
 
 
 def short_name(metric: str) -> str:
-    """`preemptible A100`, `CPUs`, `SSD GB`."""
+    """Return `preemptible A100`, `CPUs` or `SSD GB`."""
     match = _STEM.match(metric)
     spot = "preemptible " if match and match["spot"] else ""
     return spot + _plain_name(metric)
@@ -286,8 +286,8 @@ def _plain_name(metric: str) -> str:
 
 
 def request_link(project: str, metric: str, region: str) -> str:
-    """The quota page of the cloud console, filtered to one metric in one region."""
-    # What the page reads of its address is not documented; a part that it doesn't know leaves it unfiltered.
+    """Return the quota page of the cloud console, filtered to one metric in one region."""
+    # The page's parameters are not documented; it ignores unknown ones and then shows every quota.
     query = {
         "project": project,
         "service": catalog.SERVICE,

@@ -1,4 +1,4 @@
-"""Quotas as a grid: a row for each region, a column for each accelerator, standard or preemptible."""
+"""Quotas as a grid: a row per region, a column per accelerator, standard or preemptible."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from tui.domain.vertex.quota_fit import places_of, taken_by
 
 CPUS = "cpus"
 STALE = timedelta(days=1)
-"""The service writes usage when it changes and once a day: an older figure may be wrong."""
+"""The service writes usage on change and once a day: an older figure may be wrong."""
 _STEMS = {False: "custom_model_training_", True: "custom_model_training_preemptible_"}
 
 
 def words() -> dict[str, str]:
-    """Column titles by the part of the metric that names the hardware: accelerators, then CPUs."""
+    """Return column titles by the part of the metric that names the hardware: accelerators, then CPUs."""
     return {**catalog.quota_words(), CPUS: "CPUs"}
 
 
 def metric(word: str, *, preemptible: bool) -> str:
-    """The metric of a column."""
+    """Return the metric of a column."""
     return _STEMS[preemptible] + word
 
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """One metric in one region. `quota` is None where the service reports none."""
+    """One metric in one region. `quota` is None if the service reports none."""
 
     region: str
     word: str
     quota: Quota | None
     offered: bool
-    """Whether the region is documented to have it, or has a quota above 0."""
+    """Whether the region is documented to have the hardware, or has a quota above 0."""
 
     @property
     def text(self) -> str:
@@ -64,7 +64,7 @@ class GridCell:
         return quota.used / quota.limit
 
     def stale(self, now: datetime) -> timedelta | None:
-        """Age of the usage figure if it is stale, else None."""
+        """Return the age of the usage figure if it is stale, else None."""
         at = self.quota.used_at if self.quota is not None else None
         return now - at if at is not None and now - at > STALE else None
 
@@ -75,7 +75,7 @@ class Grid:
     def __init__(self, quotas: Sequence[Quota], *, preemptible: bool) -> None:
         self.regions = tuple(dict.fromkeys(quota.region for quota in quotas))
         self.clusters = frozenset(quota.region for quota in quotas if quota.named)
-        """Rows that are no region of Vertex AI but a cluster, or a namespace of one."""
+        """Rows that are a cluster or a namespace instead of a region of Vertex AI."""
         self._quotas: dict[tuple[str, str], Quota] = {}
         for quota in quotas:
             word = _word(quota, preemptible=preemptible)
@@ -86,14 +86,14 @@ class Grid:
         """Columns whose hardware at least one region has."""
 
     def cell(self, region: str, word: str) -> GridCell:
-        """One cell."""
+        """Return one cell."""
         quota = self._quotas.get((region, word))
         has = quota is not None and bool(quota.limit or quota.used)
         return GridCell(region, word, quota, has or word == CPUS or _documented(region, word))
 
 
 def _word(quota: Quota, *, preemptible: bool) -> str:
-    """The column of a quota; "" for one of the other kind, or of no hardware."""
+    """Return the column of a quota, or "" for one of the other kind or without hardware."""
     if quota.named:
         return quota.hardware if quota.preemptible == preemptible else ""
     name, stem = quota.metric.rpartition("/")[2], _STEMS[preemptible]
@@ -101,7 +101,7 @@ def _word(quota: Quota, *, preemptible: bool) -> str:
 
 
 def _sum(first: Quota, second: Quota) -> Quota:
-    """Two node pools of the same hardware as one."""
+    """Merge two node pools of the same hardware."""
     parts = ((first.limit, second.limit), (first.used, second.used))
     limit, used = (None if a is None or b is None else a + b for a, b in parts)
     return replace(first, limit=limit, used=used)
@@ -118,19 +118,19 @@ def _documented(region: str, word: str) -> bool:
 
 
 def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tuple[Job, dict[str, int]]]:
-    """Active jobs of a region that use some of these metrics, and how much; the largest first."""
+    """Return the active jobs of a region that use some of these metrics, with amounts, the largest first."""
     chosen = set(metrics)
-    cells = []
+    usages = []
     for job in jobs:
         if region in places_of(job) and job.state.active:
             needed = {name: n for name, n in taken_by(job).items() if name in chosen}
             if needed:
-                cells.append((job, needed))
-    return sorted(cells, key=lambda pair: (-sum(pair[1].values()), pair[0].display_name))
+                usages.append((job, needed))
+    return sorted(usages, key=lambda pair: (-sum(pair[1].values()), pair[0].display_name))
 
 
 def as_strategy(job: dict[str, object], strategy: str) -> dict[str, object]:
-    """The CustomJob (REST form) with another scheduling strategy."""
+    """Return the CustomJob (REST form) with another scheduling strategy."""
     spec = dict(job.get("jobSpec") or {})  # type: ignore[call-overload]
     spec["scheduling"] = {**(spec.get("scheduling") or {}), "strategy": strategy}
     return {**job, "jobSpec": spec}

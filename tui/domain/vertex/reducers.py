@@ -16,7 +16,7 @@ from tui.domain.spec.custom_job_spec import machine_of, task_of, whole, within
 from tui.domain.vertex import catalog
 
 POSITION = 2
-"""Index of the only worker pool that can be reducers."""
+"""Index of the worker pool that Reduction Server requires."""
 MACHINE = "n1-highcpu-16"
 GBPS = 32
 """Bandwidth of one reducer on the recommended machine."""
@@ -27,7 +27,7 @@ NO_GAIN = {
     "NVIDIA_B200": "GPUDirect-RDMA",
     "NVIDIA_GB200": "GPUDirect-RDMA",
 }
-"""GPUs whose machines have a network that reducers can't keep up with (docs/facts/vertex.md 3.9 and 4)."""
+"""GPUs whose machines have a faster network than reducers can serve (docs/facts/vertex.md 3.9 and 4)."""
 MAX_GBPS = 200
 """Above this bandwidth reducers cost more than they save. Machines have at most 100 Gbps, or 1,000."""
 _POOLS = ("jobSpec", "workerPoolSpecs")
@@ -110,7 +110,7 @@ def is_reducer(pool: Mapping[str, Any]) -> bool:
 
 
 def image_for(region: str) -> str:
-    """Google's image in the multi-region next to `region`; the US image for an unknown region."""
+    """Return Google's image in the multi-region next to `region`; the US image for an unknown region."""
     part = region.split("-", 1)[0]
     near = {"europe": "europe", "me": "europe", "africa": "europe", "asia": "asia", "australia": "asia"}
     return IMAGE.replace("us-", f"{near.get(part, 'us')}-", 1)
@@ -132,7 +132,7 @@ def edits_on(job: Mapping[str, Any], region: str = "") -> tuple[Edit, ...]:
 
 
 def edits_off(job: Mapping[str, Any]) -> tuple[Edit, ...]:
-    """Edits of the CustomJob that remove the reducers, and skipped pools that are then last."""
+    """Return edits of the CustomJob that remove the reducers, and trailing skipped pools."""
     if not is_on(job):
         return ()
     pools = _pools(job)
@@ -149,7 +149,7 @@ def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
-    """The training machines and their total bandwidth; `unknown` names machines without a figure."""
+    """Return the training machines and their total bandwidth; `unknown` names machines without a figure."""
     nodes, total, certain, unknown = 0, 0.0, True, []
     best = ("", "", 0)
     for pool in pools:
@@ -169,7 +169,7 @@ def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
 
 
 def _useless(job: Mapping[str, Any], workers: _Workers) -> str:
-    """Why reducers can't help this job; "" if they may."""
+    """Return why reducers can't help this job; "" if they may."""
     pools = _pools(job)
     kinds = [machine_of(pool) for pool in pools[:POSITION] if pool]
     gpu = workers.accelerator_type

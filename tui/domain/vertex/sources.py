@@ -1,4 +1,4 @@
-"""Where the documents say what the service, or gcloud before it, does not take."""
+"""Public pages that document what the service, or gcloud before it, refuses."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ IR = "https://github.com/kubeflow/pipelines/blob/2.17.0/api/v2alpha1/pipeline_sp
 SCHEDULE = f"{REST}/v1/projects.locations.schedules"
 SCHEDULING = f"{DOCS}/machine-learning/pipelines/schedule-pipeline-run"
 JSON_MAPPING = "https://protobuf.dev/programming-guides/json/"
-"""A reader refuses names and values that a message does not have."""
+"""A parser refuses names and values that a message does not have."""
 GCLOUD_JOB = "gcloud 578.0.0 custom_jobs/validation.py"
 GCLOUD_READER = "gcloud 578.0.0 apitools/base/py/encoding_helper.py"
 GCLOUD_REGION = "gcloud 578.0.0 ai/validation.py"
 EMULATOR = "vxtui emulator"
-"""What only the emulator on this machine does not take."""
+"""Restrictions of the emulator on this machine."""
 
 UNDOCUMENTED = "The documentation does not say that Vertex AI refuses it."
-"""Ends the sentence of a warning about what is certainly wrong and may be taken all the same."""
+"""Ends the sentence of a warning about a certain mistake that Vertex AI may accept."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tui.domain.core.replica import PARAMETER_SERVER, REDUCER, ReplicaGroup
 
 PREFIX = "workerpool"
-"""Begins the name of every replica of a custom job."""
+"""Prefix of every replica's name in a custom job."""
 _ROLES = ("primary", "worker", PARAMETER_SERVER, "evaluator")
 
 
@@ -20,7 +20,7 @@ def worker_pool(
     image: str = "",
     reduction_server: bool = False,
 ) -> ReplicaGroup:
-    """The pool at this position, 0 to 3. `reduction_server`: its image is that of Reduction Server."""
+    """Return the pool at this position, 0 to 3. `reduction_server`: its image is that of Reduction Server."""
     role = _ROLES[position] if position < len(_ROLES) else f"pool {position}"
     if role == PARAMETER_SERVER and reduction_server:
         role = REDUCER

@@ -84,7 +84,7 @@ def _why_not(group: Group, requests: Mapping[str, Decimal], node: Mapping[str, A
     for name, amount in requests.items():
         there = _amount(has_room.get(name))
         if amount > there:
-            yield f"it has {has_room.get(name, 0)} of {name}, and {_plain(amount)} is asked for"
+            yield f"it has {has_room.get(name, 0)} of {name}, but {_plain(amount)} is requested"
 
 
 def _tolerated(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
@@ -139,7 +139,7 @@ def over_quota(groups: Sequence[Group], queue: Mapping[str, Any]) -> list[str]:
                     open_ended.add(name)
                 most[name] += _amount(resource.get("borrowingLimit")) if cohort else 0
     return [
-        f"{_plain(amount)} of {name} is asked for, and its quota is {_plain(most[name])}"
+        f"{_plain(amount)} of {name} is requested, but the quota is {_plain(most[name])}"
         for name, amount in requests.items()
         if name in most and name not in open_ended and amount > most[name]
     ]

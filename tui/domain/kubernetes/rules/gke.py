@@ -61,8 +61,8 @@ def spot_toleration(case: ManifestCase) -> Iterator[Finding]:
             count = len(elements(group.pod, "tolerations"))
             edits = (*(() if count else (Edit(where, []),)), Edit((*where, count), TOLERATION))
             sentence = (
-                f"the pods of {group.role} must run on Spot nodes and don't tolerate the taint that those "
-                "have: they may wait for ever."
+                f"the pods of {group.role} require Spot nodes but don't tolerate their taint: they may wait "
+                "forever."
             )
             yield Finding(path, sentence, f"Add a toleration of {SPOT}.", edits)
 
@@ -74,8 +74,8 @@ def spot_selector(case: ManifestCase) -> Iterator[Finding]:
             if named and fields(group.pod, "nodeSelector").get(SPOT) is None and not _spot_affinity(group):
                 path = (*group.pod_path, "tolerations", i)
                 sentence = (
-                    f"the pods of {group.role} tolerate Spot nodes but don't ask for them: they may run on "
-                    "others, at the full price."
+                    f"the pods of {group.role} tolerate Spot nodes but don't require them: they may run on "
+                    "other nodes at full price."
                 )
                 edits = (Edit((*group.pod_path, "nodeSelector", SPOT), "true"),)
                 yield Finding(path, sentence, f'Add the nodeSelector {SPOT}: "true".', edits)
@@ -96,7 +96,7 @@ def known_accelerator(case: ManifestCase) -> Iterator[Finding]:
         )
         fix = f"Write {right}." if right else f"GKE has {', '.join(ACCELERATORS)}."
         edits = (Edit(path, right),) if of_vertex(name) else ()
-        yield Finding(path, f"{name} is no accelerator of GKE's nodes, as far as is known here.", fix, edits)
+        yield Finding(path, f"{name} is not a known accelerator of GKE nodes.", fix, edits)
 
 
 def no_gpus(case: ManifestCase) -> Iterator[Finding]:
@@ -104,8 +104,8 @@ def no_gpus(case: ManifestCase) -> Iterator[Finding]:
         if accelerator(group).startswith("nvidia") and gpus(group) == 0:
             path = (*group.container_path, "resources", "limits", GPU)
             sentence = (
-                f"the nodes of {group.role} have {shown(accelerator(group))}, and its container asks for "
-                "none: it sees no GPU."
+                f"the nodes of {group.role} have {shown(accelerator(group))}, but its container requests no "
+                "GPU and sees none."
             )
             yield Finding(path, sentence, f"Write {GPU}: 8, or as many as a node has.")
 
@@ -114,7 +114,7 @@ def any_gpu(case: ManifestCase) -> Iterator[Finding]:
     for group in case.groups:
         if group.template and gpus(group) and not accelerator(group) and not _any_selector(group):
             path = (*group.pod_path, "nodeSelector", ACCELERATOR)
-            sentence = f"the pods of {group.role} take GPUs of any type."
+            sentence = f"the pods of {group.role} accept GPUs of any type."
             yield Finding(path, sentence, f"Name the type by the nodeSelector {ACCELERATOR}.")
 
 
@@ -133,7 +133,7 @@ def equal_gpus(case: ManifestCase) -> Iterator[Finding]:
             edits = (Edit((*path, "limits", GPU), requested),)
             yield Finding(
                 (*path, "requests", GPU),
-                "GPUs are given by a limit, and there is none.",
+                "GPUs need a limit, but only a request is set.",
                 f"Write limits: {{{GPU}: {requested}}}.",
                 edits,
             )
@@ -160,7 +160,7 @@ def machine(case: ManifestCase) -> Iterator[Finding]:
         if count > most:
             path = (*group.container_path, "resources", "limits", GPU)
             sentence = (
-                f"a pod asks for {count} GPUs, and {selector[INSTANCE_TYPE]} has {most or 'none'}: no node "
+                f"a pod requests {count} GPUs, but {selector[INSTANCE_TYPE]} has {most or 'none'}: no node "
                 "ever fits."
             )
             yield Finding(path, sentence, f"Write {most}." if most else "Name a machine with GPUs.")
@@ -178,8 +178,8 @@ def gpu_network(case: ManifestCase) -> Iterator[Finding]:
         if name == "nvidia-h100-mega-80gb" and not {INTERFACES, TCPXO_DEVICES} <= set(notes):
             missing = " and ".join(name for name in (INTERFACES, TCPXO_DEVICES) if name not in notes)
             sentence = (
-                f"the pods of {group.role} lack the annotations {missing}: NCCL uses plain TCP, a tenth of "
-                "what GPUDirect-TCPXO gives on A3 Mega."
+                f"the pods of {group.role} lack the annotations {missing}: NCCL uses plain TCP at a tenth "
+                "of the bandwidth of GPUDirect-TCPXO on A3 Mega."
             )
             fix = "Add them, the tcpxo-daemon container and its mounts as GKE's page for A3 Mega shows."
             yield Finding(path, sentence, fix, source=TCPXO)
@@ -196,14 +196,14 @@ def topology_level(case: ManifestCase) -> Iterator[Finding]:
     for path, key, level in _topologies(case):
         if level not in LEVELS and not str(level).startswith("${"):
             near = next(iter(difflib.get_close_matches(str(level), LEVELS, 1, 0.5)), LEVELS[0])
-            yield Finding((*path, key), f"{level} is no level of GKE's topology.", f"Write {near}.")
+            yield Finding((*path, key), f"{level} is not a level of GKE's topology.", f"Write {near}.")
 
 
 def topology_alone(case: ManifestCase) -> Iterator[Finding]:
     if fields(case.job, "metadata", "labels").get(QUEUE):
         return
     for path, key, _ in _topologies(case):
-        sentence = "only Kueue reads it, and the job names no queue of Kueue's."
+        sentence = "only Kueue reads this annotation, but the job names no Kueue queue."
         yield Finding((*path, key), sentence, f"Add the label {QUEUE} to the job, or remove this.")
 
 
@@ -212,7 +212,7 @@ def no_topology(case: ManifestCase) -> Iterator[Finding]:
     close = [group for group in case.groups if accelerator(group) in _CLOSE and group.template]
     if queue and close and (total or 0) > 1 and not list(_topologies(case)):
         path = (*close[0].template, "metadata", "annotations")
-        sentence = "Kueue may put the nodes into different blocks, and the network between blocks is slower."
+        sentence = "Kueue may place the nodes in different blocks, which have a slower network between them."
         yield Finding(path, sentence, f"Add {REQUIRED_TOPOLOGY}: {LEVELS[0]}.")
 
 
@@ -233,7 +233,7 @@ def both_topologies(case: ManifestCase) -> Iterator[Finding]:
         if {REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY} <= set(notes):
             where = (*path, PREFERRED_TOPOLOGY)
             yield Finding(
-                where, "a topology is required and preferred at once.", "Keep one.", (Edit(where, REMOVED),)
+                where, "a topology is both required and preferred.", "Keep one.", (Edit(where, REMOVED),)
             )
 
 
@@ -242,7 +242,7 @@ def no_quantity(case: ManifestCase) -> Iterator[Finding]:
         count = at(group.container, "resources", "limits", GPU)
         if isinstance(count, str) and "${" not in count and whole(count) is None:
             path = (*group.container_path, "resources", "limits", GPU)
-            yield Finding(path, f"{count!r} is no whole number of GPUs.", "Write a whole number.")
+            yield Finding(path, f"{count!r} is not a whole number of GPUs.", "Write a whole number.")
 
 
 RULES = (

@@ -48,15 +48,15 @@ def _all_labels(case: ManifestCase) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 def _key_problem(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > LONGEST_PREFIX or _PREFIX.fullmatch(prefix) is None):
-        return "what is before its / is a DNS name in lower case"
+        return "the part before / must be a lower-case DNS name"
     return _part_problem(name) if name else "it is empty"
 
 
 def _part_problem(text: str) -> str:
     if len(text) > LONGEST:
-        return f"it has {len(text)} characters, and {LONGEST} is the maximum"
+        return f"it has {len(text)} characters; the maximum is {LONGEST}"
     if _PART.fullmatch(text) is None:
-        return "A-Z, a-z, 0-9, -, _ and . are allowed, and a letter or digit comes first and last"
+        return "use A-Z, a-z, 0-9, -, _ and ., starting and ending with a letter or digit"
     return ""
 
 

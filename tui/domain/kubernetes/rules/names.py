@@ -68,8 +68,8 @@ def job_name(case: ManifestCase) -> Iterator[Finding]:
     if _LABEL.fullmatch(name) is None:
         source = _SOURCES.get(case.workload.key, NAMES)
         sentence = (
-            f"{name!r} can't be the name of a {case.workload.noun}: lower-case letters, digits and - are, "
-            "and a letter is first."
+            f"{name!r} can't be the name of a {case.workload.noun}: use lower-case letters, digits and -, "
+            "starting with a letter."
         )
         yield Finding(_name_path(case), sentence, f"Write {dns_name(name)}.", source=source)
 
@@ -88,8 +88,8 @@ def job_name_length(case: ManifestCase) -> Iterator[Finding]:
     if len(name) > room:
         source = _SOURCES.get(case.workload.key, NAMES)
         sentence = (
-            f"the name has {len(name)} characters; with {suffix} of its pods it exceeds the {LONGEST} of a "
-            "host name."
+            f"the name has {len(name)} characters; with the suffix {suffix} of its pods it exceeds the "
+            f"{LONGEST} characters of a host name."
         )
         yield Finding(_name_path(case), sentence, f"Use at most {room} characters.", source=source)
 
@@ -114,7 +114,7 @@ def group_names(case: ManifestCase) -> Iterator[Finding]:
             )
         if group.role in seen:
             yield Finding(
-                (*group.path, "name"), f"two jobs of the set are called {group.role}.", "Rename one."
+                (*group.path, "name"), f"two jobs of the set are named {group.role}.", "Rename one."
             )
         seen.add(group.role)
 
@@ -127,7 +127,7 @@ def untagged(case: ManifestCase) -> Iterator[Finding]:
         last = image.rpartition("/")[2]
         if "@" not in image and ":" not in last:
             sentence = (
-                f"the image {last} has no tag: nodes take what latest is when they pull it, and may differ."
+                f"the image {last} has no tag: nodes pull the current latest and may run different versions."
             )
             yield Finding((*path, "image"), sentence, "Name a tag or, better, a digest.")
 
@@ -135,7 +135,7 @@ def untagged(case: ManifestCase) -> Iterator[Finding]:
 def no_image(case: ManifestCase) -> Iterator[Finding]:
     for group, path, container in containers(case.job):
         if group.template and not container.get("image"):
-            yield Finding((*path, "image"), "the container has no image.", "Name the image that it runs.")
+            yield Finding((*path, "image"), "the container has no image.", "Name the image to run.")
 
 
 def container_name(case: ManifestCase) -> Iterator[Finding]:
@@ -152,11 +152,11 @@ def container_name(case: ManifestCase) -> Iterator[Finding]:
             continue
         path = (*group.pod_path, "containers", 0, "name")
         sentence = (
-            f"no container of {group.role} is called {demanded}, which the {case.workload.noun} operator "
-            "demands."
+            f"no container of {group.role} is named {demanded}, as the {case.workload.noun} operator "
+            "requires."
         )
         edits = (Edit(path, demanded),) if len(names) == 1 else ()
-        yield Finding(path, sentence, f"Call the one that trains {demanded}.", edits, source=source)
+        yield Finding(path, sentence, f"Name the training container {demanded}.", edits, source=source)
 
 
 RULES = (

@@ -50,13 +50,11 @@ def kept_pods(case: ManifestCase) -> Iterator[Finding]:
     if at(case.job, *path) == "None" and limit is not None and case.workload and case.workload.operator_v1:
         sentence = (
             f"once a job has failed more than {limit} times (backoffLimit), Training Operator deletes its "
-            "pods "
-            "and their logs all the same."
+            "pods and their logs anyway."
         )
         fix = (
-            "Leave backoffLimit out, with restartPolicy Never where a failure is to end the job; or read "
-            "the logs "
-            "in Cloud Logging afterwards."
+            "Remove backoffLimit, with restartPolicy Never if a failure should end the job; or read the "
+            "logs in Cloud Logging afterwards."
         )
         yield Finding(path, sentence, fix)
 
@@ -64,7 +62,7 @@ def kept_pods(case: ManifestCase) -> Iterator[Finding]:
 def lost_logs(case: ManifestCase) -> Iterator[Finding]:
     path = ("spec", "runPolicy", "cleanPodPolicy")
     if at(case.job, *path) == "All":
-        sentence = "every pod is deleted when the job ends, and its log with it."
+        sentence = "every pod is deleted with its log when the job ends."
         yield Finding(path, sentence, "Write None to read the logs afterwards, or Running.")
 
 
@@ -91,7 +89,7 @@ def no_policy(case: ManifestCase) -> Iterator[Finding]:
             edits = (Edit(path, "Never"),)
             yield Finding(
                 path,
-                "the pods of a Job have no default here: Always is not allowed.",
+                "the pods need a restartPolicy: the default, Always, is not allowed in a Job.",
                 "Write Never or OnFailure.",
                 edits,
             )
@@ -106,18 +104,17 @@ def spot_restart(case: ManifestCase) -> Iterator[Finding]:
         if case.workload.operator_v1 and group.restart == "Never":
             path = (*group.path, "restartPolicy")
             sentence = (
-                f"{group.role} runs on Spot nodes and is not started again: the first preemption ends the "
-                "job."
+                f"{group.role} runs on Spot nodes and never restarts: the first preemption ends the job."
             )
-            fix = "Write OnFailure, or ExitCode where 128 to 255 mean that it may be tried again."
+            fix = "Write OnFailure, or ExitCode if exit codes 128 to 255 mean a retry."
             yield Finding(path, sentence, fix, (Edit(path, "OnFailure"),))
     path = backoff_path(case)
     if spot and whole(at(case.job, *path)) == 0:
-        sentence = f"{path[-1]} is 0, and the job runs on Spot nodes: the first preemption ends it."
+        sentence = f"{path[-1]} is 0 and the job runs on Spot nodes: the first preemption ends it."
         yield Finding(
             path,
             sentence,
-            "Allow as many preemptions as the training may have, for example 20.",
+            "Allow as many restarts as preemptions are likely, for example 20.",
             (Edit(path, 20),),
         )
 
@@ -140,9 +137,7 @@ def spot_checkpoint(case: ManifestCase) -> Iterator[Finding]:
             word.startswith(_CHECKPOINT_FLAGS) or "gs://" in word or "/gcs/" in word for word in words
         )
         if not (mounted or flagged or set(names) & set(_CHECKPOINT_VARIABLES)):
-            sentence = (
-                f"{group.role} runs on Spot nodes, and nothing says where its checkpoints outlast the pod."
-            )
+            sentence = f"{group.role} runs on Spot nodes, but has no place where checkpoints outlive the pod."
             fix = "Set AIP_CHECKPOINT_DIR to a gs:// folder, or mount a volume claim."
             yield Finding((*group.container_path, "env"), sentence, fix)
             return
@@ -152,7 +147,7 @@ def suspended(case: ManifestCase) -> Iterator[Finding]:
     path = suspend_path(case)
     if at(case.job, *path) is True and not fields(case.job, "metadata", "labels").get(QUEUE):
         sentence = "the job is created suspended, and no queue will start it."
-        fix = f"Remove it, resume the job by hand, or name a queue with the label {QUEUE}."
+        fix = f"Remove it, resume the job manually, or name a queue with the label {QUEUE}."
         yield Finding(path, sentence, fix, (Edit(path, REMOVED),))
 
 
@@ -162,9 +157,7 @@ def queue_on_pods(case: ManifestCase) -> Iterator[Finding]:
     for group in case.groups:
         if fields(group.metadata, "labels").get(QUEUE):
             path = (*group.template, "metadata", "labels", QUEUE)
-            sentence = (
-                f"the queue is named on the pods of {group.role}: Kueue would queue each of them for itself."
-            )
+            sentence = f"the pods of {group.role} name the queue: Kueue would queue each pod separately."
             queue = fields(group.metadata, "labels")[QUEUE]
             edits = (Edit(("metadata", "labels", QUEUE), queue), Edit(path, REMOVED))
             yield Finding(path, sentence, "Move the label to the job.", edits)
@@ -173,21 +166,21 @@ def queue_on_pods(case: ManifestCase) -> Iterator[Finding]:
 def two_queues(case: ManifestCase) -> Iterator[Finding]:
     path = ("spec", "runPolicy", "schedulingPolicy", "queue")
     if fields(case.job, "metadata", "labels").get(QUEUE) and at(case.job, *path):
-        sentence = "Kueue's queue is named too: Volcano would queue what Kueue has admitted once more."
-        yield Finding(path, sentence, "Keep the one that your cluster has.")
+        sentence = "the job names a Kueue queue too: Volcano would queue again what Kueue has admitted."
+        yield Finding(path, sentence, "Keep the queue of the scheduler that your cluster uses.")
 
 
 def queued_awake(case: ManifestCase) -> Iterator[Finding]:
     path = suspend_path(case)
     if fields(case.job, "metadata", "labels").get(QUEUE) and at(case.job, *path) is False:
         sentence = (
-            "Kueue suspends the job until it is admitted, whatever this says; without Kueue it would start "
+            "Kueue suspends the job until it is admitted despite this value; without Kueue it would start "
             "at once."
         )
         yield Finding(
             path,
             sentence,
-            "Write true: then it also waits where Kueue's webhook is down.",
+            "Write true: the job then waits even if Kueue's webhook is down.",
             (Edit(path, True),),
         )
 

@@ -37,14 +37,14 @@ def roles(case: ManifestCase) -> Iterator[Finding]:
             fix = f"Write {right}." if right else f"A {kind.noun} has {', '.join(kind.roles)}."
             moved = Edit((*group.path[:-1], right), at(case.job, *group.path))
             edits = (moved, Edit(group.path, REMOVED)) if right else ()
-            yield Finding(group.path, f"{group.role} is no role of a {kind.noun}.", fix, edits)
+            yield Finding(group.path, f"{group.role} is not a role of a {kind.noun}.", fix, edits)
     if not names:
         yield Finding(("spec", kind.replicas), "the job has no replicas.", f"Add {kind.roles[0]} or Worker.")
     if {"Chief", "Master"} <= set(names):
         path = ("spec", kind.replicas, "Master")
         yield Finding(path, "a TFJob has a Chief or a Master, not both.", "Remove one.", source=TF_WEBHOOK)
     if kind.key == "mpi_job" and names and "Launcher" not in names:
-        sentence = "an MPIJob has a Launcher, which starts what the workers run."
+        sentence = "an MPIJob needs a Launcher, which starts the workers' processes."
         yield Finding(
             ("spec", kind.replicas), sentence, "Add a Launcher with 1 replica.", source=MPI_VALIDATION
         )
@@ -57,7 +57,10 @@ def numbers(case: ManifestCase) -> Iterator[Finding]:
         if group.role in _SINGLE and group.replicas != 1:
             edits = (Edit(group.count_path, 1),)
             yield Finding(
-                group.count_path, f"{group.role} has {group.replicas} replicas; it is 1.", "Write 1.", edits
+                group.count_path,
+                f"{group.role} has {group.replicas} replicas; it must have 1.",
+                "Write 1.",
+                edits,
             )
         elif group.replicas < 1:
             sentence = f"{group.role} has {group.replicas} replicas."
@@ -84,9 +87,7 @@ def processes(case: ManifestCase) -> Iterator[Finding]:
                 )
         elif count and number > count:
             edits = (Edit(path, type(processes_field)(count)),)
-            sentence = (
-                f"{number} processes are started on a pod with {count} GPUs; {number - count} find none."
-            )
+            sentence = f"{number} processes start on a pod with {count} GPUs; {number - count} get no GPU."
             yield Finding(path, sentence, f"Write {count}.", edits)
 
 
@@ -96,7 +97,7 @@ def idle_gpus(case: ManifestCase) -> Iterator[Finding]:
         if started is not None and count and started < count:
             processes = pieces(started, "process", "processes")
             sentence = f"{processes} on a pod with {count} GPUs: {count - started} may be idle."
-            fix = f"Write {count}, unless the code starts its own processes, as vxtui's trainer does."
+            fix = f"Write {count}, unless the code starts its processes itself, as vxtui's trainer does."
             yield Finding(path, sentence, fix)
 
 
@@ -129,7 +130,7 @@ def elastic(case: ManifestCase) -> Iterator[Finding]:
     if workers is None:
         yield Finding(
             path,
-            "elastic training needs a Worker: its number is what changes.",
+            "elastic training needs a Worker group, whose size changes.",
             "Add one.",
             source=PYTORCH_WEBHOOK,
         )
@@ -141,20 +142,20 @@ def elastic(case: ManifestCase) -> Iterator[Finding]:
     elif workers.replicas is not None and least is not None and workers.replicas < least:
         sentence = (
             f"Worker has {workers.replicas} replicas, fewer than minReplicas {least}: training does not "
-            "begin."
+            "start."
         )
         yield Finding(workers.count_path, sentence, f"Write {least}.", (Edit(workers.count_path, least),))
     elif workers.replicas is not None and most is not None and workers.replicas > most:
         sentence = (
-            f"Worker has {workers.replicas} replicas, more than maxReplicas {most}: the rest is never used."
+            f"Worker has {workers.replicas} replicas, more than maxReplicas {most}: the rest stay unused."
         )
         yield Finding(workers.count_path, sentence, f"Write {most}.", (Edit(workers.count_path, most),))
     if policy.get("nProcPerNode") is not None and at(case.job, "spec", "nprocPerNode") is not None:
         inner = (*path, "nProcPerNode")
         yield Finding(
             inner,
-            "nprocPerNode is given too, and it is the newer one.",
-            "Remove this.",
+            "spec.nprocPerNode is set too and replaces this field.",
+            "Remove it.",
             (Edit(inner, REMOVED),),
             source=PYTORCH_WEBHOOK,
         )
@@ -164,9 +165,9 @@ def elastic_master(case: ManifestCase) -> Iterator[Finding]:
     """Warn about a Master, which an elastic job can't lose."""
     roles = {group.role for group in case.groups}
     if fields(case.job, "spec", "elasticPolicy") and "Master" in roles:
-        sentence = "an elastic job with a Master ends with it: only workers come and go."
+        sentence = "an elastic job ends with its Master: only workers may come and go."
         path = ("spec", "pytorchReplicaSpecs", "Master")
-        yield Finding(path, sentence, "Use workers alone, and let them meet by rdzvBackend c10d.")
+        yield Finding(path, sentence, "Use only workers, with rdzvBackend c10d.")
 
 
 def gang(case: ManifestCase) -> Iterator[Finding]:
@@ -177,7 +178,7 @@ def gang(case: ManifestCase) -> Iterator[Finding]:
     most = whole(at(case.job, "spec", "elasticPolicy", "maxReplicas"))
     if least > max(total, most or 0):
         sentence = (
-            f"minAvailable is {least}, and the job has {total} pods: the gang is never complete and never "
+            f"minAvailable is {least}, but the job has {total} pods: the gang never completes and never "
             "starts."
         )
         yield Finding(path, sentence, f"Write {total}.", (Edit(path, total),))
@@ -190,12 +191,12 @@ def loose_gang(case: ManifestCase) -> Iterator[Finding]:
         return
     if 0 < least < total:
         sentence = (
-            f"{least} of {total} pods may start alone, wait for the others, and hold their nodes meanwhile."
+            f"{least} of {total} pods may start alone and hold their nodes while they wait for the others."
         )
         yield Finding(
             path,
             sentence,
-            f"Write {total}, or leave it out: all of them is the default.",
+            f"Write {total}, or remove it: the default is all pods.",
             (Edit(path, total),),
         )
 
@@ -205,7 +206,7 @@ def train_job(case: ManifestCase) -> Iterator[Finding]:
         return
     name = at(case.job, "spec", "runtimeRef", "name")
     if not name:
-        sentence = "a TrainJob names the runtime that says how it runs."
+        sentence = "a TrainJob needs a runtime, which defines how it runs."
         fix = "Write runtimeRef: {name: torch-distributed}, or the runtime of your cluster."
         yield Finding(("spec", "runtimeRef", "name"), sentence, fix)
         return
@@ -214,14 +215,16 @@ def train_job(case: ManifestCase) -> Iterator[Finding]:
         str(fields(obj, "metadata").get("name")) for obj in case.objects if fields(obj).get("kind") == kind
     ]
     if kind == "TrainingRuntime" and listed and name not in listed:
-        sentence = f"the runtime {name} is not among the objects, which have {', '.join(listed)}."
+        sentence = f"the objects contain no runtime {name}, only {', '.join(listed)}."
         yield Finding(("spec", "runtimeRef", "name"), sentence, f"Write {listed[0]}.")
     elif kind == "ClusterTrainingRuntime" and any(
         fields(obj).get("kind") == "TrainingRuntime" and fields(obj, "metadata").get("name") == name
         for obj in case.objects
     ):
         path = ("spec", "runtimeRef", "kind")
-        sentence = f"{name} is a TrainingRuntime of this file, and the reference means one of the cluster."
+        sentence = (
+            f"{name} is a TrainingRuntime in this file, but the reference names a ClusterTrainingRuntime."
+        )
         yield Finding(path, sentence, "Write kind: TrainingRuntime.", (Edit(path, "TrainingRuntime"),))
 
 
@@ -230,7 +233,7 @@ def elastic_train_job(case: ManifestCase) -> Iterator[Finding]:
         if fields(obj).get("kind") in ("TrainingRuntime", "ClusterTrainingRuntime"):
             path = ("spec", "mlPolicy", "torch", "elasticPolicy")
             if at(obj, *path) is not None:
-                sentence = "Trainer has no elastic training since 2.2: the field is not read."
+                sentence = "Trainer has had no elastic training since 2.2: it ignores the field."
                 yield Finding(
                     ("manifest", "objects", i, *path), sentence, "Use a PyTorchJob for elastic training."
                 )
@@ -244,11 +247,11 @@ def batch(case: ManifestCase) -> Iterator[Finding]:
     pods, total = whole(spec.get("parallelism", 1)), whole(spec.get("completions"))
     if pods is not None and pods > 1 and spec.get("completionMode") != "Indexed":
         path = ("spec", "completionMode")
-        sentence = f"{pods} pods without an index can't tell which node of the training they are."
+        sentence = f"without an index the {pods} pods can't tell their node ranks."
         yield Finding(
             path,
             sentence,
-            "Write Indexed, and completions as parallelism.",
+            "Write Indexed, with completions equal to parallelism.",
             (Edit(path, "Indexed"), Edit(("spec", "completions"), pods)),
         )
     elif spec.get("completionMode") == "Indexed" and pods is not None and total is not None and total != pods:

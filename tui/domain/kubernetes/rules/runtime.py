@@ -27,8 +27,8 @@ def shared_memory(case: ManifestCase) -> Iterator[Finding]:
             Edit((*at_mounts, len(mounts)), {"name": "dshm", "mountPath": DEV_SHM}),
         )
         sentence = (
-            f"{count} loader processes share batches through {DEV_SHM}, which has 64 MB in a pod: they end "
-            "with a bus error."
+            f"{count} loader processes share batches through {DEV_SHM}, which has 64 MB in a pod: they "
+            "crash with a bus error."
         )
         fix = f"Mount an emptyDir with medium Memory at {DEV_SHM}; it counts against the pod's memory."
         yield Finding(at_mounts, sentence, fix, edits)
@@ -42,10 +42,9 @@ def memory(case: ManifestCase) -> Iterator[Finding]:
         if group.template and gpus(group) and "memory" not in amounts:
             path = (*group.container_path, "resources", "requests")
             sentence = (
-                f"the pods of {group.role} request no memory: they are the first to be evicted where it is "
-                "short."
+                f"the pods of {group.role} request no memory: they are evicted first when a node runs short."
             )
-            yield Finding(path, sentence, "Request what the node has, less a tenth.")
+            yield Finding(path, sentence, "Request 90 % of the node's memory.")
 
 
 def variables(case: ManifestCase) -> Iterator[Finding]:
@@ -59,7 +58,7 @@ def variables(case: ManifestCase) -> Iterator[Finding]:
             if name in seen:
                 yield Finding(
                     (*group.container_path, "env", i, "name"),
-                    f"{name} is given twice; the last one counts.",
+                    f"{name} is set twice; the last value counts.",
                     "Keep one.",
                 )
             seen[name] = i
@@ -77,7 +76,7 @@ def operators_variables(case: ManifestCase) -> Iterator[Finding]:
         for i, variable in enumerate(elements(group.container, "env")):
             if fields(variable).get("name") in _SET_BY_OPERATOR:
                 sentence = (
-                    f"the operator sets {fields(variable)['name']} itself, and a pod then has it twice."
+                    f"the operator sets {fields(variable)['name']} itself, so a pod would have it twice."
                 )
                 yield Finding((*group.container_path, "env", i, "name"), sentence, "Remove it.")
 

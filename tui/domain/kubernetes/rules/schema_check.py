@@ -71,9 +71,9 @@ def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
         if name in above:
             fix = "It belongs one level higher."
         elif len(known) <= _FEW:
-            fix = f"Known are {', '.join(sorted(known))}."
+            fix = f"Known fields: {', '.join(sorted(known))}."
     edits = (Edit((*path[:-1], right), at(obj, *path)), Edit(path, REMOVED)) if right and not occupied else ()
-    return Violation(path, "there is no such field, and the cluster would drop or refuse it.", fix, edits)
+    return Violation(path, "the field does not exist; the cluster would drop or refuse it.", fix, edits)
 
 
 def _wrong_type(obj: Any, schema: Schema, path: Path) -> Violation:

@@ -20,7 +20,7 @@ def is_object(case: ManifestCase) -> Iterator[Finding]:
         for name in ("apiVersion", "kind"):
             if not isinstance(fields(obj).get(name), str):
                 sentence = f"the object has no {name}."
-                yield Finding((*HEAD, i, name), sentence, "Write it, as kubectl demands it.")
+                yield Finding((*HEAD, i, name), sentence, "Write it; kubectl requires it.")
 
 
 def has_job(case: ManifestCase) -> Iterator[Finding]:
@@ -35,15 +35,15 @@ def has_job(case: ManifestCase) -> Iterator[Finding]:
         sentence = f"{fields(case.objects[i]).get('apiVersion')} is not the apiVersion of a {near.kind}."
         yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
         return
-    sentence = f"no training job is among the objects ({kinds})."
+    sentence = f"the objects contain no training job ({kinds})."
     yield Finding((*HEAD, 0, "kind"), sentence, f"Add one: {', '.join(w.kind for w in WORKLOADS)}.")
 
 
 def one_job(case: ManifestCase) -> Iterator[Finding]:
     jobs = [i for i, obj in enumerate(case.objects) if workload_of(obj) is not None]
     for i in jobs[:-1]:
-        sentence = "a launch creates one job, and the last of the objects is it."
-        yield Finding((*HEAD, i, "kind"), sentence, "Make a profile of its own of this one.")
+        sentence = "a launch creates one job: the last of the objects."
+        yield Finding((*HEAD, i, "kind"), sentence, "Move this job to its own profile.")
 
 
 def version(case: ManifestCase) -> Iterator[Finding]:
@@ -51,8 +51,8 @@ def version(case: ManifestCase) -> Iterator[Finding]:
     if kind is not None and case.job.get("apiVersion") not in kind.api_versions:
         right = kind.api_versions[0]
         sentence = (
-            f"{case.job.get('apiVersion')} is no version of {kind.kind} that is known here; "
-            f"{' and '.join(kind.api_versions)} are."
+            f"{case.job.get('apiVersion')} is not a known version of {kind.kind}, only "
+            f"{' and '.join(kind.api_versions)}."
         )
         yield Finding(
             ("apiVersion",),
@@ -69,8 +69,10 @@ def one_namespace(case: ManifestCase) -> Iterator[Finding]:
         if isinstance(name, str) and workload_scoped(obj):
             named.setdefault(name, i)
     for i in list(named.values())[1:]:
-        sentence = f"the objects are of several namespaces: {', '.join(named)}."
-        yield Finding((*HEAD, i, "metadata", "namespace"), sentence, "Write one for all: a launch has one.")
+        sentence = f"the objects are in several namespaces: {', '.join(named)}."
+        yield Finding(
+            (*HEAD, i, "metadata", "namespace"), sentence, "Use one namespace: a launch has only one."
+        )
 
 
 def schema(case: ManifestCase) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Rules that find before a launch what the service would refuse. One file for each family."""
+"""Rules that find, before a launch, what the service would refuse. One file per family."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.
 
 
 def check_job(case: Case) -> list[Finding]:
-    """Every finding of every rule, in the order of the rules; of a placeholder nothing else is said."""
+    """Return the findings of all rules, in rule order; a placeholder's value gets no other finding."""
     return findings(RULES, case)
 
 
 def findings(rules: Sequence[Rule], case: Case) -> list[Finding]:
-    """Every finding of these rules, in their order."""
+    """Return the findings of these rules, in their order."""
     results = [
         replace(
             finding,

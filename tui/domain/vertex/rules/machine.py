@@ -51,7 +51,7 @@ def machine_type(case: Case) -> Iterator[Finding]:
 
 @cache
 def _meant(name: str) -> tuple[str, bool]:
-    """The machine type that is probably meant, and whether it can only be that one."""
+    """Return the machine type that is probably meant, and whether it is the only candidate."""
     if name in _MEANT:
         return _MEANT[name], bool(_MEANT[name])
     smallest = _smallest(name)
@@ -67,7 +67,7 @@ def _meant(name: str) -> tuple[str, bool]:
 
 
 def _squeezed(name: str) -> str:
-    """Letters and digits only, in lower case."""
+    """Keep only letters and digits, in lower case."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
@@ -86,7 +86,7 @@ def _figures(name: str) -> list[str]:
 
 
 def _smallest(name: str) -> str:
-    """The smallest machine of the family if `name` names a smaller one; else ""."""
+    """Return the smallest machine of the family if `name` is below it; else ""."""
     stem, _, size = name.rpartition("-")
     known = [
         m for m in catalog.machines() if m.rpartition("-")[0] == stem and m.rpartition("-")[2].isdecimal()
@@ -127,7 +127,7 @@ def accelerator(case: Case) -> Iterator[Finding]:
 
 
 def _without(machine: catalog.Machine, count: int, here: Path) -> Iterator[Finding]:
-    """No accelerator type: wrong next to a count, and on a machine with built-in GPUs."""
+    """Report a missing accelerator type: wrong next to a count, and on a machine with built-in GPUs."""
     here_count = (*here[:-1], "acceleratorCount")
     if machine.accelerators and not machine.name.startswith("n1-"):
         kind, counts = machine.accelerators[0]
@@ -150,14 +150,14 @@ def _foreign(machine: catalog.Machine, kind: str, here: Path) -> Iterator[Findin
     others = others or (["cloud-tpu"] if kind in {"TPU_V2", "TPU_V3"} else [])
     if others:
         fix += f"{', or take' if fix else 'Take'} {others[0]} for {kind}"
-    # What the machine has can't be chosen; a machine without GPUs may be as wrong as the type is.
+    # A machine's own accelerators can't be changed; on a machine without GPUs the machine may be the mistake.
     edits = (Edit(here, only), Edit((*here[:-1], "acceleratorCount"), allowed[only][0])) if only else ()
     sentence = f"{kind} can't be attached to {machine.name}: {takes}."
     yield Finding(here, sentence, f"{fix or 'Remove the accelerator'}.", edits)
 
 
 def _machine_for(kind: str, count: int) -> str:
-    """` (a2-highgpu-4g has 4)`: another machine that has this number of a built-in GPU."""
+    """Return ` (a2-highgpu-4g has 4)`: another machine with this number of a built-in GPU."""
     for machine in catalog.machines().values():
         if not machine.name.startswith("n1-") and count in dict(machine.accelerators).get(kind, ()):
             return f", or take {machine.name}, which has {count}"
@@ -172,7 +172,7 @@ def not_offered(case: Case) -> Iterator[Finding]:
 
 
 def _wrong_memory(machine: str, kind: str) -> str:
-    """The A100 of the machine if the other one is named; else ""."""
+    """Return the machine's A100 if the other one is named; else ""."""
     pair = {
         "a2-ultragpu": "NVIDIA_A100_80GB",
         "a2-highgpu": "NVIDIA_TESLA_A100",

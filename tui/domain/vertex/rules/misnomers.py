@@ -166,12 +166,12 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
 
 def _plain(pools: Any) -> list[Mapping[str, Any]]:
     """Return the machines of the pools in REST form, as far as their shape is right."""
-    edits: list[Mapping[str, Any]] = []
+    machines: list[Mapping[str, Any]] = []
     for pool in pools if isinstance(pools, list) else []:
         machine = _get(pool, "machineSpec")
         keys = {_camel(str(k)): v for k, v in machine.items()} if isinstance(machine, Mapping) else {}
-        edits.append({"machineSpec": keys, "replicaCount": _get(pool, "replicaCount")})
-    return edits
+        machines.append({"machineSpec": keys, "replicaCount": _get(pool, "replicaCount")})
+    return machines
 
 
 def document_notes(root: Any) -> list[Finding]:

@@ -75,7 +75,7 @@ def attachment(case: Case) -> Iterator[Finding]:
     if config is None:
         return
     name = str(config.get("networkAttachment") or "")
-    # The documents take "the name or full path".
+    # The documentation accepts "the name or full path".
     if name and not _ATTACHMENT.fullmatch(name) and not _RANGE.fullmatch(name):
         yield Finding(
             (*_PSC, "networkAttachment"),

@@ -1,4 +1,4 @@
-"""Rules about what runs: container images and Python packages."""
+"""Rules about the code that runs: container images and Python packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about text that somebody was to replace: `<project>`, `YOUR_BUCKET`, `[REGION]`, `${X}`."""
+"""Rules about template text left in a job: `<project>`, `YOUR_BUCKET`, `[REGION]`, `${X}`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tui.domain.vertex.sources import SPEC
 
 NAME = "placeholder.name"
 
-# Marks that no name of a Google Cloud resource can have.
+# Marks that no name of a Google Cloud resource contains.
 _MARK = re.compile(
     r"<[^<>]*>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\{\{?[^{}]*\}?\}|\[[A-Za-z][\w ./-]*\]|%[A-Z_]+%"
 )
-# A part in capitals where a name has none: PROJECT_ID, YOUR-BUCKET.
+# A part in capitals, which names don't have: PROJECT_ID, YOUR-BUCKET.
 _CAPITALS = re.compile(
     r"(?<![\w-])[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)*(?![\w-])|[A-Z_]+(?=-docker\.pkg\.dev)|\b(?:YOUR|MY)[_-][A-Z0-9_-]+"
 )
@@ -40,12 +40,12 @@ def _bucket(text: str) -> str:
 
 
 def _network(text: str) -> str:
-    """A network whose project has a number; another rule reports a project without one."""
+    """Return a network whose project has a number; another rule reports a project without one."""
     return text if re.match(r"projects/\d+/", text) else ""
 
 
 def _repository(text: str) -> str:
-    """An image without its tag, its digest and a registry whose name is case-insensitive."""
+    """Return an image without tag, digest and a registry whose name is case-insensitive."""
     name = text.partition("@")[0]
     head, slash, last = name.rpartition("/")
     name = f"{head}{slash}{last.partition(':')[0]}"
@@ -54,12 +54,12 @@ def _repository(text: str) -> str:
 
 
 def _place(text: str) -> str:
-    """`projects/P/locations/L` of a longer name: what follows may have capitals."""
+    """Return `projects/P/locations/L` of a longer name: the rest may have capitals."""
     return "/".join(text.split("/")[:4])
 
 
 def _fields(case: Case) -> Iterator[tuple[Path, str, Names]]:
-    """Fields that name resources, and the part of each that has no capital letters."""
+    """Yield fields that name resources, and the part of each that has no capital letters."""
     spec = case.spec
     texts: list[tuple[Path, object, Names]] = [
         (("jobSpec", "serviceAccount"), spec.get("serviceAccount"), _whole),

@@ -1,4 +1,4 @@
-"""Rules about Reduction Server: its place, image, machine, number, and where it brings nothing."""
+"""Rules about Reduction Server: its pool, image, machine and size, and jobs that it can't help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _image(pool: Pool) -> str:
 
 
 def _reducers(case: Case) -> list[tuple[Path, Pool]]:
-    """Pools that are reducers according to their image."""
+    """Return the pools that are reducers by their image."""
     return [(path, pool) for path, pool in case.used if _LOOKS_LIKE.search(_image(pool))]
 
 

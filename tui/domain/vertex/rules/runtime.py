@@ -29,7 +29,7 @@ _RDMA = ("a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g")
 
 
 def _texts(pool: Pool) -> Iterator[tuple[Path, str]]:
-    """Texts of a pool's task, in which the shell or the service fills variables in."""
+    """Yield the texts of a pool's task in which the shell or the service substitutes variables."""
     name, task = task_of(pool)
     for field in ("command", "args"):
         for i, text in enumerate(task.get(field) or []):
@@ -39,7 +39,7 @@ def _texts(pool: Pool) -> Iterator[tuple[Path, str]]:
 
 
 def _named(pool: Pool) -> Iterator[tuple[Path, str, bool]]:
-    """Variables: those a pool's texts ask for, and (True) those it sets."""
+    """Yield variables: those that a pool's texts use, and (True) those that it sets."""
     for path, text in _texts(pool):
         for match in _VARIABLE.finditer(text) if "$" in text else ():
             yield path, match["a"] or match["b"] or match["c"], False
@@ -149,7 +149,7 @@ def persistent_disk(case: Case) -> Iterator[Finding]:
 
 
 def one_process(case: Case) -> Iterator[Finding]:
-    """Only of torch: one TensorFlow or JAX process uses every GPU of its machine."""
+    """Warn for torch only: one TensorFlow or JAX process uses every GPU of its machine."""
     for path, pool in case.used:
         _, kind, count = machine_of(pool)
         container = pool.get("containerSpec") or {}
@@ -181,7 +181,7 @@ def nccl(case: Case) -> Iterator[Finding]:
 
 
 def _nccl(key: str, value: str, machine: tuple[str, str, int]) -> str:
-    """What is wrong with one setting of NCCL; "" for none."""
+    """Return what is wrong with one NCCL setting, or ""."""
     on = value.strip().lower() not in {"", "0", "false"}
     if key == "NCCL_PLUGIN_P2P":
         return "NCCL_PLUGIN_P2P has no source for Vertex AI, and there is no InfiniBand to plug in."

@@ -106,7 +106,7 @@ def flex_accelerator(case: Case) -> Iterator[Finding]:
         return
     for path, pool in case.used:
         name, kind, _ = machine_of(pool)
-        # A pool of another machine has its own rule; saying it twice helps nobody.
+        # Another rule reports pools with different machines; one finding is enough.
         same = _comparable(pool) == _comparable(case.used[0][1])
         if same and kind not in FLEX_ACCELERATORS:
             yield Finding(
@@ -130,7 +130,7 @@ def flex_same_machine(case: Case) -> Iterator[Finding]:
 
 
 def _comparable(pool: object) -> dict[str, object]:
-    """A machine spec without what is empty, as the wire carries it."""
+    """Return a machine spec without empty fields, as the wire carries it."""
     spec = within(pool, "machineSpec") or {}
     return {k: v for k, v in spec.items() if v not in (None, "", 0, "0", {}, "ACCELERATOR_TYPE_UNSPECIFIED")}
 
@@ -171,7 +171,7 @@ def _texts(pool: object) -> list[str]:
 
 
 def _keeps(text: str) -> bool:
-    """The text names a place that outlives the machine."""
+    """Whether the text names a place that outlives the machine."""
     return any(place in text for place in ("gs://", "/gcs/", "/mnt/nfs/", "/mnt/lustre/"))
 
 

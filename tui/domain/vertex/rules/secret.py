@@ -1,4 +1,4 @@
-"""Rules about secrets in a job, which all who may see the job can read."""
+"""Rules about secrets in a job, which everyone who may view the job can read."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def labels(case: Case) -> Iterator[Finding]:
 
 
 def _for_labels(char: str) -> bool:
-    """International letters are allowed, capitals are not."""
+    """Make text valid for labels: international letters are allowed, capitals are not."""
     kind = unicodedata.category(char)
     return char in "_-" or (kind[0] in "LMN" and kind not in {"Lu", "Lt"})
 

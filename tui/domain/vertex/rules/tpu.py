@@ -12,7 +12,7 @@ from tui.domain.vertex import catalog
 from tui.domain.vertex.sources import COMPUTE, TRAINING
 
 HOST_CHIPS = 8
-"""Most chips of one host; a slice with more is a pod."""
+"""Most chips of one host; a larger slice is a pod."""
 
 
 def topology(case: Case) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ def spot(case: Case) -> Iterator[Finding]:
 
 
 def chips(topology: object) -> int:
-    """Chips of a topology such as 4x4; 0 for none."""
+    """Return the chips of a topology such as 4x4; 0 if there is none."""
     total = 1
     for part in str(topology or "0").split("x"):
         total *= int(part) if part.isdecimal() else 0

@@ -26,7 +26,7 @@ _NUMBERS = frozenset({"doubleValueSpec", "integerValueSpec"})
 
 
 def tuning_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a job (REST form) says of its tuning beside the trial's spec; empty where it has none."""
+    """Return a job's (REST form) tuning fields beside the trial's spec; empty without tuning."""
     return job.get(BODY) or {}
 
 
@@ -87,7 +87,7 @@ def at_once(case: Case) -> Iterator[Finding]:
 
 
 def _all(case: Case) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Every parameter with its path, one before those that depend on it."""
+    """Yield every parameter with its path, parents before their children."""
     for at, spec in enumerate(_study(case).get("parameters") or []):
         yield from _with_children((*_STUDY, "parameters", at), spec)
 
