@@ -151,15 +151,15 @@ def test_a_rule_says_what_is_wrong_and_its_fix_helps(
 @pytest.mark.parametrize(
     ("kind", "path", "value", "words"),
     [
-        ("pytorch", (*WORKER, "replica"), 3, "there is no such field"),
-        ("pytorch", (*POD, "containers", 0, "imagePullPolic"), "Always", "there is no such field"),
-        ("pytorch", (*POD, "node_selector"), {}, "there is no such field"),
+        ("pytorch", (*WORKER, "replica"), 3, "the field does not exist"),
+        ("pytorch", (*POD, "containers", 0, "imagePullPolic"), "Always", "the field does not exist"),
+        ("pytorch", (*POD, "node_selector"), {}, "the field does not exist"),
         ("pytorch", (*WORKER, "replicas"), "3", "expected a whole number, found '3'"),
         ("pytorch", (*POD, "containers", 0, "env"), [{"name": "A", "value": 7}], "expected text, found 7"),
         ("pytorch", (*POD, "hostNetwork"), "true", "expected true or false"),
         ("pytorch", (*POD, "containers", 0, "args"), "--x", "expected a list"),
         ("train", ("spec", "trainer", "numNodes"), "two", "expected a whole number"),
-        ("jobset", (*ONE, "template", "spec", "paralelism"), 2, "there is no such field"),
+        ("jobset", (*ONE, "template", "spec", "paralelism"), 2, "the field does not exist"),
     ],
 )
 def test_the_schema_is_applied(kind: str, path: tuple[str | int, ...], value: Any, words: str) -> None:

@@ -17,7 +17,7 @@ LACKS_GPU = (
 TAINT = "0/4 nodes are available: 4 node(s) had untolerated taint {cloud.google.com/gke-spot: true}."
 
 
-WAIT_FOR_GPUS = "Wait until GPUs are free, or ask for fewer, or for another node pool."
+WAIT_FOR_GPUS = "Wait until GPUs are free, or request fewer, or another node pool."
 
 
 def queued(**metadata: str) -> dict[str, Any]:
@@ -44,36 +44,36 @@ SEVERAL = (
 )
 """Of two flavors one has no GPUs; the other has some, which are taken."""
 QUEUE = [
-    (None, "Kueue has not looked at it yet.", "See that this LocalQueue exists."),
-    (workload(), "In the queue team-a: not looked at yet.", ""),
+    (None, "Kueue has not processed it yet.", "Check that this LocalQueue exists."),
+    (workload(), "In the queue team-a: not processed yet.", ""),
     (workload(active=False), "it is deactivated.", "Resume it to queue it again."),
     (
         workload(says("QuotaReserved", "False", "couldn't assign flavors to pod set: insufficient "
                       "unused quota for nvidia.com/gpu in flavor a100, 8 more needed")),
-        "8 more needed.", "It starts when others end; or ask for fewer machines, or use another queue.",
+        "8 more needed.", "It starts when other jobs end; or request fewer machines, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", "request > maximum capacity (16 > 8)")),
-        "(16 > 8).", "It asks for more than the queue can ever have: ask for less, or use another queue.",
+        "(16 > 8).", "It requests more than the queue can ever have: request less, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", SEVERAL)),
         "pod set master: insufficient unused quota for gpu in flavor spot, 8 more needed.",
-        "It starts when others end; or ask for fewer machines, or use another queue.",
+        "It starts when other jobs end; or request fewer machines, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", f"{SEVERAL}; {NEVER}")),
         f"flavor spot, 8 more needed; {NEVER}.",
-        "It asks for more than the queue can ever have: ask for less, or use another queue.",
+        "It requests more than the queue can ever have: request less, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", "topology \"default\" doesn't allow to fit any of 4 pod(s)")),
-        "4 pod(s).", "Ask for fewer nodes, or prefer the topology rather than require it.",
+        "4 pod(s).", "Request fewer nodes, or prefer the topology instead of requiring it.",
     ),
-    (workload(says("QuotaReserved", "True")), "its quota is reserved; it waits for admission.", ""),
+    (workload(says("QuotaReserved", "True")), "its quota is reserved; waiting for admission.", ""),
     (
         workload(says("Evicted", "True", "Preempted to accommodate a workload", "Preempted")),
-        "as it was evicted: Preempted: Preempted to accommodate a workload. It will be admitted again.", "",
+        "after an eviction: Preempted: Preempted to accommodate a workload. It will be admitted again.", "",
     ),
 ]  # fmt: skip
 
@@ -144,7 +144,7 @@ def test_what_the_autoscaler_said_last() -> None:
     some = ClusterEvent("TriggeredScaleUp", "pod triggered scale-up: [{a100-spot 0->4 (max: 8)}]")
     (said,) = waits_for(pytorch(), events=[some, none])
     assert said.words == "The autoscaler adds no node: 1 max node group size reached."
-    assert said.step == "The node pool has its greatest size: raise that, or wait until nodes are free."
+    assert said.step == "The node pool has its maximum size: raise it, or wait until nodes are free."
     (said,) = waits_for(pytorch(), events=[none, some])
     assert not said.step and said.words.startswith("The autoscaler adds nodes: [{a100-spot 0->4 (max: 8)}]")
 

@@ -120,7 +120,7 @@ async def nodes_that_fit_are_looked_for(_: KubernetesEmulator, opened: Backend) 
     many = problem(
         await checks(opened, pytorch(pod=spot, resources={"limits": {"nvidia.com/gpu": 16}})), "nodes"
     )
-    assert "it has 8 of nvidia.com/gpu, and 16 is asked for" in many.sentence
+    assert "it has 8 of nvidia.com/gpu, but 16 is requested" in many.sentence
 
 
 async def test_the_server_has_the_last_word() -> None:
@@ -176,7 +176,7 @@ async def a_queue_must_be_there_and_have_the_quota(running: KubernetesEmulator, 
     assert (await checks(opened, small))["queue"].status is CheckStatus.OK
     large = pytorch(labels={label: "research"}, resources={"requests": {"cpu": "3"}})
     assert (
-        "6 of cpu is asked for, and its quota is 4" in problem(await checks(opened, large), "queue").sentence
+        "6 of cpu is requested, but the quota is 4" in problem(await checks(opened, large), "queue").sentence
     )
 
 
