@@ -11,7 +11,10 @@ from google.cloud.aiplatform_v1.types import pipeline_state, training_pipeline
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.filters import FieldTable, FilterError, compile_filter, parse, render
+from tui.emulator.filters.evaluate import compile_filter
+from tui.emulator.filters.fields import FieldTable
+from tui.emulator.filters.parser import parse
+from tui.emulator.filters.syntax import FilterError, render
 from tui.emulator.logging.query.fields import ENTRY_FIELDS, SOURCE_FIELDS
 from tui.emulator.monitoring.query import RESOURCE_FIELDS, SERIES_FIELDS
 from tui.emulator.training_pipelines.service import TRAINING_PIPELINE_FIELDS

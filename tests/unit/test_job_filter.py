@@ -11,19 +11,9 @@ from google.cloud.aiplatform_v1.types import PipelineState, TrainingPipeline, cu
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.filters import (
-    And,
-    Comparison,
-    FilterError,
-    Node,
-    Not,
-    Or,
-    Value,
-    compile_filter,
-    compiled,
-    parse,
-    render,
-)
+from tui.emulator.filters.evaluate import compile_filter, compiled
+from tui.emulator.filters.parser import parse
+from tui.emulator.filters.syntax import And, Comparison, FilterError, Node, Not, Or, Value, render
 from tui.emulator.training_pipelines.service import TRAINING_PIPELINE_FIELDS
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 

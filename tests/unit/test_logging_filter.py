@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.filters import (
+from tui.emulator.filters.evaluate import compiled
+from tui.emulator.filters.parser import parse
+from tui.emulator.filters.syntax import (
     And,
     Comparison,
     FilterCall,
@@ -22,11 +24,9 @@ from tui.emulator.filters import (
     Or,
     Search,
     Value,
-    compiled,
-    parse,
     render,
-    time_value,
 )
+from tui.emulator.filters.value_types import time_value
 from tui.emulator.logging.query.fields import ENTRY_FIELDS
 from tui.emulator.logging.query.plan import query_plan
 from tui.emulator.logging.record import JSON, TEXT, EntryRow, LogSource, StoredEntry

@@ -12,7 +12,8 @@ from tui.backends.interface import InvalidRequest, LogQuery
 from tui.backends.vertex.logs.filters import any_of, job_entries, log_filter, quote, stamp
 from tui.domain.core.log_entry import Severity
 from tui.domain.core.resource_name import log_project
-from tui.emulator.filters import And, Comparison, Or, Value, parse
+from tui.emulator.filters.parser import parse
+from tui.emulator.filters.syntax import And, Comparison, Or, Value
 
 NAME = "projects/p/locations/us-central1/customJobs/42"
 # Lone surrogates can't travel and become U+FFFD; every other text has to arrive as it is.

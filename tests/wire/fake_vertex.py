@@ -27,8 +27,8 @@ from grpc import StatusCode
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LOCAL_PACE, Endpoint, Pace, Service
-from tui.emulator.filters import Condition
 from tui.emulator.filters.evaluate import compile_filter
+from tui.emulator.filters.fields import Condition
 from tui.emulator.logging.query.fields import ENTRY_FIELDS
 from tui.emulator.logging.record import MESSAGE, LogSource, StoredEntry
 from tui.emulator.rpc.paging import keep_only, mask_fields

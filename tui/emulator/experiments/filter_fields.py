@@ -16,21 +16,9 @@ from google.protobuf import json_format
 
 from tui.emulator.experiments.kinds import ARTIFACT, BOARD, CONTEXT, ENDPOINT, EXECUTION, MODEL, ResourceKind
 from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, ResourceStore
-from tui.emulator.filters import (
-    MISSING,
-    ORDER,
-    Comparison,
-    Condition,
-    FieldEntry,
-    FieldTable,
-    FilterCall,
-    FilterError,
-    FilterField,
-    Ordered,
-    UnknownField,
-    WildcardText,
-    rfc3339_value,
-)
+from tui.emulator.filters.fields import MISSING, Condition, FieldEntry, FieldTable, FilterField, UnknownField
+from tui.emulator.filters.syntax import Comparison, FilterCall, FilterError
+from tui.emulator.filters.value_types import ORDER, Ordered, WildcardText, rfc3339_value
 from tui.emulator.messages import Pb
 from tui.emulator.vertex.filter_fields import MAX_NESTING, label
 

@@ -16,7 +16,8 @@ from tui.emulator.config import EmulatorConfig
 from tui.emulator.experiments.kinds import BOARD, EXPERIMENT, RUN, SERIES, TENSORBOARD
 from tui.emulator.experiments.resource_service import ResourceServer, touched
 from tui.emulator.experiments.store import Point, ResourceStore
-from tui.emulator.filters import FieldTable, FilterField, Ordered, rfc3339_value
+from tui.emulator.filters.fields import FieldTable, FilterField
+from tui.emulator.filters.value_types import Ordered, rfc3339_value
 from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import Method, invalid, methods_of
 from tui.emulator.rpc.paging import page_at, query_digest

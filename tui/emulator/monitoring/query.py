@@ -9,23 +9,10 @@ from dataclasses import dataclass, replace
 from google.api import metric_pb2
 from google.cloud.monitoring_v3.types import common, metric_service
 
-from tui.emulator.filters import (
-    MISSING,
-    And,
-    Comparison,
-    Condition,
-    FieldEntry,
-    FieldTable,
-    FilterError,
-    FilterField,
-    Node,
-    Not,
-    Or,
-    UnknownField,
-    Value,
-    compiled,
-    parse,
-)
+from tui.emulator.filters.evaluate import compiled
+from tui.emulator.filters.fields import MISSING, Condition, FieldEntry, FieldTable, FilterField, UnknownField
+from tui.emulator.filters.parser import parse
+from tui.emulator.filters.syntax import And, Comparison, FilterError, Node, Not, Or, Value
 from tui.emulator.messages import Pb
 from tui.emulator.monitoring.alignment import NotAligned, align, look_back
 from tui.emulator.monitoring.descriptors import METRICS, EmulatedMetric

@@ -19,29 +19,12 @@ from tui.domain.pipeline.ir import BadPipeline, Pipeline
 from tui.emulator.faults import clock
 from tui.emulator.messages import Pb, current_time, timestamp
 from tui.emulator.paths import StateDir
+from tui.emulator.pipelines import executors
+from tui.emulator.pipelines import google_components as components
 from tui.emulator.pipelines.children import Child, ChildOutcome, Children, NewChild
 from tui.emulator.pipelines.details import number_tasks, write_details
-from tui.emulator.pipelines.executors import (
-    TaskCannotStart,
-    TaskPlace,
-    arguments,
-    custom_job,
-    imported,
-    outputs_of,
-    prepare,
-)
-from tui.emulator.pipelines.google_components import (
-    GET_MODEL,
-    RUN_LABEL,
-    BadComponent,
-    Launch,
-    call_of,
-    ended_outputs,
-    is_googles,
-    model_read,
-    new_child,
-    read_launch,
-)
+from tui.emulator.pipelines.executors import TaskCannotStart, TaskPlace
+from tui.emulator.pipelines.google_components import GET_MODEL, BadComponent
 from tui.emulator.pipelines.planner import (
     BadInput,
     PipelinePlan,
@@ -125,7 +108,9 @@ class RunningPipeline:
             self._pipeline = pipeline_of(self.job.pb)
             for node in self._plan().nodes:
                 if node.path in waiting:
-                    self._children.resume(waiting[node.path], call_of(self._launch(node), self._children))
+                    self._children.resume(
+                        waiting[node.path], components.call_of(self._launch(node), self._children)
+                    )
         except (BadPipeline, BadComponent, TaskCannotStart) as error:
             # They were valid at their start; `run` reports the consequences.
             log.error("pipeline job %s: %s", self.job.record.name, error)
@@ -269,26 +254,26 @@ class RunningPipeline:
     async def _child(self, node: PlanNode) -> NewChild:
         """Prepare the child of a leaf. Raises TaskCannotStart, BadComponent, WireError, OSError."""
         assert node.leaf is not None
-        if is_googles(node.leaf):
-            return new_child(self._launch(node), self._children)
+        if components.is_googles(node.leaf):
+            return components.new_child(self._launch(node), self._children)
         request = await asyncio.to_thread(self._request, node)
         return self._children.custom_job(self.job.record.project, self.job.record.location, request)
 
     def _request(self, node: PlanNode) -> Pb:
         """Return the custom job of a leaf, after making its folder. Raises TaskCannotStart or OSError."""
         place = self._place(node)
-        prepare(node, place)
-        return custom_job(node, place, self._child_name(node), self._task_facts(node))
+        executors.prepare(node, place)
+        return executors.custom_job(node, place, self._child_name(node), self._task_facts(node))
 
     def _child_name(self, node: PlanNode) -> str:
         name = self.job.pb.display_name or self.job.record.id
         return f"{name}-{node.path.replace('/', '-')}"
 
-    def _launch(self, node: PlanNode) -> Launch:
+    def _launch(self, node: PlanNode) -> components.Launch:
         """Return the launch request of a component of Google. Raises TaskCannotStart, BadComponent."""
-        args = arguments(node, self._place(node), self._task_facts(node))
-        labels = {**self.job.pb.labels, RUN_LABEL: str(self.job.number)}
-        return read_launch(node, args, labels, self._child_name(node), self.job.record.name)
+        args = executors.arguments(node, self._place(node), self._task_facts(node))
+        labels = {**self.job.pb.labels, components.RUN_LABEL: str(self.job.number)}
+        return components.read_launch(node, args, labels, self._child_name(node), self.job.record.name)
 
     async def _without_a_child(self, node: PlanNode) -> TaskRecord | None:
         """Return the record of a leaf that starts nothing: an importer, a reader, or one with cached outputs.
@@ -299,14 +284,17 @@ class RunningPipeline:
         assert leaf is not None
         if leaf.executor.importer is not None:
             return TaskRecord(
-                TaskStatus.SUCCEEDED, outputs=imported(node, self._task_facts(node)), start=at, end=at
+                TaskStatus.SUCCEEDED,
+                outputs=executors.imported(node, self._task_facts(node)),
+                start=at,
+                end=at,
             )
         if leaf.cached:
             cached = await self._services.table.cached(self._cache_key(node))
             if cached is not None:
                 return TaskRecord(TaskStatus.SKIPPED, outputs=cached, start=at, end=at)
-        if is_googles(leaf) and (launch := self._launch(node)).type == GET_MODEL:
-            outputs = await model_read(launch, node, self._children)
+        if components.is_googles(leaf) and (launch := self._launch(node)).type == GET_MODEL:
+            outputs = await components.model_read(launch, node, self._children)
             return TaskRecord(TaskStatus.SUCCEEDED, outputs=outputs, start=at, end=clock.time())
         return None
 
@@ -342,7 +330,12 @@ class RunningPipeline:
                 try:
                     again[path] = await self._child(node)
                     continue
-                except (TaskCannotStart, BadComponent, WireError, OSError) as error:
+                except (
+                    TaskCannotStart,
+                    BadComponent,
+                    WireError,
+                    OSError,
+                ) as error:
                     ended_record = replace(ended_record, error=_sentence(error))
             records[path] = ended_record
             if ended_record.status is TaskStatus.SUCCEEDED:
@@ -359,11 +352,11 @@ class RunningPipeline:
         if outcome.error:
             return replace(record, status=TaskStatus.FAILED, outputs=Values(), error=outcome.error, end=end)
         assert node.leaf is not None
-        if is_googles(node.leaf):
-            outputs = ended_outputs(node, record.jobs[-1], outcome.reply)
+        if components.is_googles(node.leaf):
+            outputs = components.ended_outputs(node, record.jobs[-1], outcome.reply)
             return replace(record, status=TaskStatus.SUCCEEDED, outputs=outputs, end=end)
         try:
-            outputs = outputs_of(node, self._place(node))
+            outputs = executors.outputs_of(node, self._place(node))
         except BadInput as error:
             return replace(record, status=TaskStatus.FAILED, error=f"{error}.", end=end)
         return replace(record, status=TaskStatus.SUCCEEDED, outputs=outputs, end=end)

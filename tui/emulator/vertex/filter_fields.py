@@ -15,19 +15,8 @@ from typing import Any
 
 from google.cloud.aiplatform_v1.types import job_state, pipeline_state, schedule
 
-from tui.emulator.filters import (
-    MISSING,
-    ORDER,
-    AnyValue,
-    EnumName,
-    FieldEntry,
-    FieldTable,
-    FilterField,
-    Ordered,
-    UnknownField,
-    WildcardText,
-    rfc3339_value,
-)
+from tui.emulator.filters.fields import MISSING, FieldEntry, FieldTable, FilterField, UnknownField
+from tui.emulator.filters.value_types import ORDER, AnyValue, EnumName, Ordered, WildcardText, rfc3339_value
 from tui.emulator.messages import Pb
 
 MAX_NESTING = 50

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
-from tui.emulator.filters import FieldTable
+from tui.emulator.filters.fields import FieldTable
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.messages import Pb, snake_case
 from tui.emulator.rpc.methods import Method, failed_precondition, message_class, methods_of

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from tui.emulator.filters import Condition, FieldTable, FilterError, compile_filter
+from tui.emulator.filters.evaluate import compile_filter
+from tui.emulator.filters.fields import Condition, FieldTable
+from tui.emulator.filters.syntax import FilterError
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid, not_found
 from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token

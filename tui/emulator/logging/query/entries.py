@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tui.emulator.filters import FilterError, parse
+from tui.emulator.filters.parser import parse
+from tui.emulator.filters.syntax import FilterError
 from tui.emulator.logging.query.plan import QueryPlan, query_plan
 from tui.emulator.logging.record import LogSource, StoredEntry
 from tui.emulator.logging.store import EntryStore

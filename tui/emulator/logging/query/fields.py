@@ -13,19 +13,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 
 from tui.domain.core.log_entry import Severity
-from tui.emulator.filters import (
-    MISSING,
-    Condition,
-    FieldEntry,
-    FieldTable,
-    FilterCall,
-    FilterField,
-    Ordered,
-    UnknownField,
-    as_number,
-    duration_value,
-    folded_text,
-)
+from tui.emulator.filters.fields import MISSING, Condition, FieldEntry, FieldTable, FilterField, UnknownField
 from tui.emulator.filters.functions import (
     DURATION,
     TIME,
@@ -36,6 +24,8 @@ from tui.emulator.filters.functions import (
     regexp_extract,
     sample,
 )
+from tui.emulator.filters.syntax import FilterCall
+from tui.emulator.filters.value_types import Ordered, as_number, duration_value, folded_text
 from tui.emulator.logging.query.text import search_entry, search_source
 from tui.emulator.logging.record import JSON, LogEntryPb, LogSource, StoredEntry
 

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tui.emulator.filters import (
-    And,
-    Comparison,
-    Condition,
-    FilterCall,
-    Node,
-    Not,
-    Or,
-    Value,
-    compiled,
-    time_value,
-)
+from tui.emulator.filters.evaluate import compiled
+from tui.emulator.filters.fields import Condition
+from tui.emulator.filters.syntax import And, Comparison, FilterCall, Node, Not, Or, Value
+from tui.emulator.filters.value_types import time_value
 from tui.emulator.logging.query.fields import (
     ENTRY_FIELDS,
     SOURCE_FIELDS,

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tui.emulator.filters import MISSING, Condition, FieldTable, FilterCall
+from tui.emulator.filters.fields import MISSING, Condition, FieldTable
 from tui.emulator.filters.functions import field_of, refused
+from tui.emulator.filters.syntax import FilterCall
 from tui.emulator.logging.record import LogSource, StoredEntry
 
 _DELIMITERS = re.compile(
