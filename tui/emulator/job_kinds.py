@@ -11,8 +11,7 @@ from tui.emulator.interfaces import JobRecord
 from tui.emulator.parts import EmulatorParts
 from tui.emulator.pipelines.batch import PipelineBatches
 from tui.emulator.pipelines.children import Children
-from tui.emulator.pipelines.runs import PipelineParts as PipelineServices
-from tui.emulator.pipelines.runs import PipelineRuns
+from tui.emulator.pipelines.runs import PipelineParts, PipelineRuns
 from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.rpc.methods import Method
@@ -22,7 +21,7 @@ from tui.emulator.training_pipelines.service import TrainingPipelineServer
 from tui.emulator.training_pipelines.table import TrainingPipelineTable
 from tui.emulator.tuning.service import TuningServer
 from tui.emulator.tuning.table import TuningJobRecord, TuningJobTable
-from tui.emulator.tuning.tuning_runs import TuningRuns
+from tui.emulator.tuning.tuning_runs import TuningParts, TuningRuns
 from tui.emulator.vertex.job_handlers import JobHandlers
 from tui.emulator.vertex.job_service import JobServer
 from tui.emulator.vertex.job_table import CustomJobTable
@@ -40,7 +39,7 @@ def _training_pipelines(parts: EmulatorParts, table: TrainingPipelineTable) -> T
 
 
 def _tuning_jobs(parts: EmulatorParts, table: TuningJobTable) -> TuningServer:
-    runs = TuningRuns(table, parts.jobs, parts.scheduler, parts.state, parts.sink)
+    runs = TuningRuns(TuningParts(table, parts.jobs, parts.scheduler, parts.state, parts.sink))
     return TuningServer(table, runs, parts.operations, parts.persistent)
 
 
@@ -51,7 +50,7 @@ def _pipeline_jobs(parts: EmulatorParts, table: PipelineTable) -> PipelineServer
     }
     methods = {method.name: method.unary for method in parts.methods if method.unary is not None}
     children = Children(kinds, parts.operations, methods)
-    runs = PipelineRuns(PipelineServices(table, children, parts.state, parts.config.project_number))
+    runs = PipelineRuns(PipelineParts(table, children, parts.state, parts.config.project_number))
     return PipelineServer(table, runs, parts.operations, parts.state)
 
 

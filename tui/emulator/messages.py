@@ -30,6 +30,11 @@ def timestamp(seconds: float) -> timestamp_pb2.Timestamp:
     return timestamp_pb2.Timestamp(seconds=us // 1_000_000, nanos=us % 1_000_000 * 1000)
 
 
+def time_of(field: str, pb: Pb) -> int:
+    """Return a time of the message in nanoseconds since the epoch; 0 if it is not set."""
+    return int(getattr(pb, field).ToNanoseconds())
+
+
 def current_time() -> timestamp_pb2.Timestamp:
     """Return the present time of the emulator's clock."""
     return timestamp(clock.time())

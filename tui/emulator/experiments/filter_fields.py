@@ -20,7 +20,7 @@ from tui.emulator.filters.fields import MISSING, Condition, FieldEntry, FieldTab
 from tui.emulator.filters.syntax import Comparison, FilterCall, FilterError
 from tui.emulator.filters.value_types import ORDER, Ordered, WildcardText, rfc3339_value
 from tui.emulator.messages import Pb
-from tui.emulator.vertex.filter_fields import MAX_NESTING, label
+from tui.emulator.vertex.filter_fields import MAX_NESTING, label, text_field, time_field
 
 _TEXT = WildcardText()
 _TIME = Ordered(rfc3339_value, ORDER)
@@ -44,10 +44,8 @@ def fields_of(kind: ResourceKind, store: ResourceStore) -> FieldTable[Pb]:
     """Return the fields that a kind's list filter accepts."""
     present = kind.message.DESCRIPTOR.fields_by_name
     texts = ("name", "display_name", "schema_title", "schema_version", "uri", "description", "source")
-    fields: dict[str, FieldEntry[Pb]] = {
-        name: FilterField(_reader(name), _TEXT) for name in texts if name in present
-    }
-    fields |= {name: FilterField(_time(name), _TIME) for name in ("create_time", "update_time")}
+    fields: dict[str, FieldEntry[Pb]] = {name: text_field(name) for name in texts if name in present}
+    fields |= {name: time_field(name) for name in ("create_time", "update_time")}
     functions: dict[str, Callable[[FilterCall, FieldTable[Pb]], Condition[Pb]]] = {}
     if "labels" in present:
         fields["labels"] = label
@@ -66,14 +64,6 @@ def fields_of(kind: ResourceKind, store: ResourceStore) -> FieldTable[Pb]:
     if kind is BOARD:
         fields["is_default"] = FilterField(lambda pb: pb.is_default)
     return FieldTable(fields, hint=f"use {', '.join(fields)}", functions=functions, max_nesting=MAX_NESTING)
-
-
-def _reader(name: str) -> Callable[[Pb], str]:
-    return lambda pb: str(getattr(pb, name))
-
-
-def _time(name: str) -> Callable[[Pb], int]:
-    return lambda pb: int(getattr(pb, name).ToNanoseconds())
 
 
 def _metadata(rest: tuple[str, ...]) -> FilterField[Pb]:

@@ -69,7 +69,7 @@ def align(series: TimeSeries, aligner: int, period: int, interval: Interval) -> 
         return _interpolate(series, period, interval)
     if aligner == Aligner.ALIGN_PERCENT_CHANGE:
         return _percent_change(series, period, interval)
-    reduce = _REDUCE.get(aligner, _last)
+    reduce = _REDUCE.get(aligner, lambda values: values[-1])
     groups: dict[int, list[float]] = {}
     for point in series.points:
         if interval.holds(point.end):
@@ -132,10 +132,6 @@ def _merge(series: TimeSeries, aligner: int, period: int, interval: Interval) ->
     if aligner in _PERCENTS:
         return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, points=tuple(points))
     return replace(series, points=tuple(points))
-
-
-def _last(values: Sequence[float]) -> float:
-    return values[-1]
 
 
 def _aligned(index: int, value: float, period: int, interval: Interval) -> SeriesPoint:

@@ -21,7 +21,7 @@ from google.rpc import code_pb2
 from tui.domain.document.source import dotted
 from tui.domain.pipeline.ir import BadPipeline, Pipeline, read_pipeline
 from tui.emulator.faults import clock
-from tui.emulator.messages import Pb, copied
+from tui.emulator.messages import Pb, copied, time_of
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.planner import BadInput, PlanContext, plan
 from tui.emulator.pipelines.table import (
@@ -162,7 +162,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         digest = query_digest(request.parent, request.filter, request.order_by)
         jobs = sorted(
             matching(self._table, request, _FIELDS),
-            key=lambda job: (_moment(job.pb, field), job.number),
+            key=lambda job: (time_of(field, job.pb), job.number),
             reverse=bool(way.strip()),
         )
         return page_at(jobs, request.page_token, page_size(request.page_size), digest)
@@ -182,11 +182,6 @@ def _name_in(spec: Pb) -> str:
     """Return the name of the pipeline with this spec."""
     info = spec.fields["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec.fields else {}
     return str(info["name"].string_value) if "name" in info else ""
-
-
-def _moment(pb: Pb, field: str) -> tuple[int, int]:
-    value = getattr(pb, field)
-    return value.seconds, value.nanos
 
 
 def pipeline_of(pb: Pb) -> Pipeline:

@@ -28,7 +28,14 @@ from tui.emulator.resources.known import TYPE, PersistentResources, State, with_
 from tui.emulator.resources.pools import quota_needs, size
 from tui.emulator.resources.update import updated
 from tui.emulator.resources.validate import persistent_resource_problems
-from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, methods_of, not_found
+from tui.emulator.rpc.methods import (
+    Method,
+    WireError,
+    failed_precondition,
+    methods_of,
+    not_found,
+    refuse,
+)
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.vertex.job_table import CustomJob
 from tui.emulator.vertex.operations import Operations, RunningOperation, Work
@@ -106,8 +113,7 @@ class PersistentResourceService(ResourceServer):
         problems = persistent_resource_problems(request.persistent_resource, location)
         if not request.persistent_resource_id:
             problems.append(("persistent_resource_id", f"is required; it matches {PERSISTENT.id_pattern}"))
-        if problems:
-            raise invalid(*problems)
+        refuse(problems)
         async with self._lock:
             resource = self.new(request.parent, request.persistent_resource, request.persistent_resource_id)
             if self._known.fixed(resource.name):
@@ -139,9 +145,7 @@ class PersistentResourceService(ResourceServer):
             used = self._capacity.used(present.name)
             changed = updated(present, requested, request.update_mask.paths, used)
             location = present.name.split("/")[3]
-            problems = persistent_resource_problems(changed, location)
-            if problems:
-                raise invalid(*problems)
+            refuse(persistent_resource_problems(changed, location))
             await self._enter(changed, State.UPDATING)
         return await self._start(changed)
 

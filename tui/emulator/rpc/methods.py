@@ -69,6 +69,13 @@ def invalid(*problems: tuple[str, str]) -> WireError:
     return WireError(code_pb2.INVALID_ARGUMENT, text, [detail])
 
 
+def refuse(problems: Iterable[tuple[str, str]]) -> None:
+    """Raise INVALID_ARGUMENT if there are problems, pairs as in `invalid`."""
+    pairs = list(problems)
+    if pairs:
+        raise invalid(*pairs)
+
+
 def _cut(text: str) -> str:
     """Shorten a long text, such as a quoted value."""
     return text if len(text) <= LONGEST_STATUS // 4 else f"{text[: LONGEST_STATUS // 4]}…"

@@ -175,7 +175,8 @@ class RestApp:
                 return response.data, {}
             if isinstance(response, HttpReply):
                 return response.body.data, {"content-type": response.body.content_type, **response.headers}
-            answer = write_response(response, integer_enums=_integer_enums(query))
+            integer_enums = any(name == "$alt" and "enum-encoding=int" in value for name, value in query)
+            answer = write_response(response, integer_enums=integer_enums)
             is_beta = path.startswith("/v1beta1/") and isinstance(response, operations_pb2.Operation)
             return (json_as_beta(answer) if is_beta else answer), {}
         allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
@@ -188,10 +189,6 @@ class RestApp:
         # 404 would mean that the resource is missing: the SDK would then try to create, e.g., a metadata
         # store.
         raise not_served(f"{verb} {path}", [route.method for route in self._routes])
-
-
-def _integer_enums(query: Sequence[tuple[str, str]]) -> bool:
-    return any(name == "$alt" and "enum-encoding=int" in value for name, value in query)
 
 
 async def _body(headers: dict[str, str], receive: Receive) -> bytes:

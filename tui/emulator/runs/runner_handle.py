@@ -10,9 +10,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from tui.config.boot import boot_id
 from tui.emulator.paths import AttemptDir
@@ -21,6 +22,8 @@ from tui.emulator.runner.plan import AttemptPlan, AttemptStatus, ReplicaStatus
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 START_SECONDS = 10.0
 """Longest time until a runner started by an earlier server has written its record, in seconds."""
@@ -110,18 +113,10 @@ class LocalRunner:
         )
 
     def _read(self, attempt: AttemptDir) -> AttemptStatus | None:
-        try:
-            return database.read_status(attempt.database)
-        except sqlite3.Error as error:
-            log.warning("can't read %s: %s", attempt.database, error)
-            return None
+        return _from_record(attempt, database.read_status)
 
     def _identity(self, attempt: AttemptDir) -> database.Identity | None:
-        try:
-            return database.read_identity(attempt.database)
-        except sqlite3.Error as error:
-            log.warning("can't read %s: %s", attempt.database, error)
-            return None
+        return _from_record(attempt, database.read_identity)
 
     def _planned_status(self, attempt: AttemptDir) -> AttemptStatus:
         """The status before the runner has recorded anything."""
@@ -161,6 +156,14 @@ class LocalRunner:
             process_tree.send(left, signal.SIGKILL)
             time.sleep(0.01)
         log.error("could not kill the processes of %s", attempt.root)
+
+
+def _from_record(attempt: AttemptDir, read: Callable[[Path], T | None]) -> T | None:
+    try:
+        return read(attempt.database)
+    except sqlite3.Error as error:
+        log.warning("can't read %s: %s", attempt.database, error)
+        return None
 
 
 def _orphans(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[process_tree.Proc]:

@@ -7,7 +7,8 @@ that is not ACTIVE and resuming one that is not PAUSED are FAILED_PRECONDITION; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from google.longrunning import operations_pb2
@@ -16,7 +17,7 @@ from google.protobuf import empty_pb2
 from tui.emulator.experiments.kinds import SCHEDULE
 from tui.emulator.experiments.resource_service import ResourceServer, check_mask, copy_field, touched
 from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.messages import Pb, copied, timestamp
+from tui.emulator.messages import Pb, copied, time_of, timestamp
 from tui.emulator.pipelines.service import JOB_ID, PipelineServer, bad_id
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, methods_of
 from tui.emulator.schedules.due import State, set_next, spent
@@ -38,14 +39,10 @@ _OUTPUTS = (
 _ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
 
 
-def _nanoseconds(field: str) -> Callable[[Pb], int]:
-    return lambda pb: int(getattr(pb, field).ToNanoseconds())
-
-
 class ScheduleServer(ResourceServer):
     """RPC handlers of schedules."""
 
-    ORDERS: ClassVar = {field: _nanoseconds(field) for field in _ORDERS}
+    ORDERS: ClassVar = {field: partial(time_of, field) for field in _ORDERS}
 
     def __init__(
         self, store: ResourceStore, operations: Operations, pipelines: PipelineServer, runs: ScheduleRuns

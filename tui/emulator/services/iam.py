@@ -15,7 +15,7 @@ from google.iam.v1 import iam_policy_pb2
 
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import Method, invalid, not_found
+from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 
 PROJECTS = "google.cloud.resourcemanager.v3.Projects"
@@ -86,18 +86,12 @@ def _project(field: str, name: str) -> str:
 def project_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
     """Return the RPCs of projects."""
     access = PermissionTests(config, checks)
-    get = project_types.GetProjectRequest.pb()
-    return [
-        Method(PROJECTS, "GetProject", get, ProjectPb, access.get_project),
-        Method(PROJECTS, "TestIamPermissions", *_TEST, access.test_project),
-    ]
+    get = methods_of(PROJECTS, project_types, ("GetProject", access.get_project, ProjectPb))
+    return [*get, Method(PROJECTS, "TestIamPermissions", *_TEST, access.test_project)]
 
 
 def account_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
     """Return the RPCs of service accounts."""
     access = PermissionTests(config, checks)
-    get = iam_types.GetServiceAccountRequest.pb()
-    return [
-        Method(ACCOUNTS, "GetServiceAccount", get, AccountPb, access.get_account),
-        Method(ACCOUNTS, "TestIamPermissions", *_TEST, access.test_account),
-    ]
+    get = methods_of(ACCOUNTS, iam_types, ("GetServiceAccount", access.get_account, AccountPb))
+    return [*get, Method(ACCOUNTS, "TestIamPermissions", *_TEST, access.test_account)]

@@ -28,7 +28,15 @@ from tui.emulator.experiments.resource_service import (
 )
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, current_time
-from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, methods_of, not_found
+from tui.emulator.rpc.methods import (
+    Method,
+    WireError,
+    failed_precondition,
+    invalid,
+    methods_of,
+    not_found,
+    refuse,
+)
 from tui.emulator.serving.deployments import Deployments
 from tui.emulator.serving.registry import ModelRegistry
 from tui.emulator.serving.traffic import after_deployment, after_removal
@@ -85,9 +93,7 @@ class EndpointService(ResourceServer):
 
     async def create(self, request: Pb) -> Pb:
         _, location = creation_parent(request.parent)
-        problems = endpoint_problems(request.endpoint, location)
-        if problems:
-            raise invalid(*problems)
+        refuse(endpoint_problems(request.endpoint, location))
         requested = copied(request.endpoint)
         requested.ClearField("deployed_models")
         async with self._lock:
@@ -130,9 +136,7 @@ class EndpointService(ResourceServer):
 
     async def deploy(self, request: Pb) -> operations_pb2.Operation:
         """Start a model server; the endpoint gets the model once the server is healthy."""
-        problems = deployed_model_problems(request.deployed_model)
-        if problems:
-            raise invalid(*problems)
+        refuse(deployed_model_problems(request.deployed_model))
         endpoint = self.find(request.endpoint)
         deployed = self._new_deployment(endpoint, request.deployed_model)
         split = dict(request.traffic_split)
@@ -218,8 +222,7 @@ class EndpointService(ResourceServer):
             problems = list(
                 below("deployed_model.dedicated_resources", dedicated_problems(deployed.dedicated_resources))
             )
-            if problems:
-                raise invalid(*problems)
+            refuse(problems)
             change = self._store.change([touched(endpoint)])
             reply = _Mutated(deployed_model=deployed)
             return await self._operations.make(endpoint.name, _Mutate(), reply, change)

@@ -20,7 +20,7 @@ from tui.emulator.experiments.kinds import MODEL, MODELS, VERSION
 from tui.emulator.experiments.resource_service import ResourceServer, copy_field, named_fields, touched
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, current_time
-from tui.emulator.rpc.methods import Method, failed_precondition, invalid, methods_of
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid, methods_of, refuse
 from tui.emulator.serving.registry import DEFAULT, SHARED, ModelRegistry
 from tui.emulator.serving.validate import alias_problems, model_problems
 from tui.emulator.training_pipelines.inputs import read_custom_task
@@ -68,9 +68,7 @@ class ModelService(ResourceServer):
 
     async def upload(self, request: Pb) -> Pb:
         """Store a model or a version of one; the operation is done at once, because nothing is copied."""
-        problems = _upload_problems(request)
-        if problems:
-            raise invalid(*problems)
+        refuse(_upload_problems(request))
         async with self._lock:
             stored, version, others = self._uploaded(request)
             reply = _Uploaded(model=stored.name, model_version_id=version.version_id)
@@ -98,8 +96,7 @@ class ModelService(ResourceServer):
             (f"training_pipeline.{_PIPELINE_FIELD.sub('model_to_upload', path)}", why)
             for path, why in _upload_problems(request)
         ]
-        if problems:
-            raise invalid(*problems)
+        refuse(problems)
         if request.parent_model:
             self._parent(request)
         else:
@@ -226,8 +223,7 @@ class ModelService(ResourceServer):
             problems.append(("version_aliases", "is required"))
         if f"-{DEFAULT}" in aliases:
             problems.append(("version_aliases", f"-{DEFAULT}: a model always has a version with this alias"))
-        if problems:
-            raise invalid(*problems)
+        refuse(problems)
         async with self._lock:
             model = self.registry.model(request.name)
             version = copied(self.registry.version(request.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tui.emulator.rpc.methods import failed_precondition, invalid
+from tui.emulator.rpc.methods import failed_precondition, refuse
 from tui.emulator.serving.validate import NEW, split_problems
 
 
@@ -44,9 +44,7 @@ def after_removal(
 
 
 def _check(split: Mapping[str, int], known: set[str]) -> None:
-    problems = list(split_problems(split, known))
-    if problems:
-        raise invalid(*problems)
+    refuse(split_problems(split, known))
 
 
 class Chooser:

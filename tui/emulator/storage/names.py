@@ -86,7 +86,8 @@ def walk(
     try:
         with os.scandir(folder) as listing:
             entries = sorted(
-                ((e.name + "/" * e.is_dir(follow_symlinks=False), e) for e in listing), key=_first
+                ((e.name + "/" * e.is_dir(follow_symlinks=False), e) for e in listing),
+                key=lambda pair: pair[0],
             )
     except (FileNotFoundError, NotADirectoryError):  # deleted meanwhile
         return
@@ -107,10 +108,6 @@ def after_prefix(prefix: str) -> str:
     """Return the first text that sorts after all texts with this prefix."""
     last = prefix[-1:]
     return prefix[:-1] + chr(ord(last) + 1) if last and last < _TOP else prefix + _TOP
-
-
-def _first(pair: tuple[str, os.DirEntry[str]]) -> str:
-    return pair[0]
 
 
 def _is_text(key: str) -> bool:

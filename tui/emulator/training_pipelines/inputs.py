@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from tui.domain.profile.vertex_formats import CUSTOM_TASK
 from tui.domain.spec.custom_job_spec import text_arguments
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import invalid
+from tui.emulator.rpc.methods import invalid, refuse
 from tui.emulator.vertex.validate_pools import Problem
 
 CustomJobSpecPb = custom_job_types.CustomJobSpec.pb()
@@ -26,9 +26,7 @@ def read_custom_task(pipeline: Pb) -> Pb:
     Raises WireError: INVALID_ARGUMENT for another task, for inputs that are not a CustomJobSpec, and for
     features that the emulator lacks.
     """
-    problems = list(_unsupported(pipeline))
-    if problems:
-        raise invalid(*problems)
+    refuse(_unsupported(pipeline))
     try:
         inputs = text_arguments(json_format.MessageToDict(pipeline.training_task_inputs))
         if not isinstance(inputs, dict):

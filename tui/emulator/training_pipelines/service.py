@@ -15,7 +15,7 @@ from google.cloud.aiplatform_v1.types import pipeline_service
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.messages import Pb
 from tui.emulator.resources.known import PersistentResources
-from tui.emulator.rpc.methods import invalid
+from tui.emulator.rpc.methods import refuse
 from tui.emulator.training_pipelines.inputs import read_custom_task
 from tui.emulator.training_pipelines.table import (
     TrainingPipeline,
@@ -69,9 +69,7 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
         project, location = creation_parent(request.parent)
         requested = request.training_pipeline
         job_spec = read_custom_task(requested)
-        problems = _problems(requested, job_spec, location)
-        if problems:
-            raise invalid(*problems)
+        refuse(_problems(requested, job_spec, location))
         self._resources.check(job_spec, request.parent, "training_pipeline.training_task_inputs")
         self._models.check_trained(request.parent, requested)
         pipeline = await self._table.create_with_job(project, location, requested, job_spec)

@@ -11,7 +11,7 @@ from google.cloud.aiplatform_v1.types import job_service
 
 from tui.emulator.messages import Pb
 from tui.emulator.resources.known import PersistentResources
-from tui.emulator.rpc.methods import invalid
+from tui.emulator.rpc.methods import refuse
 from tui.emulator.tuning.table import TuningJob, TuningJobPb, TuningJobRecord, TuningJobTable
 from tui.emulator.tuning.validate import tuning_problems
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
@@ -51,9 +51,7 @@ class TuningServer(JobHandlers[TuningJob]):
         """Refuse the creation of a job that could not run. Raises WireError."""
         _, location = creation_parent(request.parent)
         requested = request.hyperparameter_tuning_job
-        problems = tuning_problems(requested, location)
-        if problems:
-            raise invalid(*problems)
+        refuse(tuning_problems(requested, location))
         self._resources.check(
             requested.trial_job_spec, request.parent, "hyperparameter_tuning_job.trial_job_spec"
         )

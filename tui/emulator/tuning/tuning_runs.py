@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -42,27 +43,30 @@ ENOUGH_FAILURES = 3
 """Number of failed trials, without a successful one, that fails a job with no limit of its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class TuningParts:
+    """Parts of the emulator that a run uses."""
+
+    table: TuningJobTable
+    jobs: CustomJobTable
+    scheduler: CustomJobRuns
+    state: StateDir
+    sink: LogCollector
+
+
 class TuningRuns(JobRuns[TuningJob]):
     """Runs tuning jobs until `close`, which leaves the trials' custom jobs alone."""
 
-    def __init__(
-        self,
-        table: TuningJobTable,
-        jobs: CustomJobTable,
-        scheduler: CustomJobRuns,
-        state: StateDir,
-        sink: LogCollector,
-    ) -> None:
-        super().__init__(table)
-        self._table, self._jobs, self._scheduler = table, jobs, scheduler
-        self._state, self._sink = state, sink
+    def __init__(self, parts: TuningParts) -> None:
+        super().__init__(parts.table)
+        self._parts = parts
 
     def resume(self, job: TuningJob) -> None:
         self.admit(job)
 
     def admit(self, job: TuningJob) -> None:
         """Run a new or adopted tuning job to its end."""
-        run = TuningRun(job, self._table, self._jobs, self._scheduler, self._state, self._sink)
+        run = TuningRun(job, self._parts)
         self._begin(run.run(), f"tuning job {job.record.id}")
 
     async def cancel(self, job: TuningJob) -> None:
@@ -70,24 +74,14 @@ class TuningRuns(JobRuns[TuningJob]):
 
         Raises WireError when the job ended meanwhile, or the request could not be stored.
         """
-        await request_end(job, "job", partial(self._table.update, job))
+        await request_end(job, "job", partial(self._parts.table.update, job))
 
 
 class TuningRun:
     """Runs one tuning job from its present state to its end."""
 
-    def __init__(  # noqa: PLR0917
-        self,
-        job: TuningJob,
-        table: TuningJobTable,
-        jobs: CustomJobTable,
-        scheduler: CustomJobRuns,
-        state: StateDir,
-        sink: LogCollector,
-    ) -> None:
-        self.job = job
-        self._table, self._jobs, self._scheduler = table, jobs, scheduler
-        self._state, self._sink = state, sink
+    def __init__(self, job: TuningJob, parts: TuningParts) -> None:
+        self.job, self._parts = job, parts
         self._exhausted = False
         """Whether the search has no more values."""
         self._failure: tuple[int, int, str] | None = None
@@ -172,17 +166,17 @@ class TuningRun:
 
         async def store() -> None:
             job = trials.custom_job(pb, trial_id, values)
-            trial_jobs.append(await self._table.add_trial(self.job, job, change))
+            trial_jobs.append(await self._parts.table.add_trial(self.job, job, change))
 
         await store_with_retry(store, self.job.record.name)
-        self._scheduler.admit(trial_jobs[-1])
+        self._parts.scheduler.admit(trial_jobs[-1])
         trial = self.job.pb.trials[-1]
         await self._log(f"Trial {trial_id} started: {trials.summary(trial)}. Its job is {trial.custom_job}.")
         return True
 
     async def _observe(self, trial: Pb) -> None:
         """Store a trial's new reports, and its end."""
-        job = self._jobs.get(trial.custom_job.rsplit("/", 1)[1])
+        job = self._parts.jobs.get(trial.custom_job.rsplit("/", 1)[1])
         # Read the state first: everything reported before the end is then in the file.
         state = job.pb.state if job is not None else State.JOB_STATE_FAILED
         error = job.pb.error.message if job is not None else "Its custom job was deleted."
@@ -201,7 +195,9 @@ class TuningRun:
             now.state = Trial.STOPPING
         reached = trials.update_access(now, job.pb if job is not None else None)
         if changed or reached or now.state != trial.state:
-            await self._store(lambda pb: _trial(pb, trial.id).CopyFrom(now))
+            await self._store(
+                lambda pb: next(other for other in pb.trials if other.id == trial.id).CopyFrom(now)
+            )
         if now.state == Trial.STOPPING and job is not None:
             await self._cancel(job)
         if now.state not in trials.RUNNING:
@@ -209,7 +205,7 @@ class TuningRun:
 
     def _reports(self, job: CustomJob) -> list[Report]:
         """Return the reports of the replicas of a trial's last attempt."""
-        attempt = self._state.attempt(job.record.id, job.control.attempt)
+        attempt = self._parts.state.attempt(job.record.id, job.control.attempt)
         try:
             plan = AttemptPlan.load(attempt.plan)
         except (OSError, ValueError, KeyError, TypeError):
@@ -220,7 +216,7 @@ class TuningRun:
 
     async def _cancel_trials(self) -> None:
         for trial in trials.active(self.job.pb.trials):
-            job = self._jobs.get(trial.custom_job.rsplit("/", 1)[1])
+            job = self._parts.jobs.get(trial.custom_job.rsplit("/", 1)[1])
             if job is not None:
                 await self._cancel(job)
 
@@ -228,12 +224,13 @@ class TuningRun:
         if not job.terminal and not job.cancelled.is_set():
             # It may end meanwhile, or the disk may be full: the next round tries again.
             with contextlib.suppress(WireError):
-                await self._scheduler.cancel(job)
+                await self._parts.scheduler.cancel(job)
 
     async def _wait(self) -> None:
         """Wait until a trial's job changes, the job is cancelled, or the metrics are due."""
         jobs = [
-            self._jobs.get(trial.custom_job.rsplit("/", 1)[1]) for trial in trials.active(self.job.pb.trials)
+            self._parts.jobs.get(trial.custom_job.rsplit("/", 1)[1])
+            for trial in trials.active(self.job.pb.trials)
         ]
         events = [job.changed for job in jobs if job is not None]
         if not self.job.cancelled.is_set():
@@ -267,13 +264,9 @@ class TuningRun:
 
     async def _log(self, text: str, severity: str = "INFO") -> None:
         try:
-            await self._sink.service_message(log_record(self.job.record), text, severity)
+            await self._parts.sink.service_message(log_record(self.job.record), text, severity)
         except (OSError, sqlite3.Error, WireError) as error:
             log.error("the log of %s could not be written: %s", self.job.record.name, error)
 
     async def _store(self, change: Callable[[Pb], None]) -> None:
-        await store_with_retry(lambda: self._table.update(self.job, change), self.job.record.name)
-
-
-def _trial(pb: Pb, trial_id: str) -> Pb:
-    return next(trial for trial in pb.trials if trial.id == trial_id)
+        await store_with_retry(lambda: self._parts.table.update(self.job, change), self.job.record.name)

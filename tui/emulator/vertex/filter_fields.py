@@ -32,16 +32,8 @@ def _state(title: str, enum: Any, example: str) -> FilterField[Pb]:
     return FilterField(lambda resource: resource.state, EnumName(title, numbers, example))
 
 
-def _create_time(resource: Pb) -> int:
-    return _nanoseconds(resource.create_time)
-
-
 def _nanoseconds(moment: Pb) -> int:
     return int(moment.seconds) * 10**9 + int(moment.nanos)
-
-
-def _pipeline_request(resource: Pb) -> Any:
-    return resource.WhichOneof("request") == "create_pipeline_job_request" or MISSING
 
 
 def label(rest: tuple[str, ...]) -> FilterField[Pb]:
@@ -82,7 +74,7 @@ def fields_of(state: FilterField[Pb], labels: bool = True, **more: FilterField[P
     fields: dict[str, FieldEntry[Pb]] = {
         "display_name": FilterField(lambda resource: resource.display_name, _TEXT),
         "state": state,
-        "create_time": FilterField(_create_time, _TIME),
+        "create_time": time_field("create_time"),
         **more,
     }
     names = list(fields)
@@ -109,6 +101,8 @@ SCHEDULE_FIELDS = fields_of(
     start_time=_time("start_time"),
     end_time=_time("end_time", _TIME_OR_NONE),
     next_run_time=_time("next_run_time"),
-    create_pipeline_job_request=FilterField(_pipeline_request, AnyValue()),
+    create_pipeline_job_request=FilterField(
+        lambda pb: pb.WhichOneof("request") == "create_pipeline_job_request" or MISSING, AnyValue()
+    ),
 )
 """Fields of ListSchedulesRequest.filter."""

@@ -13,7 +13,7 @@ from google.longrunning import operations_pb2
 
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import invalid
+from tui.emulator.rpc.methods import refuse
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
@@ -48,9 +48,7 @@ class JobServer(JobHandlers[CustomJob]):
     async def create(self, request: Pb) -> Pb:
         """Check the request, store the job, start it. The job is on disk before the reply."""
         project, location = creation_parent(request.parent)
-        problems = job_problems(request.custom_job, location)
-        if problems:
-            raise invalid(*problems)
+        refuse(job_problems(request.custom_job, location))
         self._check_resource(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
         job = await self._table.create(project, location, request.custom_job)
         self.runner.admit(job)

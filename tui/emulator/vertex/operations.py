@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import endpoint_service
@@ -344,7 +343,9 @@ class Operations:
     async def _remove_files(self, number: str) -> None:
         row, problem = self._rows[number], None
         try:
-            await asyncio.to_thread(_remove_tree, self._state.job(row.subject_id))
+            folder = self._state.job(row.subject_id)
+            if folder.exists():
+                await asyncio.to_thread(shutil.rmtree, folder)
         except OSError as error:
             text = f"The job is deleted, but its directory is not: {error}"
             problem = status_pb2.Status(code=code_pb2.INTERNAL, message=text)
@@ -458,11 +459,6 @@ def _ended(row: OperationRow, reply: Any, error: Any) -> OperationRow:
     else:
         operation.response.Pack(reply)
     return replace(row, operation=operation)
-
-
-def _remove_tree(path: Path) -> None:
-    if path.exists():
-        shutil.rmtree(path)
 
 
 def read_operations(db: sqlite3.Connection) -> list[OperationRow]:
