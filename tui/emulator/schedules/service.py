@@ -7,22 +7,22 @@ that is not ACTIVE and resuming one that is not PAUSED are FAILED_PRECONDITION; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
+from tui.domain.schedules.cron import CronError, read_cron
 from tui.emulator.experiments.kinds import SCHEDULE
 from tui.emulator.experiments.resource_service import ResourceServer, check_mask, copy_field, touched
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, time_of, timestamp
 from tui.emulator.pipelines.service import JOB_ID, PipelineServer, bad_id
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, methods_of
-from tui.emulator.schedules.due import State, set_next, spent
+from tui.emulator.schedules.due import State, seconds, set_next, spent
 from tui.emulator.schedules.runs import ScheduleRuns
-from tui.emulator.schedules.validate import schedule_problems
 from tui.emulator.vertex.filter_fields import SCHEDULE_FIELDS
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
@@ -36,6 +36,8 @@ _OUTPUTS = (
     "started_run_count", "state", "create_time", "update_time", "next_run_time", "last_pause_time",
     "last_resume_time", "catch_up", "last_scheduled_run_response",
 )  # fmt: skip
+LONGEST_NAME = 128
+_COUNTS = ("max_run_count", "max_concurrent_active_run_count")
 _ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
 
 
@@ -119,7 +121,7 @@ class ScheduleServer(ResourceServer):
 
     def _check(self, pb: Pb, parent: str) -> None:
         """Raise WireError for an invalid schedule."""
-        problems = list(schedule_problems(pb, parent))
+        problems = list(_schedule_problems(pb, parent))
         job_id = pb.create_pipeline_job_request.pipeline_job_id
         if job_id and not JOB_ID.fullmatch(job_id):
             problems.append((f"{_REQUEST}.pipeline_job_id", bad_id(job_id)))
@@ -152,3 +154,24 @@ def _changed_fields(paths: Sequence[str]) -> list[str]:
 def _filled(pb: Pb, field: str) -> bool:
     """Whether a field has a value that can't be unset; `allow_queueing` may always be turned off."""
     return field != "allow_queueing" and any(descriptor.name == field for descriptor, _ in pb.ListFields())
+
+
+def _schedule_problems(pb: Pb, parent: str) -> Iterator[tuple[str, str]]:
+    """Yield (field of the schedule, what is wrong); the pipeline itself is checked elsewhere."""
+    if not pb.display_name or len(pb.display_name) > LONGEST_NAME:
+        yield "display_name", f"is required, with up to {LONGEST_NAME} characters"
+    try:
+        read_cron(pb.cron)
+    except CronError as error:
+        yield "cron", str(error)
+    if pb.max_concurrent_run_count < 1:
+        yield "max_concurrent_run_count", "is required; it must be 1 or more"
+    for field in _COUNTS:
+        if getattr(pb, field) < 0:
+            yield field, "must not be negative"
+    if pb.HasField("end_time") and seconds(pb.end_time) <= seconds(pb.start_time):
+        yield "end_time", "must be after start_time"
+    if pb.WhichOneof("request") != "create_pipeline_job_request":
+        yield "create_pipeline_job_request", "is required; the emulator schedules nothing but pipeline jobs"
+    elif pb.create_pipeline_job_request.parent != parent:
+        yield "create_pipeline_job_request.parent", f"must be the schedule's: {parent}"
