@@ -1,7 +1,7 @@
 """The emulator's door: code outside `tui.emulator` imports only this module. Standard library only.
 
-It finds, starts, stops and asks both servers of this machine, the emulator of Vertex AI and the Kubernetes
-API; the class of the state directory says which.
+It finds, starts, stops and calls both servers of this machine, the emulators of Vertex AI and of Kubernetes;
+the class of the state directory selects one.
 
 A server is identified by its Unix socket and by the process that listens there according to the kernel, so a
 stale `emulator.json`, or a process that reuses the pid of an ended server, is never mistaken for it.

@@ -73,8 +73,8 @@ class Server(ABC, Generic[S]):
 def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refusals: type[Exception]) -> int:
     """Run the process of a server. Exit code 0 after a clean stop, 1 with a message on stderr.
 
-    `refusals` are further exceptions whose text says why the server can't start, beside those of the state
-    directory and the settings.
+    `refusals` are further exceptions, beside those of the state directory and the settings, whose text gives
+    the reason for a refused start.
     """
     known: tuple[type[Exception], ...] = (StateDirError, ConfigError, *refusals)
     os.umask(0o077)

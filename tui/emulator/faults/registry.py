@@ -1,4 +1,4 @@
-"""What a fault declares: its words and options. The verb, its help, the request and the list follow from it.
+"""Declaration of a fault: words and options. Its verb, help, request and line in the list follow from it.
 
 Standard library only: the command line imports this.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from tui.emulator.faults.limit import LONGEST_SECONDS, MOST_TIMES, number
 
 Options = dict[str, Any]
-"""The fields of a request, all of them and checked."""
+"""All fields of a request, checked."""
 Answer = dict[str, Any]
 Act = Callable[[Any, Options | None], Answer]
 """Acts on the `Targets` of `tui.emulator.fault_targets`."""
@@ -24,25 +24,25 @@ class Option:
     """One field of a fault's request, and the option of its verb."""
 
     flag: str = ""
-    """As in `--cut-every`; "" for a field that another option sets too."""
+    """Flag such as `--cut-every`, "" for a field that another option sets too."""
     help: str = ""
     field: str = ""
-    """Name in the request; by default that of the flag."""
+    """Name in the request, by default the name of the flag."""
     type: type = float
     """float, int, bool or str; object for a value that the fault checks itself."""
     metavar: str = "SECONDS"
     least: float = 0.0
     most: float = LONGEST_SECONDS
     value: str = ""
-    """What the flag sets the field to, for a flag of a choice."""
+    """Value that the flag sets, for a flag of a choice."""
     values: tuple[str, ...] = ()
-    """The accepted texts."""
+    """Accepted texts."""
     several: bool = False
-    """The field is a list of texts."""
+    """Whether the field is a list of texts."""
     pair: str = ""
-    """Field that the second half of the option's A:B sets."""
+    """Field set by the second half of the option's A:B."""
     says: str = ""
-    """Words where it is set, as a format of the answer's fields."""
+    """Words for a set option: a format of the answer's fields."""
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Option:
         return [] if self.several else self.type()
 
     def read(self, request: Mapping[str, Any]) -> Any:
-        """The checked value in a request. Raises ValueError naming the field."""
+        """Return the checked value in a request. Raises ValueError naming the field."""
         value = request.get(self.name, self.default)
         if self.several:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -78,14 +78,14 @@ class Option:
         return value
 
     def shown(self, answer: Mapping[str, Any]) -> str:
-        """Its words for what is in force; "" where it is not set."""
+        """Return the option's words for the fault in force, "" if the option is not set."""
         value = answer.get(self.name)
         if not value or not self.says or self in LIMITS or (self.value and value != self.value):
             return ""
         return self.says.format(**{k: ", ".join(v) if isinstance(v, list) else v for k, v in answer.items()})
 
     def limit(self, answer: Mapping[str, Any]) -> str:
-        """Words of what is left of a limit."""
+        """Return the words for the rest of a limit."""
         left = {FOR: "left_seconds", TIMES: "left_times"}.get(self, "")
         value = answer.get(left) or answer.get(self.name)
         return self.says.format(value) if self in LIMITS and value else ""
@@ -96,35 +96,35 @@ TIMES = Option(
     "--times", "Only for this many calls.", type=int, metavar="INTEGER", most=MOST_TIMES, says="{} times"
 )
 LIMITS = (FOR, TIMES)
-"""Options that limit a fault, and set none."""
+"""Options that limit a fault but set none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultEntry:
-    """One fault. `act` sets it by options, or only reads it without; it returns what is in force."""
+    """One fault. `act` sets it by options, or reads it without; it returns the fault in force."""
 
     name: str
-    """Of the verb, and the word of `do` in the request."""
+    """Name of the verb, and the word of `do` in the request."""
     title: str
-    """Format of the answer's fields: how the list names the fault."""
+    """Format of the answer's fields: name of the fault in the list."""
     help: str
     options: tuple[Option, ...]
     act: Act
     argument: str = ""
-    """Field that the verb's argument sets; `job` is found as other verbs find a job."""
+    """Field set by the verb's argument; `job` is found as other verbs find a job."""
     exclusive: tuple[str, ...] = ()
-    """Fields of which one request sets one at most."""
+    """Fields that exclude each other in one request."""
     once: bool = False
-    """It happens once: nothing is in force afterwards."""
+    """Whether it happens once, so that nothing is in force afterwards."""
     added: bool = False
-    """Each request adds one; the answer in force is a list under its name."""
+    """Whether each request adds a fault; the answer is then a list under its name."""
     doing: str = ""
-    """As in "Preempting JOB", for a fault of a job."""
+    """Verb of progress as in "Preempting JOB", for a fault of a job."""
     note: str = ""
-    """Printed on stderr after the fault was set."""
+    """Note printed on stderr after the fault was set."""
 
     def read(self, request: Mapping[str, Any]) -> Options:
-        """All fields of a request. Raises ValueError naming the invalid field."""
+        """Return all fields of a request. Raises ValueError naming the invalid field."""
         options = {option.name: option.read(request) for option in self.options}
         for field in {option.name for option in self.options if option.value}:
             choices = [option.value for option in self.options if option.name == field]
@@ -135,7 +135,7 @@ class FaultEntry:
         return options
 
     def words(self, answer: Mapping[str, Any]) -> str:
-        """One line for what is in force."""
+        """Return one line about the fault in force."""
         words = [text for option in self.options if (text := option.shown(answer))]
         if words:
             words += [option.limit(answer) for option in self.options]

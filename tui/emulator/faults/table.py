@@ -1,8 +1,8 @@
-"""All faults of the emulator: each is one function. To add one, write its function here.
+"""All faults of the emulator: one function each. To add one, write its function here.
 
 A function gets the parts that faults act on (`Targets`) and the options of the request, or `None` to read
-only, and returns what is in force. It imports modules of the server in its body: the command line reads the
-words of the faults without them.
+only, and returns the fault in force. It imports modules of the server in its body, so that the command line
+can read the words of the faults without them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FAULTS = FaultRegistry()
 fault = FAULTS.add
 CHECKED_SERVICES = ("projects", "accounts", "registry", "resources", "boards", "quotas")
-"""The services that a launch's checks read."""
+"""Services that launch checks read."""
 CODES = (
     "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
     "PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",

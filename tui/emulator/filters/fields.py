@@ -27,7 +27,7 @@ class UnknownField(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class FilterField(Generic[T]):
-    """A field: how to read it and what it can be compared with."""
+    """A field: how to read it, and the values it can be compared with."""
 
     get: Callable[[T], Any]
     """The value, or `MISSING`."""

@@ -34,7 +34,7 @@ LEAST = BLOCK // 4
 
 
 async def run_packing(store: EntryStore) -> None:
-    """Pack what is due, until cancelled; retry after a disk error."""
+    """Pack due rows until cancelled; retry after a disk error."""
     packer = Packer(store)
     while True:
         try:

@@ -59,7 +59,7 @@ class ProgramTable:
         return cls((*own, *_BUILT_IN))
 
     def entry_point(self, image: str) -> tuple[str, ...] | None:
-        """The command line in place of the image's entry point, or `None`."""
+        """Return the command line that replaces the image's entry point, or `None`."""
         return next((argv for pattern, argv in self.table if fnmatch.fnmatchcase(image, pattern)), None)
 
     def argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
@@ -90,10 +90,8 @@ class ProgramTable:
         return self.argv(image, command, args)
 
     def program(self, image: str, command: Sequence[str]) -> str:
-        """Describe the program that runs in place of the image.
-
-        Raises CannotRun for an unknown image without a command.
-        """
+        """Describe the program that replaces the image. Raises CannotRun for an unknown image without a
+        command."""
         argv = self.argv(image, command, ())
         if command:
             # The arguments may contain secrets.

@@ -68,7 +68,7 @@ def _has_setup_py_alone(path: Path) -> bool:
 
 
 def main() -> None:
-    """Run pip in place of this program."""
+    """Replace this program by pip."""
     words = arguments(sys.argv[1:])
     if not words:
         print("This machine's pip stays as it is.", flush=True)  # noqa: T201
