@@ -117,7 +117,7 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         await pilot.press("y")
         await shown(pilot, app, JobState.RUNNING)
         await until(pilot, lambda: "U resume" not in _footer(app), "the keys of a job that runs")
-        await pilot.press("M")
+        await pilot.press("equals_sign")
         await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the prompt")
         await pilot.press("end", "backspace", "m", "enter")
         assert "whole number" in str(app.screen.query_one("#problem", Static).content)
@@ -160,7 +160,7 @@ async def test_a_job_without_an_elastic_policy_is_not_scaled(tmp_path: Path) -> 
         await until(pilot, lambda: app.store.jobs, "the job")
         app.open_job(JOB.name)
         await shown(pilot, app, JobState.RUNNING)
-        await pilot.press("M")
+        await pilot.press("equals_sign")
         await until(pilot, lambda: "Can't scale bert: It has no elasticPolicy" in _said(app), "the reason")
         assert isinstance(app.screen, JobScreen) and not jobs.asked
 

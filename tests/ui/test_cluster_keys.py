@@ -180,7 +180,7 @@ async def test_a_read_only_member_refuses_before_the_question(tmp_path: Path) ->
         assert found.app.session is not None
         found.app.session.access = Access(members={"local-k8s": closed})
         screen = await found.open(JOBS[0].name)
-        for key in ("c", "D", "X", "M", "x"):
+        for key in ("c", "D", "X", "equals_sign", "x"):
             said = await found.press(key)
             assert any("refused: the context local-k8s is read-only" in text for text in said), (key, said)
             assert found.app.screen is screen

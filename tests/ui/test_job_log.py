@@ -105,7 +105,7 @@ async def test_columns_wrap_and_json(tmp_path: Path) -> None:
     async with opened(backend_of(), tmp_path) as (screen, pilot):
         pane = await tab(screen, pilot, LogsPane)
         paint = pane.log_view.paint
-        await pilot.press("w", "J", "t", "R")
+        await pilot.press("w", "J", "t", "z")
         await pilot.pause()
         assert paint.wrapped and paint.json is JsonForm.RAW and not paint.show_replica
         assert '"kind": "step"' in pane.log_view.render_line(pane.log_view.size.height - 3).text + "".join(

@@ -34,12 +34,12 @@ async def test_zoom_pan_and_back(tmp_path: Path) -> None:
         low, high = pane.view.window(full)
         assert high == full[1] and high - low == pytest.approx((full[1] - full[0]) / 2)
         assert "last " in pane.status().plain
-        await pilot.press("plus", "H")
+        await pilot.press("plus", "less_than_sign")
         earlier = pane.view.window(full)
         assert earlier[1] < full[1] and " to " in pane.status().plain
         chart = next(c for c in pane.query(Chart) if c.format.title == "CPU")
         assert chart.format.x_view.window == earlier
-        await pilot.press("L", "L")
+        await pilot.press("greater_than_sign", "greater_than_sign")
         assert pane.view.end is None
         await pilot.press("minus", "minus")
         assert pane.view.span is None
@@ -94,7 +94,7 @@ async def test_a_run_that_went_back_draws_no_zigzag(tmp_path: Path) -> None:
         assert re.fullmatch(r"Loss [\d.]+   ━ undone", titles(pane)["Loss"])
         await pilot.press("h")
         assert "at 30" in titles(pane)["Loss"], "the crosshair stands where the run is, not where it was"
-        await pilot.press("escape", "x")
+        await pilot.press("escape", "t")
         (over_time,) = loss._lines
         assert list(over_time.x) == sorted(over_time.x) and len(over_time.x) == 50
         overview = await tab(screen, pilot, OverviewPane)

@@ -144,7 +144,7 @@ async def test_metrics_are_plotted_and_what_is_not_measured_is_said(tmp_path: Pa
         titles = [str(chart.query_one(".chart-title").render()) for chart in pane.query(Chart)]
         assert titles[0].startswith("Loss 2.549") and "0-0" in titles[2] and "1-0" in titles[2]
         assert "by step" in pane.status().plain
-        await pilot.press("x", "s")
+        await pilot.press("t", "s")
         await pilot.pause()
         assert "over time" in pane.status().plain and "1h" in pane.status().plain
         await pilot.press("r", *"pool1", "enter")
@@ -177,7 +177,7 @@ async def test_the_specification_hides_secrets_until_they_are_asked_for(tmp_path
         assert pane.spec_view.pattern is None
         await pilot.press("y")
         assert "topsecret" not in screen.app.clipboard
-        await pilot.press("x")
+        await pilot.press("u")
         await pilot.pause()
         assert "topsecret" in pane.spec_view.text and "1 secret shown" in header(screen)
 
@@ -301,7 +301,7 @@ async def test_every_tab_and_key_works_at_every_size(tmp_path: Path, size: tuple
             "w",
             "t",
             "J",
-            "R",
+            "z",
             "e",
             "E",
             "n",

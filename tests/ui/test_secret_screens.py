@@ -47,7 +47,7 @@ async def test_previews_exports_and_a_failed_launch(tmp_path: Path, monkeypatch:
         await until(pilot, lambda: isinstance(app.screen, PreviewScreen), "the request")
         assert isinstance(app.screen, PreviewScreen)
         assert leaks(on_screen(app)) == [] and leaks(app.screen.text) == [] and MASK in app.screen.text
-        await pilot.press("x")
+        await pilot.press("u")
         assert len(leaks(app.screen.text)) == len(SHAPES)
         await pilot.press("escape", "x")
         await until(pilot, lambda: isinstance(app.screen, ExportScreen), "the export")
@@ -105,5 +105,5 @@ async def test_the_specification_of_a_job(tmp_path: Path) -> None:
         await until(pilot, lambda: pane.spec_view.text, "the specification")
         assert leaks(pane.spec_view.text) == [] and "plain-words" not in pane.spec_view.text
         assert leaks(on_screen(screen.app)) == []  # type: ignore[arg-type]
-        await pilot.press("x")
+        await pilot.press("u")
         assert len(leaks(pane.spec_view.text)) == len(SHAPES) and "plain-words" in pane.spec_view.text

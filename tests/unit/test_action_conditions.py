@@ -1,4 +1,4 @@
-"""Each place of an action knows the conditions that the action names."""
+"""Each place of an action knows its conditions, and a key has one meaning there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tui.actions.registry import actions
+from tui.kinds.kind import resolve
 from tui.kinds.registry import kinds
 
 SCREENS = Path(__file__).parents[2] / "tui" / "screens"
@@ -63,3 +64,26 @@ def test_the_screens_with_actions_of_kinds_know_their_conditions() -> None:
     for kind in kinds():
         for action in actions(kind.scope):
             assert set(action.when) <= known["job"] & known["studies"], action.id
+
+
+NARROWER = ("copy", "open", "back")
+"""First words of labels: on a pane such a key acts on the row under the cursor instead of the job."""
+
+
+def job_places() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each tab of each kind, with the scopes that are active there."""
+    for kind in kinds():
+        for tab in kind.tabs:
+            pane = resolve(tab.pane)
+            yield f"{kind.key}, {tab.key}", (pane.SCOPE, *pane.EXTRA, kind.scope, "job", "app")
+
+
+def test_a_key_of_a_job_s_screen_means_one_thing() -> None:
+    for place, scopes in job_places():
+        labels: dict[str, str] = {}
+        for action in (action for scope in scopes for action in actions(scope)):
+            word = action.label.split()[0]
+            label = (word if word in NARROWER else action.label).removesuffix("s")
+            for key in filter(None, action.key.split(",")):
+                first = labels.setdefault(key, label)
+                assert first == label, f"{key} on {place}: {first}, {label}"

@@ -50,11 +50,12 @@ _JOB = (
     _act("job.back", "escape", "back", "Clear the mark or the search, then back to the jobs", footer=True),
     _act("job.next_tab", "tab,right_square_bracket", "next tab", "Next tab", footer=True),
     _act("job.previous_tab", "shift+tab,left_square_bracket", "previous tab", "Previous tab"),
+    _act("job.logs", "L", "logs", "Open the job's log", "tab_logs", when=("tab",)),
+    _act("job.replicas", "R", "replicas", "Open the job's replicas", "tab_replicas", when=("tab",)),
+    _act("job.metrics", "M", "metrics", "Open the job's metrics", "tab_metrics", when=("tab",)),
     *(
-        Action(
-            f"job.{name}", "", name, f"The job's {name}", "job", f"tab_{name}", footer=False, when=("tab",)
-        )
-        for name in ("overview", "replicas", "tasks", "logs", "metrics", "events")
+        _act(f"job.{tab}", "", tab, f"Open the job's {tab}", f"tab_{tab}", when=("tab",))
+        for tab in ("overview", "tasks", "events")
     ),
 )  # fmt: skip
 
@@ -81,7 +82,7 @@ _LOGS = (
     ),
     _act("logs.json", "J", "JSON", "Show JSON lines as message, as written, or by field"),
     _act("logs.times", "t", "time", "Show time of day, time since the start, or no time"),
-    _act("logs.fold", "R", "fold", "Show or hide the replica column"),
+    _act("logs.fold", "z", "fold", "Show or hide the replica column"),
     _act("logs.whole", "enter", "whole line", "Show the whole line with all its fields", when=("lines",)),
     _act("logs.mark", "space", "mark", "Start or clear a range at the cursor", when=("lines",)),
     _act("logs.copy", "y", "copy", "Copy the line, or the marked range", footer=True, when=("lines",)),
@@ -218,7 +219,7 @@ _PANES = (
     ),
     _act("trials.copy", "y", "copy", "Copy the resource name of the trial's job", when=("task", "task_job")),
     _task_shell("trials", "trial"),
-    _act("metrics.axis", "x", "axis", "Plot training over steps or over time", footer=True, when=("steps",)),
+    _act("metrics.axis", "t", "axis", "Plot training over steps or over time", footer=True, when=("steps",)),
     _act("metrics.replica", "r", "replica", "Choose the replica to plot", footer=True),
     _act("metrics.span", "s", "span", "Time span: all, 1 hour, 10 minutes", footer=True),
     _act(
@@ -241,7 +242,7 @@ _PANES = (
     ),
     _act(
         "metrics.zoom_in",
-        "plus,equals_sign",
+        "plus",
         "zoom",
         "Zoom in at the crosshair",
         footer=True,
@@ -260,18 +261,22 @@ _PANES = (
     ),
     _act(
         "metrics.earlier",
-        "H,shift+left",
+        "less_than_sign,shift+left",
         "earlier",
         "Scroll back by half of the span",
         when=("chart", "zoomed"),
     ),
     _act(
-        "metrics.later", "L,shift+right", "later", "Scroll on by half of the span", when=("chart", "zoomed")
+        "metrics.later",
+        "greater_than_sign,shift+right",
+        "later",
+        "Scroll on by half of the span",
+        when=("chart", "zoomed"),
     ),
     _act("spec.find", "slash", "find", "Find in the specification", footer=True, when=("spec",)),
     _act("spec.next", "n", "next", "Next match", footer=True, when=("spec", "match")),
     _act("spec.previous", "N", "previous", "Previous match", when=("spec", "match")),
-    _act("spec.unmask", "x", "unmask", "Show or mask secrets", footer=True, when=("spec", "secrets")),
+    _act("spec.unmask", "u", "unmask", "Show or mask secrets", footer=True, when=("spec", "secrets")),
     _act("spec.copy", "y", "copy", "Copy the specification as shown", footer=True, when=("spec",)),
     _act("job_events.copy", "y", "copy", "Copy the event", footer=True, when=("event",)),
     _act(

@@ -223,7 +223,7 @@ _PROFILES = (
 
 _PREVIEW = (
     act("preview.format", "j", "YAML or JSON", "Switch between YAML and JSON"),
-    act("preview.unmask", "x", "unmask", "Show or mask secrets", when=("secrets",)),
+    act("preview.unmask", "u", "unmask", "Show or mask secrets", when=("secrets",)),
     act("preview.copy", "y", "copy", "Copy the request as shown"),
     act("preview.back", "escape", "back", "Back"),
 )

@@ -17,7 +17,13 @@ _SUSPEND = (
     ),
 )  # fmt: skip
 _SCALE = KindAction(
-    "scale", "M", "scale", "Change the number of workers", operation="job.scale", confirm=True, footer=False
+    "scale",
+    "equals_sign",
+    "scale",
+    "Change the number of workers",
+    operation="job.scale",
+    confirm=True,
+    footer=False,
 )
 
 
