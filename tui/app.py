@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, partialmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from tui.actions.availability import job_refusal
@@ -69,6 +70,10 @@ class VxtuiApp(ConsoleApp):
         "cluster_quotas": partial(_open_screen, "tui.screens.quotas.list:cluster_quotas"),
     }
     DEFAULT_MODE = "jobs"
+    # Dialogs have no bindings of the scope "app".
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+z", "suspend_process", id="app.suspend", show=False)
+    ]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     JOB_SCREEN = staticmethod(_job_screen)
     NOTIFICATION_TIMEOUT = 6

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
 from tests.main_job.keys_support import nothing_but_the_screen
@@ -92,6 +95,40 @@ def test_ctrl_r_paints_over_what_another_program_wrote(place: Home) -> None:
         assert "Broadcast message" in screen.text
         screen.press("ctrl+r")
         screen.wait(lambda text: "Broadcast message" not in text and "vxtui   cloud" in text)
+        leave(screen)
+    finally:
+        screen.close()
+
+
+def test_ctrl_z_stops_it_and_it_continues_where_it_was(place: Home) -> None:
+    screen = Terminal([VXTUI, "--context", "cloud"], place.env, columns=100, rows=30)
+    process = psutil.Process(screen.process.pid)
+
+    def pump_until(condition: Callable[[], object]) -> None:
+        end = time.monotonic() + LIMIT
+        while not condition() and time.monotonic() < end:
+            screen.pump()
+        assert condition()
+
+    try:
+        screen.wait("not reached")
+        screen.press("2")
+        screen.wait("local-2node")
+        shown = screen.modes()
+        for _ in range(2):
+            # In the list, then in the help.
+            screen.type(b"\x1a")
+            pump_until(lambda: process.status() == psutil.STATUS_STOPPED)
+            assert b"\x1b[?1049l\x1b[?25h" in screen.raw[-60:]
+            assert screen.modes() != shown
+            # The shell writes its prompt where the list was.
+            screen.write_over(b"\x1b[2J$ fg")
+            screen.process.send_signal(signal.SIGCONT)
+            screen.wait(lambda text: "$ fg" not in text and ("local-2node" in text or "Keys that" in text))
+            pump_until(lambda: screen.modes() == shown)
+            screen.press("?")
+            screen.wait("Keys that work here")
+        screen.press("esc")
         leave(screen)
     finally:
         screen.close()

@@ -68,6 +68,10 @@ _APP = (
     act("app.palette", "ctrl+p", "palette", "Find a command", footer=False),
     Action("app.refresh", "ctrl+r", "refresh", "Read again now, or reconnect", "app", "refresh_now"),
     act("app.help", "question_mark", "help", "Show the keys that work here"),
+    act(
+        "app.suspend", "ctrl+z", "suspend", "Stop the console as a job of the shell; fg resumes it",
+        "suspend_process", footer=False,
+    ),
     act("app.quit", "ctrl+q", "quit", "Quit; jobs keep running", footer=False),
 )  # fmt: skip
 

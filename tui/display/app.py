@@ -137,6 +137,11 @@ class DisplayApp(App[Result]):
         self._buffer = None
         self.screen.refresh()
 
+    @on(Driver.SignalResume)
+    def _resumed(self) -> None:
+        # While the process was stopped, the shell wrote to the terminal.
+        self.repaint_all()
+
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
         """Give the terminal to another program, while the event loop and all reading go on.
