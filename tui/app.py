@@ -72,7 +72,7 @@ class VxtuiApp(ConsoleApp):
     DEFAULT_MODE = "jobs"
     # Dialogs have no bindings of the scope "app".
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+z", "suspend_process", id="app.suspend", show=False)
+        Binding("ctrl+z", "suspend_process", id="app.suspend", show=False, priority=True)
     ]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     JOB_SCREEN = staticmethod(_job_screen)
