@@ -6,17 +6,21 @@ What the first paint of the jobs does not need is imported where it is used: mos
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial, partialmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.screen import Screen
 
 from tui.actions.availability import job_refusal
 from tui.actions.registry import action, actions, key_problems
 from tui.config.settings import unknown_context
 from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.kinds.kind import Kind, resolve
+from tui.kinds.registry import kind_of
 from tui.screens.console_app import ConsoleApp
 from tui.screens.frame import FrameScreen, frame_of
 from tui.screens.workers import background
@@ -72,7 +76,7 @@ class VxtuiApp(ConsoleApp):
     DEFAULT_MODE = "jobs"
     # Dialogs have no bindings of the scope "app".
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+z", "suspend_process", id="app.suspend", show=False, priority=True)
+        Binding("ctrl+z", "suspend_process", id="app.background", show=False, priority=True)
     ]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     JOB_SCREEN = staticmethod(_job_screen)
@@ -153,6 +157,57 @@ class VxtuiApp(ConsoleApp):
 
         self._with_job(reference, lambda job: self._change("job.delete", job, confirm_delete), ended=True)
 
+    def action_shell_job(self, reference: str) -> None:
+        """Open a shell in a replica of a job."""
+        from tui.screens.shell import open_shell
+
+        self._with_job(
+            reference, lambda job: self._change("job.shell", job, lambda *_: open_shell(self, job))
+        )
+
+    def change_as_its_kind(self, method: str, reference: str) -> None:
+        """Run an action that only the job's kind has, e.g. scale, on a job by name or id."""
+
+        def change(job: Job) -> None:
+            target = resolve(kind_of(job).target)(NamedJob(self, job))
+            getattr(target, f"action_{method}")()
+
+        self._with_job(
+            reference,
+            lambda job: self._change(f"job.{method}", job, lambda *_: change(job)),
+            ended=method == "rerun",
+        )
+
+    def show_tab(self, tab: str, reference: str) -> None:
+        """Open a job by name or id at a tab."""
+
+        def show(job: Job) -> None:
+            if kind_of(job).has(tab):
+                self.open_job(job.name, tab=tab, job=job)
+            else:
+                words = f"A {kind_of(job).words.noun} has no {tab}."
+                self.notify(words, severity="warning", markup=False)
+
+        self._with_job(reference, show)
+
+    def action_compare(self, references: str) -> None:
+        """Compare two runs by name or id."""
+        from tui.screens.jobs.compare import open_comparison
+        from tui.screens.jobs.views import not_comparable
+
+        first, _, second = references.partition(" ")
+
+        def compare(*jobs: Job) -> None:
+            if problem := not_comparable(jobs):
+                self.notify(problem, severity="warning", markup=False)
+            else:
+                open_comparison(self, jobs)
+
+        if second:
+            self._with_job(first, lambda a: self._with_job(second.strip(), lambda b: compare(a, b)))
+        else:
+            self.notify("compare needs two runs: compare A B", severity="warning", markup=False)
+
     def _change(
         self, operation_id: str, job: Job, confirm: Callable[[ConsoleApp, Sequence[Job]], None]
     ) -> None:
@@ -228,6 +283,17 @@ class VxtuiApp(ConsoleApp):
         else:
             self.notify(unknown_context(name, self.contexts), severity="warning", markup=False)
 
+    def action_contexts(self) -> None:
+        """Choose a context from a list and open it."""
+        from tui.screens.dialogs.pick import PickScreen
+
+        async def chosen(name: str | None) -> None:
+            if name is not None:
+                await self.action_context(name)
+
+        options = [(name, Content(plain(name))) for name in self.contexts]
+        self.push_screen(PickScreen("Which context?", options), chosen)
+
     async def action_command(self) -> None:
         """Type a command."""
         from tui.screens.commands import CommandLine, commands, run_command
@@ -272,5 +338,17 @@ class VxtuiApp(ConsoleApp):
             self.frame.refresh_here()
 
 
+@dataclass(frozen=True, slots=True)
+class NamedJob:
+    """What the target of a kind's actions needs of a screen, for a job that a command names."""
+
+    console: ConsoleApp
+    job: Job
+
+
+for _tab in ("logs", "metrics", "replicas", "tasks", "spec"):
+    setattr(VxtuiApp, f"action_show_{_tab}", partialmethod(VxtuiApp.show_tab, _tab))
+for _method in ("suspend", "resume", "scale", "rerun"):
+    setattr(VxtuiApp, f"action_{_method}_job", partialmethod(VxtuiApp.change_as_its_kind, _method))
 for _entry in LIST_SCREENS:
     setattr(VxtuiApp, f"action_{_entry.method}", partialmethod(VxtuiApp.switch_to, _entry.method))

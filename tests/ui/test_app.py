@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from textual.widgets import OptionList
 
@@ -26,14 +27,17 @@ from tui.domain.core.states import JobState
 from tui.screens.commands import CommandLine
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.help import HelpScreen
+from tui.screens.dialogs.pick import PickScreen
 from tui.screens.events import EventsScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.job.screen import JobScreen
+from tui.screens.jobs.compare import CompareScreen
 from tui.screens.jobs.screen import JobsScreen
 from tui.screens.profiles.screen import ProfilesScreen
 from tui.screens.quotas.grid import QuotaGridScreen
 from tui.screens.quotas.list import QuotasScreen
 from tui.store.jobs.snapshot import Snapshot, SnapshotFile
+from tui.verbs.command_group import cli
 from tui.widgets.notice import Notice
 
 
@@ -489,3 +493,25 @@ async def test_the_help_and_the_command_line_name_the_setting_that_closes_an_act
         await until(pilot, lambda: isinstance(app.screen, HelpScreen), "the help")
         text = " ".join(str(app.screen.query_one("#keys Static").content).split())  # type: ignore[attr-defined]
         assert "the context test is read-only (read_only: true" in text
+
+
+async def test_commands_show_and_change_a_job_by_its_name(tmp_path: Path) -> None:
+    backend = MemoryBackend(fleet())
+    async with opened(backend, tmp_path) as (app, pilot):
+        await pilot.press("4", "colon", *"logs llm-7b-fsdp", "enter")
+        await until(pilot, lambda: isinstance(app.screen, JobScreen), "the job")
+        assert isinstance(app.screen, JobScreen) and app.screen.pane.TITLE == "Logs"
+        await pilot.press("escape", "colon", *"tasks llm-7b-fsdp", "enter")
+        await until(pilot, lambda: "A custom job has no tasks." in said(app), "the reason")
+        await pilot.press("colon", *"suspend llm-7b-fsdp", "enter")
+        await until(pilot, lambda: "A custom job can't be suspended." in said(app), "the refusal")
+        await pilot.press("colon", *"compare llm-7b-fsdp llm-7b-fsdp", "enter")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "the comparison")
+        await pilot.press("escape", "colon", *"contexts", "enter")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the contexts")
+
+
+def test_each_verb_about_a_job_or_a_list_is_a_command() -> None:
+    words = {found.word for found in actions("app")}
+    # `export` writes text for a shell, `emulator` manages a process, `doctor` is for a console that can't start.
+    assert set(cli.list_commands(click.Context(cli))) - words == {"export", "emulator", "doctor"}

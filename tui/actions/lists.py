@@ -58,6 +58,32 @@ _APP = (
         "app.emulator_stop", "", "stop the emulator", "Stop the emulator; its jobs keep running",
         operation="emulator.stop", confirm=True, footer=False, local=True, any_emulator=True,
     ),
+    *(
+        act(
+            f"app.show_{tab}", "", word, f"Show {content} of a job by name or id", footer=False,
+            command=word, argument="NAME",
+        )
+        for word, tab, content in (
+            ("logs", "logs", "the log"), ("metrics", "metrics", "the metrics"),
+            ("replicas", "replicas", "the replicas"), ("tasks", "tasks", "the tasks or trials"),
+            ("describe", "spec", "the specification"),
+        )
+    ),
+    *(
+        act(
+            f"app.{word}_job", "", word, help, footer=False, command=word, argument="NAME",
+            operation=f"job.{word}", confirm=word != "shell",
+        )
+        for word, help in (
+            ("shell", "Open a shell in a replica of a job by name or id"),
+            ("suspend", "Suspend a job of a cluster by name or id"),
+            ("resume", "Resume a suspended job by name or id"),
+            ("scale", "Change the number of workers of a job by name or id"),
+            ("rerun", "Run an ended pipeline again by name or id"),
+        )
+    ),
+    act("app.compare", "", "compare", "Compare two runs by name or id", footer=False, argument="A B"),
+    act("app.contexts", "", "contexts", "Choose another context from a list", footer=False),
     act("app.theme", "", "theme", "Change the colour theme", footer=False, argument="THEME"),
     act("app.context", "", "context", "Switch to another context", footer=False, argument="CONTEXT"),
     act(
@@ -69,7 +95,7 @@ _APP = (
     Action("app.refresh", "ctrl+r", "refresh", "Read again now, or reconnect", "app", "refresh_now"),
     act("app.help", "question_mark", "help", "Show the keys that work here"),
     act(
-        "app.suspend", "ctrl+z", "suspend", "Stop the console as a job of the shell; fg resumes it",
+        "app.background", "ctrl+z", "background", "Stop the console as a job of the shell; fg resumes it",
         "suspend_process", footer=False,
     ),
     act("app.quit", "ctrl+q", "quit", "Quit; jobs keep running", footer=False),

@@ -35,7 +35,7 @@ class PipelineTarget:
 
         def answered(yes: bool | None) -> None:
             if yes:
-                background(self._screen, rerun, "rerun")
+                background(console, rerun, "rerun")
 
         details = [
             f"{good} of {count} tasks succeeded; the cache has their outputs if nothing has changed.",
