@@ -513,5 +513,5 @@ async def test_commands_show_and_change_a_job_by_its_name(tmp_path: Path) -> Non
 
 def test_each_verb_about_a_job_or_a_list_is_a_command() -> None:
     words = {found.word for found in actions("app")}
-    # `export` writes text for a shell, `emulator` manages a process, `doctor` is for a console that can't start.
+    # These are for a shell: a text to run, a process to manage, and a console that can't start.
     assert set(cli.list_commands(click.Context(cli))) - words == {"export", "emulator", "doctor"}
