@@ -42,6 +42,20 @@ async def test_ready_made_profiles_are_listed_and_valid(
         assert "local-2node" in rows and "ready-made" in rows
 
 
+async def test_a_filter_puts_a_name_before_a_description(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await pilot.press("slash", *"arr-coc-4x8-a100")
+        # The description of arr-coc-2x8-a100 names it, and it sorts first.
+        await until(pilot, lambda: len(table(app).keys) < 8, "the filter")
+        assert isinstance(app.screen, ProfilesScreen) and app.screen.current is not None
+        assert app.screen.current.name == "arr-coc-4x8-a100"
+        await pilot.press("enter", "l")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch")
+        assert "arr-coc-4x8-a100" in lines(app)
+
+
 async def test_an_invalid_profile_says_why_and_cant_be_launched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,13 +71,12 @@ def connection_text(connection: Connection) -> Content:
     seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""
     match connection.status.state:
         case ConnectionState.LIVE:
-            ago = "" if old < FRESH else f"  {old:.0f}s ago"
+            ago = "" if old < FRESH else f"seen {old:.0f}s ago"
             failing, regions = connection.unreached
             if failing:
-                return Content.assemble(
-                    (f"! {failing}/{regions} {NOT_REACHED}", "$text-warning"), (ago, "$text-muted")
-                )
-            return Content.assemble(("live", "$text-success"), (ago, "$text-muted"))
+                words = Content.styled(f"! {failing}/{regions} {NOT_REACHED}", "$text-warning")
+                return Content.assemble(words, (f"  {ago}".rstrip(), "$text-muted"))
+            return Content.styled(ago, "$text-muted") if ago else Content.styled("live", "$text-success")
         case ConnectionState.FAILED:
             return Content.assemble((NOT_REACHED, "bold $text-error"), (seen, "$text-muted"))
     return Content.assemble(("connecting…", "$text-warning"), (seen, "$text-muted"))

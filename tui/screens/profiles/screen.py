@@ -37,6 +37,8 @@ from tui.widgets.table.table import Cells, Table
 COLUMNS = columns(PROFILE_FIELDS)
 MAX_SHOWN = 2
 """Problems of the profile under the cursor that are shown in full."""
+NO_MATCH = 3
+"""The rank of a profile that does not fit the filter."""
 
 
 class ProfilesScreen(ListScreen):
@@ -51,6 +53,7 @@ class ProfilesScreen(ListScreen):
         super().__init__()
         self._entries: dict[str, ProfileEntry] = {}
         self._loaded = False
+        self._filter_words: list[str] = []
         self._go_to = ""
         """Key of a profile to go to once it is in the list."""
         self._rules = ProfileRules()
@@ -86,14 +89,15 @@ class ProfilesScreen(ListScreen):
     def reload(self) -> None:
         words = self.query_one(FilterBar).text.casefold().split()
         self._entries = {entry.key: entry for entry in self.console.profiles.entries}
-        shown = [
-            e
-            for e in self.console.profiles.entries
-            if all(w in f"{e.name} {e.description} {e.shape}".casefold() for w in words)
-        ]
+        shown = [entry for entry in self.console.profiles.entries if _rank(entry, words) < NO_MATCH]
+        shown.sort(key=lambda entry: _rank(entry, words))
         table, notice = self.table, self.query_one(Notice)
         table.show([e.key for e in shown], {e.key: self._cells(e) for e in shown})
         table.display = bool(shown)
+        if words != self._filter_words:
+            self._filter_words = words
+            if shown and words:
+                table.move_to(shown[0].key)
         if shown:
             self._show_problem()
         elif self._entries:
@@ -263,6 +267,17 @@ class ProfilesScreen(ListScreen):
             return
         await edit_file(self.console, entry.path)
         self.refresh_here()
+
+
+def _rank(entry: ProfileEntry, words: Sequence[str]) -> int:
+    """How well a profile fits the words of a filter, 0 the best: by its name before its description."""
+    name = entry.name.casefold()
+    if words == [name]:
+        return 0
+    if all(word in name for word in words):
+        return 1
+    text = f"{name} {entry.description} {entry.shape}".casefold()
+    return 2 if all(word in text for word in words) else NO_MATCH
 
 
 def _by_line(entry: ProfileEntry) -> str:
