@@ -17,7 +17,7 @@ from tui.domain.core.task import Task
 from tui.domain.tuning.study import Study, counts, numbers_of, value_of
 
 FEWEST = 4
-"""Trials with a result below which nothing can be said."""
+"""Fewest trials with a result for which shares can be computed."""
 SECONDS = 60.0
 
 
@@ -26,11 +26,11 @@ class NotEnough(Exception):
 
 
 async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:
-    """The share of each parameter that every trial has, the largest first; they add up to 1.
+    """Return the share of each parameter that every trial has, the largest first; the shares add up to 1.
 
     Raises:
-        NotEnough: when too few trials have ended.
-        OSError: when the program can't be started, or fails.
+        NotEnough: if too few trials have ended.
+        OSError: if the program can't be started, or fails.
         TimeoutError: after `SECONDS`.
     """
     request = _request(study, tasks)
@@ -46,10 +46,10 @@ async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:
             program.kill()
             await program.wait()
     if program.returncode:
-        said = errors.decode(errors="replace").strip().rpartition("\n")[2]
-        raise OSError(f"the importance of the parameters could not be computed: {said}")
-    found: dict[str, float] = json.loads(printed)
-    return found
+        problem = errors.decode(errors="replace").strip().rpartition("\n")[2]
+        raise OSError(f"the importance of the parameters could not be computed: {problem}")
+    shares: dict[str, float] = json.loads(printed)
+    return shares
 
 
 def _request(study: Study, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _request(study: Study, tasks: Sequence[Task]) -> dict[str, Any]:
 
 
 def compute(request: Mapping[str, Any]) -> dict[str, float]:
-    """The shares for what `importance` sends."""
+    """Compute the shares for a request of `importance`."""
     import optuna  # noqa: PLC0415
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

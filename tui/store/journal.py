@@ -107,10 +107,8 @@ class Journal:
         return events
 
     def read_launches(self) -> bool:
-        """Read the launches of the audit file since the last call, all the first time; whether there are any.
-
-        This journal's own are among them; blocking.
-        """
+        """Read the launches of the audit file since the last call; return whether there are any (blocking).
+        The first call reads all of them, including this journal's own."""
         with self._reading:
             return self._read_launches()
 
@@ -150,28 +148,23 @@ class Journal:
             self._launched[context][name] -= 1
 
     def launched(self, contexts: Collection[str]) -> set[str]:
-        """Names of jobs that were launched in these contexts, as far as `read_launches` has read.
-
-        Those of deleted jobs too: their outputs may still be there.
-        """
-        # Copied at once: another thread may be reading.
+        """Names of jobs launched in these contexts, as far as `read_launches` has read. Deleted jobs are
+        included: their outputs may still exist."""
+        # Copy at once: another thread may be reading.
         counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]
-        return {name for each in counts for name, times in each if times > 0}
+        return {name for context_counts in counts for name, times in context_counts if times > 0}
 
     @staticmethod
     def _first_line(file: BinaryIO, size: int) -> int:
-        """Where the first whole line of the file's end begins."""
+        """Offset of the first whole line in the end of the file."""
         if size <= TAIL:
             return 0
         file.seek(size - TAIL)
         return size - TAIL + len(file.readline())
 
     def audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
-        """Append one line to the audit file, for this user alone; blocking.
-
-        Raises:
-            OSError: when it can't be written.
-        """
+        """Append one line to the audit file, readable by this user only (blocking). Raises OSError if it
+        can't be written."""
         target = mask_text(entry.target)
         line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "target": target}
         line |= {"result": result, **({"code": code, "message": mask_text(message)} if code else {})}

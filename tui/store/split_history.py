@@ -1,4 +1,4 @@
-"""The splits that this machine's vxtui has replaced, by endpoint: what a roll back goes back to."""
+"""Traffic splits replaced by this machine's vxtui, by endpoint, for rolling back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.config.paths import write_whole
 
 FILE = "endpoint-splits.json"
 KEPT = 20
-"""Changes of one endpoint."""
+"""Changes kept per endpoint."""
 Split = dict[str, int]
 
 
@@ -26,19 +26,19 @@ class SplitHistory:
         return self._read().get(endpoint, [])
 
     def add(self, endpoint: str, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Remember a change. Raises OSError."""
+        """Record a change. Raises OSError."""
         known = self._read()
         known[endpoint] = [*known.get(endpoint, []), (dict(before), dict(after))][-KEPT:]
         self._write(known)
 
     def drop_last(self, endpoint: str) -> None:
-        """Forget the last change: it was rolled back. Raises OSError."""
+        """Remove the last change after it was rolled back. Raises OSError."""
         known = self._read()
         known[endpoint] = known.get(endpoint, [])[:-1]
         self._write({name: changes for name, changes in known.items() if changes})
 
     def _read(self) -> dict[str, list[tuple[Split, Split]]]:
-        """A file that is missing, cut or of another version has no changes."""
+        """Read the file; a missing, truncated or incompatible file has no changes."""
         try:
             raw = json.loads(self._path.read_bytes())
             return {

@@ -44,18 +44,18 @@ def event_of(entry: LogEntry) -> JobEvent | None:
 
 
 def state_events(job: Job) -> list[JobEvent]:
-    """The changes of state that follow from the job's timestamps."""
-    found = []
+    """Return the changes of state that follow from the job's timestamps."""
+    events = []
     if job.create_time is not None:
-        found.append(JobEvent(job.create_time, "state", "", "created", key=_CREATED))
+        events.append(JobEvent(job.create_time, "state", "", "created", key=_CREATED))
     if job.start_time is not None:
-        found.append(JobEvent(job.start_time, "state", "", "running", key="running"))
+        events.append(JobEvent(job.start_time, "state", "", "running", key="running"))
     if job.end_time is not None:
         word = job.state.value.lower()
         severity = Severity.ERROR if job.error else Severity.INFO
         text = f"{word}: {job.error.message}" if job.error else word
-        found.append(JobEvent(job.end_time, "state", "", text, severity, key="ended"))
-    return found
+        events.append(JobEvent(job.end_time, "state", "", text, severity, key="ended"))
+    return events
 
 
 class JobEvents:
@@ -67,7 +67,7 @@ class JobEvents:
         self._state = ""
 
     def add(self, entries: Iterable[LogEntry], gaps: Iterable[LogGap] = ()) -> bool:
-        """Extract the events of these lines; returns whether there is anything new."""
+        """Extract the events of these lines; return whether there is anything new."""
         before = len(self._extracted)
         for entry in entries:
             if entry.json is None and entry.replica != SERVICE:
@@ -97,11 +97,12 @@ class JobEvents:
         return True
 
     def ordered(self, job: Job | None) -> list[JobEvent]:
-        """All events, the oldest first."""
+        """Return all events, the oldest first."""
         known = state_events(job) if job else []
         return sorted([*known, *self._observed, *self._extracted.values()], key=_when)
 
 
 def _when(event: JobEvent) -> tuple[datetime, bool, str]:
-    """Of one moment: the creation, then the log's in its order, then what the job's own times say."""
+    """Sort key: at one moment the creation comes first, then the log's events in order, then the job's
+    timestamps."""
     return event.timestamp, event.key != _CREATED, event.key

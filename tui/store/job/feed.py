@@ -38,14 +38,14 @@ from tui.store.log.store import MEGABYTE, LogStore
 LOG = logging.getLogger(__name__)
 TICK = 0.1
 RECENT = 20_000
-"""Newest lines read before the tail starts; older ones are read when they are asked for."""
+"""Newest lines read before the tail starts; older ones are read on request."""
 OLDER = 5_000
 SAVE_EVERY = 1.0
 """Seconds between two writes of the read position."""
 OVERLAP = timedelta(seconds=60)
 """Time before the newest line at which the tail starts, because entries may arrive late."""
 METRICS_OVERLAP = timedelta(minutes=6)
-"""Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""Samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
 """Longest silence of a followed log; its heartbeats come more often."""
@@ -121,7 +121,7 @@ class JobFeed:
             self.sources["job"].listed_at = read_at
             self._known.set()
 
-    # What a screen asks
+    # Facts for the screens
 
     @property
     def events(self) -> JobEvents:
@@ -140,12 +140,12 @@ class JobFeed:
 
     @property
     def local(self) -> bool:
-        """The service runs on this machine: reading is cheap."""
+        """Whether the service runs on this machine, so that reading is cheap."""
         return self.session.backend.info.local
 
     @property
     def trouble(self) -> DataSource | None:
-        """The most telling source that can't be read now."""
+        """The first source that can't be read now."""
         return next((s for s in self.sources.values() if s.error is not None), None)
 
     def now(self) -> datetime:
@@ -157,22 +157,22 @@ class JobFeed:
         return self.sources["logs"].silent_for(self.session.monotonic())
 
     def as_of(self, name: str = "job") -> datetime:
-        """The moment of the facts of one source: they stand still while it can't be read."""
+        """Time of one source's data; it stands still while the source can't be read."""
         return self.sources[name].as_of(self.now())
 
     @property
     def runner(self) -> str:
-        """Name of the job whose log and figures these are: this one, or that of its task."""
+        """Name of the job that writes this job's log and figures: this job, or its task's own job."""
         return self.job.runner if self.job is not None else self.job_name
 
     @property
     def logged_as(self) -> str:
-        """Name of the job whose log this is."""
+        """Name of the job under which the log is stored."""
         return self.job.logged_as if self.job is not None else self.job_name
 
     @property
     def progress(self) -> Progress:
-        """How far the training has come."""
+        """Progress of the training."""
         return self.training.progress
 
     @property
@@ -185,11 +185,11 @@ class JobFeed:
         return self.training.samples()
 
     def history(self) -> History:
-        """What of them led to where the run is, and what it went back over."""
+        """Steps that led to the current state, and the steps that were run again."""
         return self.training.history()
 
     def use(self, session: Session) -> None:
-        """Read through a new session: the one before it may be closed."""
+        """Read through a new session; the earlier one may be closed."""
         self.session = session
         self.kick()
 
@@ -203,7 +203,7 @@ class JobFeed:
     # Running
 
     async def run(self) -> None:
-        """Read until cancelled; failures of the service are kept and tried again, never raised."""
+        """Read until cancelled; retry failures of the service, never raise them."""
         async with asyncio.TaskGroup() as group:
             every = 1.0 if self.local or self.session.backend.info.watched else 10.0
             ended = ENDED_LOCAL if self.local else ENDED_CLOUD
@@ -218,7 +218,7 @@ class JobFeed:
                 self.older_left = True
                 await self._recall()
             group.create_task(self._drain())
-            # What comes next depends on the job.
+            # Which sources are read depends on the job.
             await self._known.wait()
             if self.gone:
                 return
@@ -247,10 +247,10 @@ class JobFeed:
             prune_logs(self._log_folder.parent, max_bytes=room)
 
     async def _recall(self) -> None:
-        """Lift events and progress from the newest lines an earlier console kept."""
+        """Restore events and progress from the newest lines that an earlier console kept."""
         for _, lines in [*self.buffer.columns(self.buffer.end - RECALLED, self.buffer.end)]:
-            found = [lines.line(at) for at in range(len(lines)) if may_tell(lines, at)]
-            await self._facts.add([line for line in found if isinstance(line, LogEntry)])
+            lines_with_facts = [lines.line(at) for at in range(len(lines)) if may_tell(lines, at)]
+            await self._facts.add([line for line in lines_with_facts if isinstance(line, LogEntry)])
             await asyncio.sleep(0)
         self._on_change(Changed.LOGS)
 
@@ -262,9 +262,10 @@ class JobFeed:
         *,
         once_done: float | None = None,
     ) -> None:
-        """Call `read` every so many seconds until its source is done, later and later while it fails.
+        """Call `read` every `every` seconds until its source is done, with exponential backoff while it
+        fails.
 
-        With `once_done` it is read on once it is done, every so many seconds, until it is lost.
+        With `once_done`, keep reading a source that is done, every `once_done` seconds, until it is deleted.
         """
         source, kick = self.sources[name], self._kick[name]
         while once_done is not None or not source.done:
@@ -281,7 +282,7 @@ class JobFeed:
             except BackendError as error:
                 self._failed(source, error)
             except Exception as error:
-                # One source's defect must not end the others; it is tried again like any failure.
+                # A defect of one source must not end the others; retry it like any failure.
                 LOG.exception("reading the %s of %s failed", name, self.job_name)
                 self._failed(source, broken(error))
             else:
@@ -310,7 +311,7 @@ class JobFeed:
         source.heard(self.now(), self.session.monotonic())
         if source.error is not None or source.done:
             if source.error is not None:
-                # The service is back: the others need not wait for their next try.
+                # The service is back: retry the other sources now.
                 self.kick(failing=True)
             source.error, source.failing_since, source.failures = None, None, 0
             self._on_change(Changed.SOURCES)
@@ -335,7 +336,7 @@ class JobFeed:
         if before is not None and job.create_time not in {before, None}:
             raise NotFound(f"{job.display_name} was deleted, and another job has its name.")
         if self.job is not None and not job.parent:
-            # A listing of both says whose part it is, the resource does not.
+            # Only a listing of both jobs tells the parent; the resource does not.
             job = replace(job, parent=self.job.parent)
         self._since_end.look(job)
         changed = Changed(0)
@@ -348,11 +349,11 @@ class JobFeed:
         self._known.set()
         if changed:
             self._on_change(changed)
-        # Nothing but its deletion can change an ended job.
+        # An ended job changes only by its deletion.
         self.sources["job"].done = job.state.terminal and job.end_time is not None and _settled(job)
 
     async def read_spec(self) -> SpecReading:
-        """The specification as the service has it."""
+        """Read the specification from the service."""
         try:
             return SpecReading(await self.session.backend.job_service(self.job_name).spec(self.job_name))
         except BackendError as error:
@@ -381,7 +382,7 @@ class JobFeed:
             self._on_change(Changed.LOGS)
 
     def _newer(self) -> LogQuery:
-        """What was not read yet: by receipt, or by the lines' own times where no receipt is known."""
+        """Query for unread lines: by receive time, or by the lines' own times if no receive time is known."""
         if self._position.received is not None:
             return self._query(received=self._position.received)
         newest = self.buffer.newest
@@ -389,7 +390,7 @@ class JobFeed:
         return self._query(since=newest - overlap if newest is not None else None)
 
     def _query(self, **fields: Any) -> LogQuery:
-        """A query of its log, with that of its tasks where they are pieces of work of their own."""
+        """Query this job's log, including the logs of tasks that have jobs of their own."""
         return LogQuery(self.logged_as, tasks=bool(self.job and self.job.composite), **fields)
 
     async def _read_recent(self) -> None:
@@ -406,15 +407,13 @@ class JobFeed:
         self._position = replace(self._position, received=received)
 
     async def read_older(self) -> OlderLines:
-        """Read older lines than those that were read.
-
-        Not those before the first line: a replica whose clock is behind writes such lines at any time.
-        """
+        """Read lines older than those read so far. The first line's time is not the limit: a replica whose
+        clock is behind writes such lines at any time."""
         before, added, read = len(self.buffer), 0, 1
         if not before or not self.older_left or self.buffer.full:
             return OlderLines(0)
         while read and not added:
-            # After a console that was killed all of a reading may be known.
+            # After a killed console, a whole page may already be known.
             read, oldest = 0, self._position.oldest
             query = self._query(until=oldest)
             pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
@@ -432,7 +431,7 @@ class JobFeed:
         return OlderLines(added)
 
     async def _drain(self) -> None:
-        """Store pending batches in the buffer, at most once a tick."""
+        """Store pending batches in the buffer, at most once per `TICK`."""
         while True:
             batches = await self._pending.take()
             entries = [entry for batch in batches for entry in batch.entries]
@@ -449,7 +448,7 @@ class JobFeed:
     async def _apply(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> None:
         if not self.buffer.append(entries, gaps):
             return
-        # The lines can be read while what they say is being lifted.
+        # Show the lines before their facts are extracted.
         self._on_change(Changed.LOGS)
         lifted = await self._facts.add(entries, gaps)
         changed = Changed.EVENTS if Lifted.EVENTS in lifted else Changed(0)
@@ -461,15 +460,15 @@ class JobFeed:
     # Training progress
 
     async def _read_training_steps(self) -> None:
-        """History that is older than the lines here; once."""
+        """Read once the history that is older than the stored lines."""
         backend, runner = self.session.backend, self.runner
         if not runner:
             return
-        found = None
+        progress = None
         if self.job is not None:
-            # First, as it finds out whether the job has structured lines or a pattern of its own.
-            found = (await backend.progress.read([self.job.as_runner()])).get(runner)
-        self.training.merge(await backend.progress.training_steps(runner), found)
+            # Read progress first: this finds out whether the job has structured lines or its own pattern.
+            progress = (await backend.progress.read([self.job.as_runner()])).get(runner)
+        self.training.merge(await backend.progress.training_steps(runner), progress)
         self.sources["steps"].done = True
         self._on_change(Changed.TRAINING_STEPS)
 
@@ -480,7 +479,7 @@ class JobFeed:
             return
         newest = self.series.newest
         overlap = LOCAL_OVERLAP if self.local else METRICS_OVERLAP
-        # A clock that was set back leaves samples behind that seem to be to come.
+        # After a clock was set back, samples may lie in the future.
         since = min(newest, self.now()) - overlap if newest else None
         reading = await self.session.backend.metrics.read(self.runner, since=since)
         self.series.add(reading)

@@ -1,6 +1,6 @@
 """The newest figure of each replica and GPU of one job, from the trainer's lines and from Cloud Monitoring.
 
-Of two figures for the same key the newer one counts, from either source. What was not reported is absent.
+For each key the newer figure counts, from either source. A figure that was not reported is absent.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class FigureOrigin(Enum):
 TRAINER_LATE = timedelta(seconds=60)
 LOCAL_LATE = timedelta(seconds=30)
 CLOUD_LATE = timedelta(minutes=6)
-"""A sample a minute, shown up to 240 s after it was taken (docs/facts/vertex.md 6.1), and one that may be
-missing."""
+"""One sample per minute, shown up to 240 s late (docs/facts/vertex.md 6.1), and one sample may be missing."""
 STEP_TOLERANCE = timedelta(seconds=5)
-"""Replicas that report the same step within this time are level: their lines arrive at different times."""
+"""Replicas that report the same step within this time count as level: their lines arrive at different
+times."""
 MAX_FRONT_STEPS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One value: a share of 0 to 1, or steps; when it was taken, by whom, and how long it stays fresh."""
+    """One value: a share from 0 to 1, or steps, with its time, its origin and how long it stays fresh."""
 
     value: float
     at: datetime
@@ -55,13 +55,13 @@ class Figure:
     simulated: bool = False
 
     def stale(self, now: datetime) -> bool:
-        """Whether it is older than the period of its source."""
+        """Whether the figure is older than its source's period."""
         return now - self.at > self.fresh_for
 
 
 @dataclass(frozen=True, slots=True)
 class StepAt:
-    """The last step a replica reported, when, and how long after the one before."""
+    """The last step a replica reported, its time, and the time since the step before."""
 
     step: int
     at: datetime
@@ -75,20 +75,20 @@ class JobFigures:
         self._figures: dict[tuple[Measure, str, str], Figure] = {}
         self._steps: dict[str, StepAt] = {}
         self._front: deque[tuple[datetime, int]] = deque(maxlen=MAX_FRONT_STEPS)
-        """When the furthest replica reached which step, the oldest first."""
+        """When the furthest replica reached each step, the oldest first."""
         self._attempt_since: datetime | None = None
         self._newest: datetime | None = None
 
     def figure(self, measure: Measure, replica: str, accelerator: str = "") -> Figure | None:
-        """The newest figure, or `None` where it was never measured; of the step lag too."""
+        """Return the newest figure or step lag, or `None` if it was never measured."""
         if measure is Measure.LAG:
             return self._lag(replica)
         return self._figures.get((measure, replica, accelerator))
 
     def accelerators(self, replica: str) -> list[str]:
-        """Accelerators of a replica that have reported, by index."""
-        found = {key[2] for key in self._figures if key[1] == replica and key[2]}
-        return sorted(found, key=lambda name: (len(name), name))
+        """Return the accelerators of a replica that have reported, by index."""
+        accelerators = {key[2] for key in self._figures if key[1] == replica and key[2]}
+        return sorted(accelerators, key=lambda name: (len(name), name))
 
     @property
     def simulated(self) -> bool:
@@ -97,27 +97,27 @@ class JobFigures:
 
     @property
     def node_sources(self) -> str:
-        """The exporters on nodes that accelerators' figures are from; "" where there are none."""
+        """Node exporters that accelerators' figures come from; "" if there are none."""
         own = {FigureOrigin.CADVISOR, FigureOrigin.DCGM}
-        found = {each.origin for each in self._figures.values()} & own
-        return ", ".join(sorted(str(origin.value) for origin in found))
+        origins = {figure.origin for figure in self._figures.values()} & own
+        return ", ".join(sorted(str(origin.value) for origin in origins))
 
     # Input
 
     def add_reading(self, reading: MetricsReading, *, local: bool) -> None:
-        """Take the newest point of each series."""
+        """Keep the newest point of each series."""
         fresh_for = LOCAL_LATE if local else CLOUD_LATE
         for series in reading.series:
             measure = _MEASURES.get(series.metric)
             if measure is not None and series.latest is not None and series.replica:
                 at, value = series.latest
                 origin = FigureOrigin(series.source) if series.source else FigureOrigin.MONITORING
-                found = Figure(value, at, origin, fresh_for, series.simulated)
-                for each in _measures_of(measure, bool(series.accelerator)):
-                    self._keep_newest((each, series.replica, series.accelerator), found)
+                figure = Figure(value, at, origin, fresh_for, series.simulated)
+                for figure_measure in _measures_of(measure, bool(series.accelerator)):
+                    self._keep_newest((figure_measure, series.replica, series.accelerator), figure)
 
     def add_lines(self, lines: Iterable[TelemetryLine]) -> bool:
-        """Add lines in any order; returns whether anything is new."""
+        """Add lines in any order; return whether anything is new."""
         changed = False
         for line in sorted(lines, key=lambda line: line.timestamp):
             for gpu in line.gpus:
@@ -126,10 +126,10 @@ class JobFigures:
                     (Measure.MEMORY, gpu.memory),
                 ):
                     if value is not None:
-                        found = Figure(
+                        figure = Figure(
                             value, line.timestamp, FigureOrigin.TRAINER, TRAINER_LATE, line.simulated
                         )
-                        changed |= self._keep_newest((measure, line.replica, gpu.index), found)
+                        changed |= self._keep_newest((measure, line.replica, gpu.index), figure)
             if line.step is not None:
                 changed |= self._add_step(line.replica, line.step, line.timestamp)
         return changed
@@ -148,7 +148,7 @@ class JobFigures:
         if old is not None and at <= old.at:
             return False
         if old is not None and step < old.step:
-            # The job restarted from a checkpoint: discard what other replicas reached before.
+            # The job restarted from a checkpoint: discard the steps reached before.
             self._attempt_since = at
             self._steps = {name: s for name, s in self._steps.items() if s.at >= at}
             self._front.clear()
@@ -167,13 +167,13 @@ class JobFigures:
         return self._steps.get(replica)
 
     def _lag(self, replica: str) -> Figure | None:
-        """Steps behind the furthest replica, as of `STEP_TOLERANCE` before the newest line."""
+        """Steps behind the furthest replica, `STEP_TOLERANCE` before the newest line."""
         mine = self._steps.get(replica)
         if mine is None or self._newest is None:
             return None
         until = self._newest - STEP_TOLERANCE
         furthest = next((step for at, step in reversed(self._front) if at <= until), mine.step)
-        # A silent replica lags while others report; the lag is stale only when the whole job is silent.
+        # A silent replica lags while others report; the lag is stale only if the whole job is silent.
         fresh_for = max(TRAINER_LATE, 3 * max(s.gap for s in self._steps.values()))
         return Figure(float(max(0, furthest - mine.step)), self._newest, FigureOrigin.TRAINER, fresh_for)
 
@@ -187,5 +187,5 @@ _MEASURES = {
 
 
 def _measures_of(measure: Measure, of_accelerator: bool) -> tuple[Measure, ...]:
-    """The measures of a series: the CPU of a machine without accelerators is its utilization too."""
+    """Measures of a series; the CPU of a machine without accelerators is its utilization too."""
     return (measure, Measure.UTILIZATION) if measure is Measure.CPU and not of_accelerator else (measure,)

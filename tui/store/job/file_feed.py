@@ -1,4 +1,4 @@
-"""A file behind a log pane: the interface of a job's feed, answered from a file."""
+"""A file behind a log pane: the interface of a job's feed, read from a file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ AT_ONCE = 0.03
 MOST_COPIED = 8 * 1024**3
 """Bytes of a pipe's or a compressed file's text that are kept, on the disk."""
 LEFT_FREE = 512 * 1024**2
-"""Bytes of the disk that a copy leaves to others."""
+"""Bytes of the disk that a copy leaves free."""
 
 
 class LogFeed(Protocol):
-    """What a log pane needs of a feed."""
+    """The part of a feed that a log pane uses."""
 
     @property
     def buffer(self) -> LineSource: ...
@@ -70,11 +70,11 @@ class FileFeed:
         return datetime.now(UTC)
 
     def silent_for(self) -> timedelta | None:
-        """A file is read, and owes no word."""
+        """`None`: a file is never silent."""
         return None
 
     async def read_older(self) -> OlderLines:
-        """A file has no older lines to read."""
+        """Return no lines: a file has no older ones."""
         return OlderLines(0)
 
     async def run(self) -> None:
@@ -104,7 +104,7 @@ class FileFeed:
         self.buffer.close()
 
     def _copy_some(self) -> bool:
-        """Copy the text of what is no plain file; whether there is more at once. Raises OSError."""
+        """Copy text from a pipe or compressed file; return whether more is available now. Raises OSError."""
         until = perf_counter() + AT_ONCE
         while self._input is not None:
             data = self._input.read()
@@ -116,7 +116,7 @@ class FileFeed:
             disk = os.fstatvfs(self._copy)
             free = disk.f_bavail * disk.f_frsize
             if self._copied + len(data) > MOST_COPIED or free - len(data) < LEFT_FREE:
-                self.sources["logs"].note = f"cut after {figure(self._copied)}B: more is not kept"
+                self.sources["logs"].note = f"cut after {figure(self._copied)}B: the rest is not kept"
                 self._end_copy()
                 break
             os.pwrite(self._copy, data, self._copied)

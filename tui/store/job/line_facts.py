@@ -1,4 +1,4 @@
-"""Events, progress and figures of one job, lifted from its log lines without holding up the event loop."""
+"""Events, progress and figures of one job, extracted from its log lines without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tui.store.log.lines import Lines
 
 AT_ONCE = 0.004
 """Seconds of reading lines before the event loop gets its turn: progress lines of other trainers cost about
-0.2 ms each, and a page of them would hold up a key for seconds."""
+0.2 ms each, so a page of them would block a key for seconds."""
 MOST_BETWEEN = 64
-"""Ordinary lines between two looks at the clock; one costs about 4 µs."""
+"""Ordinary lines between two checks of the clock; one costs about 4 µs."""
 
 
 class Lifted(Flag):
@@ -38,15 +38,12 @@ class LineFacts:
         self.figures = JobFigures()
         self.training = JobTraining()
         self._clock = clock
-        # A line is read with the knowledge of all lines before it: two readers must not alternate.
+        # A line is read with the state of all lines before it: two readers must not alternate.
         self._one_reader = asyncio.Lock()
 
     async def add(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Lifted:
-        """Read lines in any order; calls that overlap are read one after the other.
-
-        Not those of tasks, which are told on their own screens: the steps of ten trials are no progress of
-        one job.
-        """
+        """Read lines in any order; overlapping calls run one after the other. Lines of tasks are skipped: the
+        steps of ten trials are not the progress of one job, and tasks have their own screens."""
         entries = [entry for entry in entries if not is_of_task(entry.replica)]
         async with self._one_reader:
             lifted = Lifted(0)
@@ -54,28 +51,28 @@ class LineFacts:
                 lifted |= Lifted.EVENTS
             before, figures = self.training.state, False
             telling: list[LogEntry] = []
-            said: list[TelemetryLine] = []
-            await self._in_turns(self._select(entries, telling, said))
-            figures = self.figures.add_lines(said)
+            telemetry: list[TelemetryLine] = []
+            await self._in_turns(self._select(entries, telling, telemetry))
+            figures = self.figures.add_lines(telemetry)
             await self._in_turns(self.training.read(telling))
             if figures or self.training.state != before:
                 lifted |= Lifted.TRAINING_STEPS
             return lifted
 
     def _select(
-        self, entries: Sequence[LogEntry], telling: list[LogEntry], said: list[TelemetryLine]
+        self, entries: Sequence[LogEntry], telling: list[LogEntry], telemetry: list[TelemetryLine]
     ) -> Iterator[None]:
         for number, entry in enumerate(entries):
             if self.training.tells(entry):
                 telling.append(entry)
                 line = telemetry_line(entry)
                 if line is not None:
-                    said.append(line)
+                    telemetry.append(line)
             if number % MOST_BETWEEN == 0:
                 yield
 
     async def _in_turns(self, work: Iterator[None]) -> None:
-        """Do the work up to its end; after each part of it that took its time, others get their turn."""
+        """Run the iterator to its end; yield to the event loop each time `AT_ONCE` has passed."""
         until = self._clock() + AT_ONCE
         for _ in work:
             if self._clock() >= until:

@@ -16,11 +16,12 @@ from tui.store.log.view import LineSource, View
 SCAN_LINES = 2_000
 """Lines scanned between two checks of the clock."""
 SCAN_FOR_KEY = 50_000
-"""Lines scanned for one key: some 20 ms."""
+"""Lines scanned for one key press: about 20 ms."""
 
 
 class LogViews:
-    """Read `shown` again after each change: a new filter makes a new view. `text` is what is searched."""
+    """The views behind a log pane. Read `shown` again after each change: a new filter makes a new view.
+    `text` gives the searched text."""
 
     def __init__(self, buffer: LineSource, text: Callable[[LogEntry], str]) -> None:
         self.buffer = buffer
@@ -42,7 +43,7 @@ class LogViews:
         return self._matches is not None and bool(self._matches.unscanned)
 
     def catch_up(self, seconds: float) -> bool:
-        """Let each view scan new lines for about `seconds`; returns whether none is left."""
+        """Let each view scan new lines for about `seconds`; return whether all lines are scanned."""
         views = [view for view in (self._lines, self._matches, self._errors) if view is not None]
         until = perf_counter() + seconds
         while views:
@@ -58,10 +59,8 @@ class LogViews:
         severity: Severity | None = None,
         without: Pattern | EllipsisType | None = ...,
     ) -> bool:
-        """Pass these replicas (an empty one: all) from this severity on, but for what matches `without`.
-
-        Arguments not given stay unchanged. Returns whether the filter changed.
-        """
+        """Show lines of these replicas (all if empty) from this severity on, except those that match
+        `without`. Arguments not given stay unchanged. Return whether the filter changed."""
         new = replace(
             self.filter,
             replicas=self.filter.replicas if replicas is None else frozenset(replicas),
@@ -76,7 +75,7 @@ class LogViews:
         return True
 
     def set_pattern(self, pattern: Pattern | None) -> bool:
-        """Search for this; `None` ends the search. Returns whether the pattern changed."""
+        """Search for the pattern; `None` ends the search. Return whether the pattern changed."""
         if pattern == self.pattern:
             return False
         self.pattern = pattern
@@ -91,7 +90,7 @@ class LogViews:
             self._matches.take(numbers, scanned)
 
     def set_only_matches(self, only: bool) -> bool:
-        """Hide lines that do not match, or show them again; returns whether that changed."""
+        """Hide lines that do not match, or show them again; return whether that changed."""
         if self.pattern is None or only == self.only_matches:
             return False
         self.only_matches = only
@@ -111,27 +110,25 @@ class LogViews:
         return None if self._matches is None else _neighbour(self._matches, number, way, here)
 
     def error(self, number: int, way: int, *, here: bool = False) -> int | None:
-        """Number of the next error after line `number`, or before it with a negative `way`.
-
-        `None` while `errors_unknown` says only that it is not found yet.
-        """
+        """Number of the next error after line `number`, or before it with a negative `way`. `None` while
+        `errors_unknown`: the error may be in lines that are not searched yet."""
         if self._errors is None:
             minimum = max(self.filter.severity, Severity.ERROR)
             self._errors = self.buffer.view(replace(self.filter, severity=minimum, gaps=False))
         self._errors.catch_up(SCAN_FOR_KEY)
         if way < 0 and self.errors_unknown:
-            # A later one may be the nearest.
+            # An error in an unsearched line may be nearer.
             return None
         return _neighbour(self._errors, number, way, here)
 
     @property
     def errors_unknown(self) -> bool:
-        """Whether some lines have not been searched for errors yet; `catch_up` goes on with it."""
+        """Whether some lines have not been searched for errors yet; `catch_up` continues the search."""
         return self._errors is not None and bool(self._errors.unscanned)
 
 
 def _neighbour(view: View, number: int, way: int, here: bool) -> int | None:
-    """The view's line after `number` or before it; with `here` the line itself counts too."""
+    """The view's next line after `number`, or before it; with `here` the line itself counts too."""
     if way > 0:
         at = view.position(number if here else number + 1)
     else:

@@ -7,7 +7,7 @@ import asyncio
 from tui.backends.interface import LogBatch
 
 MOST_LINES = 50_000
-"""Lines that may wait for a tick before the tail pauses."""
+"""Lines that may wait to be stored before the tail pauses."""
 
 
 class PendingBatches:

@@ -1,4 +1,4 @@
-"""Reads what is compared of a run: the job, its specification, and its progress where it has some."""
+"""Read the facts by which runs are compared: the job, its specification and its progress."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SECONDS = 60.0
 
 
 async def read_facts(backend: Backend, name: str) -> tuple[Job, RunFacts]:
-    """The job as it is now, and what is compared of it.
+    """Read the current job and the facts that are compared.
 
     Raises:
-        BackendError: where it can't be read.
+        BackendError: if the job can't be read.
         TimeoutError: after `SECONDS`.
     """
     async with asyncio.timeout(SECONDS):

@@ -9,7 +9,7 @@ from tui.domain.core.metric import TRAINING_METRICS, MetricsReading, NotMeasured
 from tui.domain.core.replica import replica_order
 
 MOST_POINTS = 2_000
-"""Points kept of one series: a day and a half at the cloud's one sample a minute."""
+"""Points kept per series: a day and a half at the cloud's one sample per minute."""
 
 SeriesKey = tuple[str, str, str]
 
@@ -25,10 +25,10 @@ class SeriesStore:
     def add(self, reading: MetricsReading) -> None:
         """Merge a reading, which may repeat points or hold only the newest."""
         self.read_at = reading.read_at
-        for found in reading.series:
-            key = (found.metric, found.replica, found.accelerator)
+        for series in reading.series:
+            key = (series.metric, series.replica, series.accelerator)
             old = self._series.get(key)
-            self._series[key] = found if old is None else _merged(old, found)
+            self._series[key] = series if old is None else _merged(old, series)
         self._missing = {m.metric: m for m in reading.not_measured}
 
     @property
@@ -37,14 +37,14 @@ class SeriesStore:
         return max((s.points[-1][0] for s in self._series.values() if s.points), default=None)
 
     def of(self, metric: str, replica: str = "") -> list[Series]:
-        """Series of a metric, of one replica or of all, in the order of their names."""
-        found = [
+        """Return the series of a metric, of one replica or of all, in the order of their names."""
+        matches = [
             s for s in self._series.values() if s.metric == metric and (not replica or s.replica == replica)
         ]
-        return sorted(found, key=lambda s: (replica_order(s.replica), s.accelerator))
+        return sorted(matches, key=lambda s: (replica_order(s.replica), s.accelerator))
 
     def not_measured(self) -> list[NotMeasured]:
-        """Metrics of which nothing has ever been measured in this job, with the reason."""
+        """Metrics never measured in this job, with the reason."""
         seen = {s.metric for s in self._series.values() if s.points}
         return [self._missing[m] for m in TRAINING_METRICS if m in self._missing and m not in seen]
 
@@ -64,10 +64,10 @@ def buckets(
     points: Iterable[tuple[datetime, float]], end: datetime, span: timedelta, count: int
 ) -> list[float | None]:
     """The last value within each of `count` equal intervals before `end`; `None` where there is none."""
-    found: list[float | None] = [None] * count
+    values: list[float | None] = [None] * count
     width = span / count
     start = end - span
     for moment, value in points:
         if start < moment <= end:
-            found[min(count - 1, int((moment - start) / width))] = value
-    return found
+            values[min(count - 1, int((moment - start) / width))] = value
+    return values

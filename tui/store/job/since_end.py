@@ -20,10 +20,8 @@ class SinceEnd:
         self._seen_unended = self._seen_unended or not job.state.terminal
 
     def seconds(self, job: Job, now: datetime, at: float) -> float:
-        """Seconds from the end of the ended `job` to `at` (monotonic).
-
-        The time of day, `now`, counts only for an end before the first look.
-        """
+        """Seconds from the end of the ended `job` to `at` (monotonic). The time of day, `now`, counts only
+        for an end before the first look."""
         if self._ended_at is None:
             before = now - (job.end_time or now)
             self._ended_at = at - (0.0 if self._seen_unended else max(0.0, before.total_seconds()))

@@ -1,4 +1,4 @@
-"""The training of one job as its log lines report it: its progress, and its steps for the charts."""
+"""A job's training progress and its steps for the charts, read from its log lines."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ MOST_TRAINING_STEPS = 20_000
 
 
 class JobTraining:
-    """Lines may come in any order; those older than the newest one only add their steps."""
+    """Progress and steps of one job. Lines may come in any order; lines older than the newest only add
+    steps."""
 
     def __init__(self) -> None:
         self.steps: dict[tuple[datetime, int], TrainingStep] = {}
         self._reader = JobProgress()
         self._read_until: datetime | None = None
-        """The service was asked for the progress; lines up to then are in it."""
+        """Time up to which the progress read from the service includes the lines."""
         self._step_at: datetime | None = None
-        """Steps up to then are in the progress."""
+        """Time of the newest step that the progress includes."""
         self._ordered: tuple[TrainingStep, ...] | None = None
         self._history: History | None = None
-        """Both are looked at with every picture, and differ with a new step only."""
+        """Samples and history, cached until a new step arrives: every repaint reads them."""
 
     @property
     def progress(self) -> Progress:
-        """What the lines have said so far."""
+        """Progress reported by the lines so far."""
         return self._reader.progress
 
     @property
     def pattern(self) -> ProgressPattern | None:
-        """The job's own pattern."""
+        """The job's own progress pattern."""
         return self._reader.pattern
 
     @pattern.setter
@@ -45,7 +46,7 @@ class JobTraining:
         self._reader.pattern = pattern
 
     def tells(self, entry: LogEntry) -> bool:
-        """Whether a line may tell of the training; False for nearly every line of text."""
+        """Whether a line may report training progress; false for nearly every line of text."""
         return entry.json is not None or self.pattern is not None or may_report(entry.message)
 
     def samples(self) -> Sequence[TrainingStep]:
@@ -55,18 +56,18 @@ class JobTraining:
         return self._ordered
 
     def history(self) -> History:
-        """Which of them led to where the run is, and which it went back over."""
+        """Steps that led to the current state, and the steps that were run again."""
         if self._history is None:
             self._history = history(self.samples())
         return self._history
 
     @property
     def state(self) -> tuple[Progress, int]:
-        """Differs once a line has said anything new."""
+        """A value that differs once a line has reported anything new."""
         return self.progress, len(self.steps)
 
     def read(self, entries: Iterable[LogEntry]) -> Iterator[None]:
-        """Read lines, one with each turn of the iterator; no other may be begun before it has ended."""
+        """Read lines, one per iteration; finish one iterator before starting the next."""
         last = self._reader.last
         late: list[LogEntry] = []
         for entry in sorted(entries, key=lambda entry: entry.key):
@@ -82,22 +83,19 @@ class JobTraining:
     def _add(self, entry: LogEntry) -> None:
         reader = self._reader
         generation, progress = reader.generation, reader.progress
-        found = reader.add(entry)
+        samples = reader.add(entry)
         if self._read_until is not None and entry.timestamp <= self._read_until:
             reader.progress = progress
         if reader.generation != generation:
             self.steps.clear()
             self._differ()
-        for sample in found:
+        for sample in samples:
             self._keep(sample)
             self._step_at = max(self._step_at or sample.timestamp, sample.timestamp)
 
     def _read_late(self, entries: Sequence[LogEntry]) -> Iterator[None]:
-        """Steps of lines that came late, or of older ones that were asked for.
-
-        What a trainer of somebody else's prints is told from the lines before it: only lines that are older
-        than all that is known here are read so.
-        """
+        """Read steps from lines that came late, or from older lines that were requested. Third-party lines
+        depend on the lines before them, so only lines older than everything known here are read."""
         reader = JobProgress(self.pattern)
         reader.structured = self._reader.structured
         oldest = min(self.steps, default=None)
@@ -110,31 +108,32 @@ class JobTraining:
                     self._keep(sample)
             yield
 
-    def merge(self, older: Iterable[TrainingStep], found: Progress | None) -> None:
-        """Add steps and the progress that the service was asked for; what the lines said is kept."""
+    def merge(self, older: Iterable[TrainingStep], progress: Progress | None) -> None:
+        """Add older steps and the progress read from the service; keep what the lines reported."""
         for sample in older:
             self.steps.setdefault((sample.timestamp, sample.step), sample)
         self._differ()
         mine = self.progress.updated_at
-        if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
-            self._reader.progress = found
-            self._read_until = self._step_at = found.updated_at
-        elif found is not None and found.first_loss is not None:
-            self._reader.progress = replace(self.progress, first_loss=found.first_loss)
+        if progress is not None and (mine is None or (progress.updated_at and progress.updated_at >= mine)):
+            self._reader.progress = progress
+            self._read_until = self._step_at = progress.updated_at
+        elif progress is not None and progress.first_loss is not None:
+            self._reader.progress = replace(self.progress, first_loss=progress.first_loss)
         if self.steps:
-            # They may have been read after the progress.
+            # The service's steps may be newer than its progress.
             self._catch_up(self.steps[max(self.steps)])
 
     def _catch_up(self, sample: TrainingStep) -> None:
-        """Take a step newer than that of the progress: a line of another replica came before its own."""
+        """Apply a step newer than the progress: another replica's line may come before the step's own
+        line."""
         progress = self.progress
         if progress.step is None or self._step_at is None or sample.timestamp <= self._step_at:
             return
         self._step_at = sample.timestamp
-        told = after_step(progress, sample, dialect=progress.dialect)
-        # What was said after the step stays.
+        advanced = after_step(progress, sample, dialect=progress.dialect)
+        # Keep what was reported after the step.
         at = max(progress.updated_at or sample.timestamp, sample.timestamp)
-        self._reader.progress = replace(told, problem=progress.problem, updated_at=at)
+        self._reader.progress = replace(advanced, problem=progress.problem, updated_at=at)
 
     def _keep(self, sample: TrainingStep) -> None:
         self.steps[sample.timestamp, sample.step] = sample
@@ -146,7 +145,7 @@ class JobTraining:
     def _thin(self) -> None:
         if len(self.steps) > MOST_TRAINING_STEPS:
             keys = sorted(self.steps)
-            # The recent half stays whole; of the rest every second one does.
+            # Keep the recent half; of the older half keep every second step.
             for key in keys[1 : len(keys) // 2 : 2]:
                 del self.steps[key]
             self._differ()

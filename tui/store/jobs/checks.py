@@ -13,17 +13,17 @@ from tui.domain.vertex.preflight import Check, unknown
 
 
 async def active_jobs(backend: Backend) -> list[Job]:
-    """The active jobs of the regions that can be read. Raises BackendError."""
+    """Return the active jobs of the regions that can be read. Raises BackendError."""
     return [job async for page in backend.list_jobs() for job in page.jobs if job.state.active]
 
 
 async def preflight(
     backend: Backend, region: str, custom_job: Mapping[str, Any], known: Iterable[Job] | None = None
 ) -> AsyncGenerator[Check, None]:
-    """Each check as soon as it is known; leaving early ends the rest. Never raises.
+    """Yield each check as soon as it is known; closing the generator stops the rest. Never raises.
 
-    `known` are the active jobs where the caller has read them; else they are listed. Where the context has no
-    checks, one that says so.
+    `known` are the active jobs if the caller has read them; otherwise they are listed. A context without
+    checks yields one check that says so.
     """
 
     async def running() -> Iterable[Job]:
@@ -34,6 +34,6 @@ async def preflight(
     except BackendError as error:
         yield unknown("service", error.message, error.fix)
         return
-    async with aclosing(checks) as found:
-        async for check in found:
+    async with aclosing(checks) as results:
+        async for check in results:
             yield check

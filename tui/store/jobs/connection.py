@@ -78,7 +78,7 @@ class Connection:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    # What is known
+    # State
 
     @property
     def regions(self) -> Sequence[str]:
@@ -99,7 +99,7 @@ class Connection:
         """Return the time of a job's figures: now, or the last read if the job cannot be read now."""
         now = self.clock()
         if self.status.state is not ConnectionState.LIVE:
-            # The last snapshot says nothing of now, before the first answer either.
+            # A snapshot says nothing about the present, nor does a list before the first answer.
             return self.read_at or now
         return self.store.read_at_of(job) or now
 
@@ -111,11 +111,11 @@ class Connection:
 
     def failing(self) -> list[tuple[str, BackendError]]:
         """Return every source that cannot be read now, with its error."""
-        found = [(self.context.name, self.status.error)] if self.status.error else []
-        found += [(each.names, each.error) for each in region_errors(self.store.regions.values())]
+        failures = [(self.context.name, self.status.error)] if self.status.error else []
+        failures += [(group.names, group.error) for group in region_errors(self.store.regions.values())]
         if self.poller is not None and self.poller.progress_error is not None:
-            found.append(("training progress", self.poller.progress_error))
-        return found
+            failures.append(("training progress", self.poller.progress_error))
+        return failures
 
     def preflight(self, session: Session, request: Request) -> AsyncGenerator[Check, None]:
         """Yield the checks of a launch; pass the known active jobs so that they are not listed again."""
@@ -171,7 +171,7 @@ class Connection:
                 LOG.error("the connection to %s failed", self.context.name, exc_info=error)
             self._tell(ConnectionStatus(ConnectionState.FAILED, self.clock(), broken(error)))
         finally:
-            # A later run may be under way already, with a session of its own.
+            # A later run may already use a session of its own.
             if self.session is not None and self.session.backend is backend:
                 self.session, self.poller = None, None
             if backend is not None:
@@ -193,10 +193,8 @@ class Connection:
                 await self._idle.wait()
 
     def again(self, *, hurry: bool = False, connect: bool = False) -> bool:
-        """Read now; return False if there is no connection and `run` has to be started again.
-
-        `hurry`: poll often for a while, after a change made here. `connect`: see `Poller.kick`.
-        """
+        """Read now; return False if there is no connection and `run` has to be started again. `hurry`: poll
+        often for a while, after a change made here. `connect`: see `Poller.kick`."""
         if self.poller is None:
             return self.status.state is ConnectionState.CONNECTING
         self.poller.kick(hurry=hurry, connect=connect)
@@ -239,7 +237,7 @@ class Connection:
             await self.save()
 
     async def save(self) -> None:
-        """Write the snapshot, where there is something newer than what it holds."""
+        """Write the snapshot if a newer list has been read."""
         if self.store.read_at is None:
             return
         self._snapshot_at, self._save_at = self.store.read_at, self._monotonic() + SNAPSHOT_EVERY

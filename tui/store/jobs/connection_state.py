@@ -33,10 +33,10 @@ class ConnectionStatus:
     error: BackendError | None = None
 
 
-def not_reached(what: str, since: datetime | None, now: datetime) -> str:
+def not_reached(source: str, since: datetime | None, now: datetime) -> str:
     """Return e.g. `local not reached for 21s`, worded alike on every screen."""
     lasts = now - since if since is not None else timedelta(0)
-    return f"{what} {NOT_REACHED}" + (f" for {age(lasts)}" if lasts > NOTICED else "")
+    return f"{source} {NOT_REACHED}" + (f" for {age(lasts)}" if lasts > NOTICED else "")
 
 
 def cure(error: BackendError) -> str:

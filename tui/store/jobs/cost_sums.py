@@ -1,4 +1,4 @@
-"""What listed jobs cost and which accelerators they have, each counted once."""
+"""Costs and accelerators of listed jobs, each counted once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.domain.vertex.prices import Prices, Range
 
 
 class JobCosts:
-    """Of `jobs`, which are all that were read, at the time `now`."""
+    """Costs of `jobs`, all jobs that were read, at the time `now`."""
 
     def __init__(self, jobs: Sequence[Job], prices: Prices, now: datetime) -> None:
         self._jobs = {job.name: job for job in jobs}
@@ -23,7 +23,7 @@ class JobCosts:
         self._now = now
 
     def of(self, job: Job) -> dict[str, Any]:
-        """One job's `cost` in the documented shape."""
+        """Return one job's `cost` in the documented shape."""
         parts = own_parts(job, self._jobs, self._children)
         own = own_part(job, self._jobs, self._children)
         spent, unknown = cost.total(self._spent(part) for part in parts)
@@ -34,9 +34,9 @@ class JobCosts:
         }
 
     def totals(self, jobs: Sequence[Job]) -> dict[str, Any]:
-        """The `totals` of these jobs: a sum over what each has itself."""
-        found = (own_part(job, self._jobs, self._children) for job in jobs)
-        own = [part for part in found if part is not None]
+        """Return the `totals` of these jobs: the sum over each job's own part."""
+        parts = (own_part(job, self._jobs, self._children) for job in jobs)
+        own = [part for part in parts if part is not None]
         working = [part for part in own if part.state in AT_WORK and part.groups]
         hour, unpriced = cost.total(self._rate(part) for part in working)
         spent, unknown = cost.total(map(self._spent, own))

@@ -1,4 +1,4 @@
-"""What jobs cost by the newest known prices: the built-in table, or a newer fetched one.
+"""Costs of jobs by the newest known prices: the built-in table, or a newer fetched one.
 
 Nothing here is imported before the first paint: `load` does that, in a thread.
 """
@@ -33,17 +33,17 @@ class Costs:
         self._rates: dict[str, tuple[object, str, Range | None]] = {}
         self._shapes: dict[object, Range | None] = {}
         self.prices: Prices | None = None
-        """None until they are loaded."""
+        """`None` until the prices are loaded."""
         self.problem = ""
-        """Why fetched prices can't be read; the built-in ones apply then."""
+        """Why fetched prices can't be read, in which case the built-in prices apply."""
         self.reading_since: float | None = None
-        """Monotonic seconds at which fetching began; None while nothing is fetched."""
+        """Monotonic time at which fetching began (s); `None` while nothing is fetched."""
         self.answer: tuple[bool, str] | None = None
         """Whether the last fetch succeeded, and its result in words."""
         self._seen: tuple[int, ...] = ()
 
     def load(self) -> None:
-        """Read the prices; blocking."""
+        """Read the prices (blocking)."""
         from tui.domain.vertex import cost  # noqa: PLC0415 - not before the first paint
 
         self._seen = self._file_version()
@@ -57,16 +57,16 @@ class Costs:
         return self._file_version() != self._seen
 
     def _file_version(self) -> tuple[int, ...]:
-        """Identifies one version of the price file."""
+        """Identify one version of the price file."""
         try:
-            found = (self._folder / FILE).stat()
+            status = (self._folder / FILE).stat()
         except OSError:
             return ()
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
-    def take(self, found: Prices) -> str:
-        """Save fetched prices for the next `load`; returns a summary in words (blocking). Raises OSError."""
-        return fetched_words(found, kept=keep_prices(self._folder, found))
+    def take(self, prices: Prices) -> str:
+        """Save fetched prices for the next `load`; return a summary in words (blocking). Raises OSError."""
+        return fetched_words(prices, kept=keep_prices(self._folder, prices))
 
     @property
     def words(self) -> str:
@@ -76,12 +76,13 @@ class Costs:
         return table_words(self.prices) + (f" ({self.problem})" if self.problem else "")
 
     def rate(self, job: Job) -> Range | None:
-        """USD an hour while it runs; None where not known, or not loaded yet."""
-        one = self.unit_rate(job)
-        return one.times(job.running_tasks) if one is not None and job.composite else one
+        """USD per hour while the job runs; `None` if not known, or not loaded yet."""
+        rate = self.unit_rate(job)
+        return rate.times(job.running_tasks) if rate is not None and job.composite else rate
 
     def unit_rate(self, job: Job) -> Range | None:
-        """USD an hour of a job, or of one task of a composite job; None if not known, or not loaded yet."""
+        """USD per hour of a job, or of one task of a composite job; `None` if not known, or not loaded
+        yet."""
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
@@ -95,10 +96,8 @@ class Costs:
         return kept[2]
 
     def parts_spent(self, parts: Sequence[Job], now: datetime) -> tuple[Range | None, int]:
-        """USD so far of these own parts of jobs together, and of how many it is not known.
-
-        None where nothing is known, or while prices are not loaded.
-        """
+        """Return USD so far of these own parts together, and the number of parts of unknown cost. The amount
+        is `None` if nothing is known, or while prices are not loaded."""
         if self.prices is None:
             return None, len(parts)
         spent = [self._cost.spent(job, now, self.prices, rate=self.unit_rate(job)) for job in parts]
@@ -106,7 +105,7 @@ class Costs:
         return (None if unknown and unknown == len(parts) else known), unknown
 
     def parts_spent_text(self, parts: Sequence[Job], now: datetime) -> str:
-        """`~$218`, `~$218+` where a part's cost is not known; · where none is."""
+        """`~$218`, or `~$218+` if the cost of a part is not known; · if none is known."""
         known, unknown = self.parts_spent(parts, now)
         if known is None:
             return NOT_MEASURED
@@ -114,7 +113,7 @@ class Costs:
         return f"{text}+" if unknown else text
 
     def task_text(self, job: Job, task: Task, now: datetime) -> str:
-        """`~$2.10` of one task of a composite job so far; · where not known."""
+        """`~$2.10` of one task of a composite job so far; · if not known."""
         span, rate = task.duration(now), self.unit_rate(job)
         if span is None or rate is None:
             return NOT_MEASURED
@@ -122,14 +121,14 @@ class Costs:
         return text
 
     def spent(self, job: Job, now: datetime) -> float | None:
-        """USD so far, at most; None where not known, or while prices are not loaded."""
+        """USD so far, at most; `None` if not known, or while prices are not loaded."""
         if self.prices is None:
             return None
-        found: Range | None = self._cost.spent(job, now, self.prices, rate=self.unit_rate(job))
-        return None if found is None else found.high
+        cost: Range | None = self._cost.spent(job, now, self.prices, rate=self.unit_rate(job))
+        return None if cost is None else cost.high
 
     def rate_text(self, job: Job) -> str:
-        """`~$46–71/h`; · where not known."""
+        """`~$46–71/h`; · if not known."""
         if self.prices is None:
             return NOT_MEASURED
         text: str = self._cost.money(self.rate(job), "/h")
@@ -138,54 +137,55 @@ class Costs:
     def machine_rate(
         self, machine: str, region: str, *, replicas: int = 1, accelerator: tuple[str, int] = ("", 0)
     ) -> Range | None:
-        """USD an hour for machines of an endpoint; None where not known, or not loaded yet."""
+        """USD per hour of an endpoint's machines; `None` if not known, or not loaded yet."""
         if self.prices is None or not machine:
             return None
-        found: Range | None = self._cost.machine_hour(machine, accelerator, replicas, region, self.prices)
-        return found
+        rate: Range | None = self._cost.machine_hour(machine, accelerator, replicas, region, self.prices)
+        return rate
 
-    def serving_rate(self, each: Deployed, region: str) -> Range | None:
-        """USD an hour for the fewest machines of a deployed model, which are billed in any case."""
-        least = (each.replicas or (0, 0))[0]
-        accelerator = (each.accelerator, each.accelerator_count)
-        return self.machine_rate(each.machine, region, replicas=least, accelerator=accelerator)
+    def serving_rate(self, deployed: Deployed, region: str) -> Range | None:
+        """USD per hour for the fewest machines of a deployed model, which are always billed."""
+        least = (deployed.replicas or (0, 0))[0]
+        accelerator = (deployed.accelerator, deployed.accelerator_count)
+        return self.machine_rate(deployed.machine, region, replicas=least, accelerator=accelerator)
 
     def rate_words(self, rate: Range | None) -> str:
-        """`~$0.22`; · where not known."""
+        """`~$0.22`; · if not known."""
         # The module of costs is loaded with the prices.
         return NOT_MEASURED if rate is None else str(self._cost.money(rate))
 
     def date(self, job: Job) -> str:
-        """ISO date of the price table that it is taken from; "" where no prices are loaded."""
+        """ISO date of the price table used for the job; "" if no prices are loaded."""
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
 
     def missing(self, parts: Iterable[Job]) -> str:
-        """Why the cost of these own parts of jobs is not known; "" where it is, or no prices are loaded."""
+        """Why the cost of these own parts of jobs is not known; "" if it is known, or no prices are
+        loaded."""
         if self.prices is None:
             return ""
         return next(filter(None, (str(self._cost.missing(part, self.prices)) for part in parts)), "")
 
     def parts_rate(self, parts: Sequence[CostPart], region: str) -> Range | None:
-        """USD an hour of machines that no job is billed for; None where not known, or not loaded yet."""
+        """USD per hour of machines that no job is billed for; `None` if not known, or not loaded yet."""
         if self.prices is None:
             return None
-        found: Range | None = self._cost.hourly_parts(parts, region, self.prices)
-        return found
+        rate: Range | None = self._cost.hourly_parts(parts, region, self.prices)
+        return rate
 
     def parts_text(self, parts: Sequence[CostPart], region: str) -> str:
-        """`~$46`; · where not known."""
+        """`~$46`; · if not known."""
         if self.prices is None:
             return NOT_MEASURED
         text: str = self._cost.money(self.parts_rate(parts, region))
         return text
 
     def sum_text(self, rates: Iterable[Range | None]) -> str:
-        """`~$412/h` of these rates together."""
+        """`~$412/h`, the sum of these rates."""
         text: str = self._cost.money(self._cost.total(rates)[0], "/h")
         return text
 
     def total_text(self, jobs: Iterable[Job]) -> str:
-        """`~$412/h` of these together, and how many have no known price; "" where nothing is known."""
+        """`~$412/h` of these jobs, and how many have no known price; "" if nothing is known."""
         return self.rates_text(self.rate(job) for job in jobs)
 
     def rates_text(self, rates: Iterable[Range | None]) -> str:
@@ -199,7 +199,7 @@ class Costs:
 
 
 def read_prices(folder: Path) -> tuple[Prices, str]:
-    """The newest prices, and why fetched ones can't be read ("" where they can, or are not there)."""
+    """Read the newest prices, and why fetched ones can't be read ("" if they can, or do not exist)."""
     from tui.domain.vertex.prices import built_in, from_json, newest  # noqa: PLC0415 - not before the first paint
 
     try:
@@ -211,27 +211,27 @@ def read_prices(folder: Path) -> tuple[Prices, str]:
 
 
 def keep_prices(folder: Path, prices: Prices) -> bool:
-    """Save fetched prices, unless they are simulated; returns whether they are kept. Raises OSError."""
+    """Save fetched prices, unless they are simulated; return whether they are kept. Raises OSError."""
     from tui.domain.vertex.prices import to_json  # noqa: PLC0415 - not before the first paint
 
     if prices.simulated:
-        # They would replace real ones in every context.
+        # Simulated prices would replace real ones in every context.
         return False
     write_whole(folder / FILE, json.dumps(to_json(prices), indent=1).encode())
     return True
 
 
 def table_words(table: Prices) -> str:
-    """Which price table this is, with the date that every estimate by it names."""
+    """Name the price table with its date, which every estimate states."""
     if table.older is None:
         return f"the built-in table of {table.date}"
-    return f"fetched {table.date}, {table.source}; prices that it lacks are of {table.older.date}"
+    return f"fetched {table.date}, {table.source}; missing prices are of {table.older.date}"
 
 
-def fetched_words(found: Prices, *, kept: bool) -> str:
-    """How many prices were fetched, of what date, and in a second line why they are not kept."""
-    count = sum(len(prices) for prices in found.regions.values())
-    words = f"{count:,} prices of {pieces(len(found.regions), 'region')}, {found.date}"
+def fetched_words(prices: Prices, *, kept: bool) -> str:
+    """Number and date of the fetched prices, and in a second line why they are not kept."""
+    count = sum(len(prices) for prices in prices.regions.values())
+    words = f"{count:,} prices of {pieces(len(prices.regions), 'region')}, {prices.date}"
     if kept:
         return words
-    return f"{words}, but not kept\nThey are the emulator's, which repeats the built-in table."
+    return f"{words}, but not kept\nThe emulator repeats the built-in table."

@@ -17,28 +17,30 @@ from tui.store.job.figures import JobFigures, Measure
 FAN_OUT = 6
 """Jobs whose series are read at once."""
 FIRST_LOOK = timedelta(minutes=10)
-"""How far back the first look at a job goes; only the newest figures count."""
+"""Time before now from which a job is first read; only the newest figures count."""
 OVERLAP_LOCAL = timedelta(seconds=20)
 OVERLAP_CLOUD = timedelta(minutes=6)
-"""Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""Samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LINES_LOCAL, LINES_CLOUD = 2.0, 15.0
 SERIES_LOCAL, SERIES_CLOUD = 2.0, 60.0
-"""Seconds between two reads. The cloud takes 60 log reads a minute of a project, and a sample a minute."""
+"""Seconds between two reads. The cloud allows 60 log reads a minute per project, and has a sample a
+minute."""
 LOG = "live figures"
 
 
 def at_work(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs that have machines now, the oldest first."""
+    """Return the jobs that have machines now, the oldest first."""
     working = [job for job in jobs if job.state in AT_WORK and job.runs_itself]
-    found = [job for job in working if kind_of(job).has("metrics")]
-    return sorted(found, key=lambda job: (job.create_time is None, job.create_time, job.name))
+    measured = [job for job in working if kind_of(job).has("metrics")]
+    return sorted(measured, key=lambda job: (job.create_time is None, job.create_time, job.name))
 
 
 class FleetFeed:
-    """Run `run` while the fleet is in sight; it ends when it is cancelled, and what was read stays.
+    """Figures of the running jobs. Run `run` while the fleet is visible; what was read stays when it is
+    cancelled.
 
-    `jobs` says which ones now; `on_change` is called after each round. What can't be read stands in
-    `errors`, by a job's display name or `LOG`, and is tried again.
+    `jobs` returns the jobs to read; `on_change` runs after each round. `errors` holds what can't be read, by
+    a job's display name or `LOG`, and is retried.
     """
 
     def __init__(
@@ -56,16 +58,16 @@ class FleetFeed:
         self._on_change = on_change
         self._lines_at: float | None = None
         self._series_at: dict[tuple[str, str], float] = {}
-        """When the lines and each metric of a job were read, by the monotonic clock."""
+        """Monotonic time of the last read of the lines and of each metric of a job."""
         self._slots = asyncio.Semaphore(FAN_OUT)
         self._kick = asyncio.Event()
 
     def of(self, job: Job) -> JobFigures:
-        """Figures of one job; empty where none have been read."""
+        """Return the figures of one job; empty if none have been read."""
         return self.figures.get(job.name) or JobFigures()
 
     def show(self, measure: Measure) -> None:
-        """Read what this measure needs from now on."""
+        """Read the metrics of this measure from now on."""
         self.measure = measure
         self._kick.set()
 
@@ -76,7 +78,7 @@ class FleetFeed:
         self._kick.set()
 
     async def run(self) -> None:
-        """Read until cancelled; failures of the service are kept and tried again, never raised."""
+        """Read until cancelled; retry failures of the service, never raise them."""
         every = LINES_LOCAL if self.session.backend.info.local else LINES_CLOUD
         while True:
             self._kick.clear()
@@ -88,7 +90,7 @@ class FleetFeed:
                 continue
 
     async def read_once(self) -> None:
-        """One round: the lines of all jobs in one read, and the series that are due."""
+        """Run one round: read the lines of all jobs at once, and the series that are due."""
         jobs = list(self._jobs())
         known = {job.name for job in jobs}
         self.figures = {job.name: self.figures.get(job.name) or JobFigures() for job in jobs}
@@ -101,7 +103,7 @@ class FleetFeed:
         self._on_change()
 
     async def _read_lines(self, jobs: Sequence[Job]) -> bool:
-        """Read what is due of the lines; returns whether it was."""
+        """Read the lines if they are due; return whether they were read."""
         backend, at = self.session.backend, self.session.monotonic()
         every = LINES_LOCAL if backend.info.local else LINES_CLOUD
         last = self._lines_at
@@ -116,7 +118,7 @@ class FleetFeed:
             return False
         self.errors.pop(LOG, None)
         self._lines_at = at
-        # In a cluster a job's id is its name, which jobs of other namespaces may have too.
+        # In a cluster a job's id is its name, which jobs of other namespaces may share.
         names = {runner.id: name for name, runner in running.items()}
         names |= {runner.name: name for name, runner in running.items()}
         by_job: dict[str, list[int]] = {}
@@ -128,7 +130,7 @@ class FleetFeed:
         return True
 
     async def _read_series(self, job: Job) -> bool:
-        """Read the series of a job that are due; returns whether any was read."""
+        """Read the series of a job that are due; return whether any was read."""
         backend, now = self.session.backend, self.session.monotonic()
         local = backend.info.local
         every = SERIES_LOCAL if local else SERIES_CLOUD
@@ -152,14 +154,15 @@ class FleetFeed:
         return True
 
     def _since(self, last: float | None, overlap: timedelta) -> datetime:
-        """Begin of a read after the one at `last` (s, monotonic). The time of day may have been set since."""
+        """Return the start of a read after the one at `last` (s, monotonic); the wall clock may have been set
+        since."""
         if last is None:
             return self.session.clock() - FIRST_LOOK
         return self.session.clock() - timedelta(seconds=self.session.monotonic() - last) - overlap
 
 
 def wanted(job: Job, measure: Measure) -> list[str]:
-    """Metrics that a measure needs of a job; machines without accelerators are as busy as their CPU."""
+    """Metrics that a measure needs of a job; machines without accelerators use their CPU."""
     if measure is Measure.LAG:
         return []
     if measure is Measure.CPU:

@@ -1,4 +1,4 @@
-"""Reads a context again and again: all jobs, and the progress of those that run."""
+"""Reads a context periodically: all jobs, and the progress of the running ones."""
 
 from __future__ import annotations
 
@@ -25,33 +25,30 @@ LOG = logging.getLogger(__name__)
 HIDDEN_FACTOR = 6
 """Factor on the interval while the list is not visible."""
 HURRIED, HURRY = 2.0, 20.0
-"""Longest interval, and for how long, after an operation of this console (s)."""
+"""Longest interval after an operation of this console, and how long it applies (s)."""
 REST = 4.0
-"""The interval is at least this many times the duration of the last reading."""
+"""The interval is at least this many times the duration of the last read."""
 QUIET = 4.0
-"""Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
+"""Seconds between reads of this machine while no job is active: only a launch can change it."""
 MOST_BACK_OFF = 30.0
 WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
-"""Seconds after which all jobs are listed again, which finds deletions by other programs."""
+"""Seconds after which all jobs are listed again, to find deletions by other programs."""
 WHOLE_REST = 100
-"""The time until the next whole listing is at least this many times the duration of the last."""
+"""The time until the next full listing is at least this many times the duration of the last."""
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
-"""Seconds between two readings of the progress."""
+"""Seconds between two reads of the progress."""
 PROGRESS_WAIT = 1.0
-"""Seconds that a round waits for the progress: logs that can't be read must not hold up the list."""
+"""Seconds that a round waits for the progress: unreadable logs must not delay the list."""
 A_FRAME = 0.03
 """Seconds within which a screen paints a change."""
 FIRST_LOOK = 100
 ENDED_AT_ONCE = 12
-"""Ended jobs whose last progress is looked up in one round."""
+"""Ended jobs whose last progress is read in one round."""
 
 
 class Poller:
-    """One context's reading loop. `on_change` runs after each page, `on_round` once all jobs have been read.
-
-    A round that fails as a whole sets `error` and is tried again, later and later. Every wait ends at once
-    on `kick`.
-    """
+    """One context's polling loop. `on_change` runs after each page, `on_round` once all jobs have been read.
+    A round that fails as a whole sets `error` and is retried with backoff. `kick` ends every wait at once."""
 
     def __init__(
         self,
@@ -63,7 +60,7 @@ class Poller:
         on_round: Callable[[], Awaitable[None]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` dates what is read; `monotonic` (s) says when to read it."""
+        """`clock` dates the reads; `monotonic` (s) schedules them."""
         self._backend = backend
         self._store = store
         self._clock = clock
@@ -73,24 +70,24 @@ class Poller:
         self._kick = asyncio.Event()
         self._progress_due = 0.0
         self._progress: asyncio.Task[None] | None = None
-        """A reading of the progress that is not done yet."""
-        self._asked: set[str] = set()
+        """A read of the progress that is still running."""
+        self._requested: set[str] = set()
         self._failures = 0
         self._connect_first = False
         self._whole_due = 0.0
-        """When all jobs are to be listed again; 0 for now."""
+        """Monotonic time of the next full listing; 0 for now."""
         self._hurry_until = 0.0
         self._took = 0.0
         self.visible = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
-        """Names of the jobs on the screen; ended ones elsewhere are not asked for their progress."""
+        """Names of the jobs on the screen; progress of ended jobs elsewhere is not read."""
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
         self.progress_error: BackendError | None = None
 
     @property
     def interval(self) -> float:
-        """Seconds to wait before the next reading."""
+        """Seconds to wait before the next read."""
         info = self._backend.info
         usual = 1.0 if info.local or info.watched else 10.0
         if self._failures:
@@ -106,18 +103,17 @@ class Poller:
         return self._store.read_at is not None and not self._store.active
 
     def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
-        """Read now rather than when the wait is over; after an action (`hurry`), often for a while.
+        """Read now; after an action (`hurry`), poll often for a while.
 
-        `connect`: list all jobs, not only what may have changed; where that fails, or a member of a group is
-        stopped, connect anew first. That starts a service of this machine which was stopped, so it is for a
-        person to ask for.
+        `connect`: list all jobs; if that fails, or a member of a group is stopped, reconnect first. That
+        starts a stopped local service, so only a user's request may set it.
         """
         if hurry:
             self._hurry_until = self._monotonic() + HURRY
         self._progress_due = 0.0
         if connect:
             self._whole_due = 0.0
-        stopped = any(isinstance(each.error, Stopped) for each in self._store.regions.values())
+        stopped = any(isinstance(region.error, Stopped) for region in self._store.regions.values())
         self._connect_first = self._connect_first or (connect and (self.error is not None or stopped))
         self._kick.set()
 
@@ -135,10 +131,8 @@ class Poller:
                 self._progress.cancel()
 
     async def read_once(self) -> None:
-        """One reading of all regions, then the progress of what runs, where it is due.
-
-        It asks for what may have changed, and now and then for everything.
-        """
+        """Read all regions once, then the progress of running jobs if it is due. Most rounds read only what
+        may have changed; some list everything."""
         whole = await self.read_jobs()
         await self._on_round()
         if whole:
@@ -147,14 +141,14 @@ class Poller:
             await self._read_progress()
 
     async def read_jobs(self) -> bool:
-        """Whether any region could be read."""
+        """Read the jobs; return whether any region could be read."""
         self._store.begin()
         whole = self._monotonic() >= self._whole_due
         began = time.perf_counter()
         try:
             if self._connect_first:
                 self._connect_first = False
-                # Brings a service of this machine up again, and renews expired credentials.
+                # Restart a local service and renew expired credentials.
                 await self._backend.connect()
             async with aclosing(self._backend.list_jobs(changes=not whole)) as pages:
                 async for page in pages:
@@ -163,7 +157,7 @@ class Poller:
             self._failed(error)
             return False
         except Exception as error:
-            # A defect of one reading must not end the connection: the next one may work.
+            # A defect in one read must not end the connection: the next one may work.
             LOG.exception("listing the jobs of %s failed", self._backend.info.name)
             self._failed(broken(error))
             return False
@@ -174,7 +168,7 @@ class Poller:
             return False
         self.error, self.failing_since, self._failures = None, None, 0
         if whole:
-            # Where changes come by themselves, deletions do too.
+            # A service that sends changes sends deletions too.
             info = self._backend.info
             usual = WHOLE_LOCAL if info.local and not info.watched else WHOLE_CLOUD
             self._whole_due = self._monotonic() + max(usual, WHOLE_REST * self._took)
@@ -182,7 +176,7 @@ class Poller:
 
     def _failed(self, error: BackendError) -> None:
         self._failures += 1
-        # A poll may miss changes since the failure: the service may even be another one.
+        # A poll may miss changes since the failure; the service may even have been replaced.
         self._whole_due = 0.0
         self.error = error
         self.failing_since = self.failing_since or self._clock()
@@ -191,25 +185,25 @@ class Poller:
         if change:
             self._on_change(change)
         for job in change.ended:
-            self._asked.discard(job.name)
+            self._requested.discard(job.name)
 
     def _due(self, now: datetime) -> list[Job]:
-        """Jobs to ask: all that run, and each ended one of which nothing is known, once."""
+        """Jobs whose progress is due: all running ones, and once each ended one without known progress."""
         if self._monotonic() < self._progress_due:
             return []
-        asked = [job for job in self._store.active.values() if job.state in AT_WORK and job.runs_itself]
+        running = [job for job in self._store.active.values() if job.state in AT_WORK and job.runs_itself]
         jobs = self._looked_at()
         ended = [
             job
             for job in jobs
-            if job.state.terminal and job.start_time and job.runs_itself and job.name not in self._asked
+            if job.state.terminal and job.start_time and job.runs_itself and job.name not in self._requested
         ]
-        # A cloud project has 60 log reads a minute: progress of ended jobs is read only where the console
-        # saw them run, and on this machine.
+        # A cloud project has 60 log reads a minute: progress of ended jobs is read only if the console saw
+        # them run, or if they ran on this machine.
         ended = [j for j in ended if j.progress != NOT_SAID or self._backend.runs_here(j.name)]
         ended.sort(key=lambda job: job.end_time or now, reverse=True)
-        self._asked.update(job.name for job in ended[:ENDED_AT_ONCE])
-        return asked + ended[:ENDED_AT_ONCE]
+        self._requested.update(job.name for job in ended[:ENDED_AT_ONCE])
+        return running + ended[:ENDED_AT_ONCE]
 
     def _looked_at(self) -> Iterable[Job]:
         jobs = self._store.jobs
@@ -218,7 +212,7 @@ class Poller:
         return [jobs[name] for name in names if name in jobs] or list(islice(jobs.values(), FIRST_LOOK))
 
     async def _read_progress(self) -> None:
-        """Read what is due, or wait for the reading that an earlier round began, for a moment."""
+        """Read the progress that is due, or wait briefly for the read that an earlier round began."""
         if self._progress is None:
             due = self._due(self._clock())
             if not due or not self._backend.offers("progress"):
@@ -233,9 +227,9 @@ class Poller:
 
     async def _progress_of(self, due: Sequence[Job]) -> None:
         try:
-            found = await self._backend.progress.read(due)
+            progress = await self._backend.progress.read(due)
         except BackendError as error:
             self.progress_error = error
             return
         self.progress_error = None
-        self._tell(self._store.set_progress(found))
+        self._tell(self._store.set_progress(progress))

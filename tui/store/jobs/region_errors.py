@@ -1,4 +1,4 @@
-"""Regions that can't be read now, those with the same error together."""
+"""Regions that can't be read now, grouped by error."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NAMED = 2
 
 @dataclass(frozen=True, slots=True)
 class RegionErrors:
-    """Regions (`context/region` in a group) that fail alike, since the first of them does."""
+    """Regions (`context/region` in a group) with the same error, since the first failure."""
 
     regions: tuple[str, ...]
     error: BackendError
     failing_since: datetime | None
     read_at: datetime | None
-    """When the one that was read last was read."""
+    """The newest read time of these regions."""
 
     @property
     def names(self) -> str:
@@ -32,22 +32,22 @@ class RegionErrors:
 
 
 def region_errors(statuses: Iterable[RegionStatus]) -> list[RegionErrors]:
-    """The errors of these regions in order; errors that differ only in the region's name are one."""
+    """The errors of these regions in order; errors that differ only in the region's name are grouped."""
     alike: dict[tuple[str, str], list[RegionStatus]] = {}
     for status in statuses:
         error = status.error
         if error is not None:
             alike.setdefault((error.code, _without_place(error.message, status.region)), []).append(status)
-    return [_together(found) for found in alike.values()]
+    return [_together(group) for group in alike.values()]
 
 
-def _together(found: list[RegionStatus]) -> RegionErrors:
-    error = found[0].error
+def _together(statuses: list[RegionStatus]) -> RegionErrors:
+    error = statuses[0].error
     if error is None:
-        raise ValueError(f"{found[0].region} has no error")
-    since = [status.failing_since for status in found if status.failing_since is not None]
-    read = [status.read_at for status in found if status.read_at is not None]
-    regions = tuple(status.region for status in found)
+        raise ValueError(f"{statuses[0].region} has no error")
+    since = [status.failing_since for status in statuses if status.failing_since is not None]
+    read = [status.read_at for status in statuses if status.read_at is not None]
+    regions = tuple(status.region for status in statuses)
     return RegionErrors(regions, error, min(since, default=None), max(read, default=None))
 
 

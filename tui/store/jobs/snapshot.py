@@ -1,7 +1,7 @@
-"""The last known jobs of a context on disk: what paints at once at the next start, with its age.
+"""The last known jobs of a context on disk, painted at once at the next start with their age.
 
-It is read before the first paint, so it is plain JSON that is read without a library of models. A job's
-replicas are left out: what a listing tells of them follows from its groups (`known_replicas`).
+It is read before the first paint, so it is plain JSON, read without a library of models. A job's replicas are
+left out: they follow from its groups (`known_replicas`).
 """
 
 from __future__ import annotations
@@ -45,28 +45,25 @@ class SnapshotFile:
     """The snapshot of one context below a state directory."""
 
     def __init__(self, state_dir: Path, context: str) -> None:
-        # The sum keeps two contexts apart whose names differ only in characters no file name may have.
+        # The checksum tells apart contexts whose names differ only in characters that file names can't have.
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", context)[:60]
         self.path = state_dir / "snapshots" / f"{stem}-{zlib.crc32(context.encode()):08x}.json"
         self._context = context
 
     def load(self) -> Snapshot | None:
-        """The snapshot, or `None` where there is none that this version can read."""
+        """Return the snapshot, or `None` if there is none that this version can read."""
         try:
-            found = json.loads(self.path.read_bytes())
-            if found["schema"] not in _READABLE or found["context"] != self._context:
+            snapshot = json.loads(self.path.read_bytes())
+            if snapshot["schema"] not in _READABLE or snapshot["context"] != self._context:
                 return None
-            jobs = tuple(_job(one) for one in found["jobs"])
-            return Snapshot(SCHEMA, self._context, datetime.fromisoformat(found["read_at"]), jobs)
+            jobs = tuple(_job(saved) for saved in snapshot["jobs"])
+            return Snapshot(SCHEMA, self._context, datetime.fromisoformat(snapshot["read_at"]), jobs)
         except (OSError, ValueError, TypeError, LookupError, AttributeError):
             return None
 
     def save(self, jobs: Iterable[Job], read_at: datetime) -> None:
-        """Write the newest `MOST_JOBS` jobs, whole or not at all, for this user alone.
-
-        Raises:
-            OSError: when it can't be written, e.g. on a full disk; the old one stays.
-        """
+        """Write the newest `MOST_JOBS` jobs atomically, readable by this user only. Raises OSError if it
+        can't be written, e.g. on a full disk; the old snapshot stays."""
         newest = sorted(jobs, key=lambda job: job.created or 0, reverse=True)[:MOST_JOBS]
         text = json.dumps(
             {
@@ -82,16 +79,16 @@ class SnapshotFile:
 
 def _plain(value: Any) -> dict[str, Any]:
     """A dataclass as JSON values, without empty fields."""
-    found = {}
+    fields = {}
     for name in _names(type(value)):
         field = getattr(value, name)
         if field is not None and field not in ((), {}):
-            found[name] = _PLAIN.get(type(field), _same)(field)
-    return found
+            fields[name] = _PLAIN.get(type(field), _same)(field)
+    return fields
 
 
 def _names(kind: type) -> tuple[str, ...]:
-    """Fields that are saved, computed once for each class."""
+    """Fields that are saved, computed once per class."""
     if kind not in _NAMES:
         _NAMES[kind] = tuple(f.name for f in fields(kind) if (kind, f.name) not in _LEFT_OUT)
     return _NAMES[kind]
@@ -118,44 +115,44 @@ _TIMES = ("create_time", "start_time", "end_time", "update_time", "resume_time")
 _PROGRESS_TIMES = ("last_checkpoint_at", "updated_at", "ends_at")
 
 
-def _job(found: dict[str, Any]) -> Job:
-    _read_times(found, _TIMES)
-    found["state"] = JobState(found["state"])
-    # An earlier console wrote no kind where there was one.
-    found.setdefault("kind", kinds()[0].key)
-    if "pools" in found:
-        found["groups"] = tuple(worker_pool(**pool) for pool in found.pop("pools"))
+def _job(saved: dict[str, Any]) -> Job:
+    _read_times(saved, _TIMES)
+    saved["state"] = JobState(saved["state"])
+    # An earlier version wrote no kind: it knew only one.
+    saved.setdefault("kind", kinds()[0].key)
+    if "pools" in saved:
+        saved["groups"] = tuple(worker_pool(**pool) for pool in saved.pop("pools"))
     else:
-        found["groups"] = tuple(ReplicaGroup(**group) for group in found.get("groups", ()))
-    if "nodes" in found:
-        found["nodes"] = tuple(NodeShare(**node) for node in found["nodes"])
-    if "waiting" in found:
-        found["waiting"] = tuple(found["waiting"])
-    if "tasks" in found:
-        found["tasks"] = tuple(_task(one) for one in found["tasks"])
-    if "error" in found:
-        found["error"] = JobError(**({"message": "", "code": 0} | found["error"]))
-    if "diagnosis" in found:
-        found["diagnosis"] = Diagnosis(**found["diagnosis"])
-    if "timeout" in found:
-        found["timeout"] = timedelta(seconds=found["timeout"])
-    progress = found.pop("progress", None)
+        saved["groups"] = tuple(ReplicaGroup(**group) for group in saved.get("groups", ()))
+    if "nodes" in saved:
+        saved["nodes"] = tuple(NodeShare(**node) for node in saved["nodes"])
+    if "waiting" in saved:
+        saved["waiting"] = tuple(saved["waiting"])
+    if "tasks" in saved:
+        saved["tasks"] = tuple(_task(task) for task in saved["tasks"])
+    if "error" in saved:
+        saved["error"] = JobError(**({"message": "", "code": 0} | saved["error"]))
+    if "diagnosis" in saved:
+        saved["diagnosis"] = Diagnosis(**saved["diagnosis"])
+    if "timeout" in saved:
+        saved["timeout"] = timedelta(seconds=saved["timeout"])
+    progress = saved.pop("progress", None)
     if progress:
         if "tokens_per_second" in progress:
             progress["speed"] = progress.pop("tokens_per_second")
         _read_times(progress, _PROGRESS_TIMES)
-        found["progress"] = Progress(**progress)
-    return Job(**found)
+        saved["progress"] = Progress(**progress)
+    return Job(**saved)
 
 
-def _task(found: dict[str, Any]) -> Task:
-    found["state"] = JobState(found["state"])
-    _read_times(found, ("start_time", "end_time"))
-    lists = {name: tuple(found.get(name, ())) for name in ("depends_on", "failed_jobs")}
-    return Task(**found | lists)
+def _task(saved: dict[str, Any]) -> Task:
+    saved["state"] = JobState(saved["state"])
+    _read_times(saved, ("start_time", "end_time"))
+    lists = {name: tuple(saved.get(name, ())) for name in ("depends_on", "failed_jobs")}
+    return Task(**saved | lists)
 
 
-def _read_times(found: dict[str, Any], names: Iterable[str]) -> None:
+def _read_times(saved: dict[str, Any], names: Iterable[str]) -> None:
     for name in names:
-        if name in found:
-            found[name] = datetime.fromisoformat(found[name])
+        if name in saved:
+            saved[name] = datetime.fromisoformat(saved[name])

@@ -1,6 +1,6 @@
-"""Jobs by resource name, as last read, and which regions that reading covers.
+"""Jobs by resource name, as last read, and the regions that this read covers.
 
-Screens get changes, not lists: every method that alters the store returns a `JobChange`.
+Every method that alters the store returns a `JobChange`, so screens get changes, not lists.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ if TYPE_CHECKING:
 
 NOT_SAID = Progress()
 _EVERY_KIND = "*"
-"""`EVERY_KIND` of the backends, which the first paint does without."""
+"""`EVERY_KIND` of the backends, repeated here because the first paint must not import them."""
 EVERYWHERE = "-"
-"""The region of a page that holds jobs of all of them (AIP-159), as the emulator lists."""
+"""The region of a page that holds jobs of all regions (AIP-159), as the emulator lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """Names of jobs that are new, differ, or are gone.
-
-    `ended` are those that have just ended, also those that began and ended between two readings.
-    """
+    """Names of jobs that are new, changed or gone. `ended` are jobs that have just ended, including those
+    that began and ended between two reads."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     ended: tuple[Job, ...] = ()
     started: tuple[Job, ...] = ()
-    """Jobs whose state differs without having ended."""
+    """Jobs that changed state but have not ended."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.removed)
@@ -64,22 +62,22 @@ class JobStore:
         self.jobs: dict[str, Job] = {}
         self.regions: dict[str, RegionStatus] = {}
         self.read_at: datetime | None = None
-        """When a reading last reached any region; `None` while nothing but a snapshot is known."""
+        """When a read last reached any region; `None` while only a snapshot is known."""
         self.active: dict[str, Job] = {}
-        """Those of `jobs` that hold or may soon hold machines: few, where there are many that have ended."""
+        """Jobs that hold or may soon hold machines."""
         self._first_read_at: datetime | None = None
         self._parents: dict[str, str] = {}
-        """The job that a task belongs to, by the name of the task's own job."""
+        """Parent job of a task, by the name of the task's own job."""
         self._children: dict[str, dict[str, None]] = {}
-        """The jobs of the tasks of a job, by its name, in the order in which they became known."""
+        """Jobs of a job's tasks, by the job's name, in the order in which they became known."""
         self._seen: set[str] = set()
         self._listed: set[tuple[str, str, str]] = set()
-        """Context, region and kind of the whole listings of this reading."""
+        """Context, region and kind of the full listings of this read."""
         self._read = 0
-        """Pages of this reading that are no errors."""
+        """Pages of this read without an error."""
 
     def load(self, jobs: Iterable[Job]) -> JobChange:
-        """Take over a snapshot; its jobs are replaced by what the service says later."""
+        """Load a snapshot; the service's answers replace its jobs later."""
         gone = tuple(self.jobs)
         self.jobs.clear()
         self.active.clear()
@@ -94,28 +92,28 @@ class JobStore:
 
     @property
     def parents(self) -> Mapping[str, str]:
-        """The job that a task belongs to, by the name of the task's own job."""
+        """Parent job of a task, by the name of the task's own job."""
         return self._parents
 
     @property
     def children(self) -> Mapping[str, Collection[str]]:
-        """The names of the jobs of a job's tasks, by its name; also those that are not known here."""
+        """Names of the jobs of a job's tasks, by the job's name, including jobs that are not in the store."""
         return self._children
 
     def parts_of(self, job: Job) -> list[Job]:
-        """The known jobs that a job is made of, in all depths."""
+        """Return the known jobs that a job is made of, at every depth."""
         return below(job.name, self.jobs, self._children)
 
     def own_part(self, job: Job) -> Job | None:
-        """What of a job no other known job stands for; see `tui.domain.jobs.tree`."""
+        """The part of a job that no other known job represents; see `tui.domain.jobs.tree`."""
         return own_part(job, self.jobs, self._children)
 
     def own_parts(self, job: Job) -> list[Job]:
-        """The own parts of a job and of all that it is made of."""
+        """The own parts of a job and of all jobs that it is made of."""
         return own_parts(job, self.jobs, self._children)
 
     def ends_with(self, job: Job) -> bool:
-        """Whether a job that this one is a part of goes on too: its end ends this one."""
+        """Whether the job's parent is still active, so that the parent's end ends this job."""
         return any(name in self.active for name in above(job.name, self._parents))
 
     @property
@@ -124,14 +122,12 @@ class JobStore:
         return [job.display_name for job in self.jobs.values()]
 
     def parent_of(self, job: Job) -> Job | None:
-        """The known job that this one is a part of."""
+        """The known parent of this job."""
         return self.jobs.get(job.parent)
 
     def find(self, reference: str, *, ended: bool = False) -> list[Job]:
-        """Jobs a person may mean: by id or resource name, else by display name, else by its start.
-
-        Of several of one name, those that are active come alone, or with `ended` those that are not.
-        """
+        """Jobs a user may mean: by id or resource name, else by display name, else by its prefix. If several
+        share a name, return only the active ones, or with `ended` only the ended ones."""
         jobs = list(self.jobs.values())
         for fits in (
             [job for job in jobs if reference in {job.id, job.name}],
@@ -143,11 +139,11 @@ class JobStore:
         return []
 
     def begin(self) -> None:
-        """Start a reading of all regions."""
+        """Start a read of all regions."""
         self._seen, self._listed, self._read = set(), set(), 0
 
     def apply(self, page: JobPage, now: datetime) -> JobChange:
-        """Take over one page; a region that failed keeps its jobs and says since when it fails."""
+        """Apply one page; a region that failed keeps its jobs and records since when it fails."""
         where = f"{page.context}/{page.region}" if page.context else page.region
         listed = (page.context, page.region, page.kind)
         before = self.regions.get(where, RegionStatus(where))
@@ -160,7 +156,7 @@ class JobStore:
         self._read += 1
         errors = {kind: e for kind, e in before.errors.items() if kind not in {page.kind, _EVERY_KIND}}
         failing_since = before.failing_since if errors else None
-        # While a kind can't be read, the age shown is that of what it showed last.
+        # While a kind can't be read, keep the age of its last read.
         read_at = before.read_at if errors else page.read_at or now
         self.regions[where] = RegionStatus(where, read_at, errors, failing_since)
         if page.whole:
@@ -169,7 +165,7 @@ class JobStore:
         return self._take(page)
 
     def _take(self, page: JobPage) -> JobChange:
-        """Take over the jobs that a page has, and what it names as gone."""
+        """Apply a page's jobs and deletions."""
         change = JobChange()
         if not self._parents and not any(job.tasks for job in page.jobs):
             change = self._take_new(page.jobs)
@@ -179,7 +175,7 @@ class JobStore:
         return replace(change, removed=gone) if gone else change
 
     def finish(self, now: datetime) -> JobChange:
-        """End a reading: jobs of the regions that were listed whole which no page named are gone."""
+        """End a read: remove the jobs of fully listed regions that no page named."""
         jobs = self.jobs
         gone: list[str] = []
         if self._listed and len(self._seen) < len(jobs):
@@ -196,7 +192,7 @@ class JobStore:
             self.active.pop(name, None)
 
     def _was_listed(self, job: Job) -> bool:
-        """Whether the jobs of its kind in its own region, or in all of them, were listed whole."""
+        """Whether all jobs of its kind in its region, or in all regions, were listed."""
         return any(
             (context, region, kind) in self._listed
             for context in ("", job.context)
@@ -213,11 +209,11 @@ class JobStore:
 
     @property
     def reached(self) -> bool:
-        """The reading that has just ended reached at least one region, or there was none to read."""
+        """Whether the last read reached at least one region, or there was none to read."""
         return self._read > 0 or not any(status.error for status in self.regions.values())
 
     def read_at_of(self, job: Job) -> datetime | None:
-        """When the jobs of its kind in its region were last read, where they can't be now; else `None`."""
+        """When the jobs of its kind in its region were last read, if they can't be read now; else `None`."""
         for where in (f"{job.context}/{job.region}", job.region):
             status = self.regions.get(where)
             if status is not None:
@@ -226,25 +222,25 @@ class JobStore:
         return None
 
     def put(self, job: Job) -> JobChange:
-        """Take over one job, e.g. one that has just been created."""
+        """Store one job, e.g. one that has just been created."""
         return self._merge((job,))
 
-    def set_progress(self, found: Mapping[str, Progress]) -> JobChange:
-        """Take over progress by job name; what is not in `found` stays."""
+    def set_progress(self, progress_by_job: Mapping[str, Progress]) -> JobChange:
+        """Store progress by job name; other jobs keep theirs."""
         changed = []
-        for name, progress in found.items():
-            # A job that a task runs is as far as the job that has the task.
-            for each in (name, self._parents.get(name, "")):
-                job = self.jobs.get(each)
-                if job is None or (each != name and job.composite):
+        for name, progress in progress_by_job.items():
+            # A task's job and the job that has the task share their progress.
+            for job_name in (name, self._parents.get(name, "")):
+                job = self.jobs.get(job_name)
+                if job is None or (job_name != name and job.composite):
                     continue
                 if job.progress != progress:
                     self._keep(replace(job, progress=progress))
-                    changed.append(each)
+                    changed.append(job_name)
         return JobChange(changed=tuple(changed))
 
     def _take_new(self, jobs: Sequence[Job]) -> JobChange:
-        """Take over jobs none of which is known, as all of a first listing are; else nothing."""
+        """Store jobs of which none is known, as in a first listing; otherwise do nothing."""
         names = [job.name for job in jobs]
         if not self.jobs.keys().isdisjoint(names):
             return JobChange()
@@ -253,7 +249,7 @@ class JobStore:
         return JobChange(added=tuple(names), ended=tuple(job for job in jobs if self._just_ended(job)))
 
     def _just_ended(self, job: Job) -> bool:
-        """Whether a job that is new here ended after the first reading."""
+        """Whether a job that is new here ended after the first read."""
         first = self._first_read_at
         return first is not None and job.state.terminal and job.end_time is not None and job.end_time >= first
 
@@ -290,8 +286,8 @@ class JobStore:
         return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))
 
     def _learn_parents(self, jobs: Iterable[Job]) -> list[str]:
-        """Note whose tasks these jobs have, and tell those that are known already. Names of the latter."""
-        told = []
+        """Record the parents of these jobs' tasks and update known jobs. Return the names of the latter."""
+        updated = []
         for job in jobs:
             for name in links(job):
                 if self._parents.get(name) != job.name and name != job.name:
@@ -300,12 +296,13 @@ class JobStore:
                     self._children.setdefault(job.name, {})[name] = None
                     if name in self.jobs:
                         self._keep(replace(self.jobs[name], parent=job.name))
-                        told.append(name)
-        return told
+                        updated.append(name)
+        return updated
 
 
 def _same_listing(job: Job, old: Job) -> bool:
-    """Whether a listing says of a job what is known; the mere state and times differ where anything does."""
+    """Whether a listing repeats what is known of a job; state and times matter only if a job differs
+    otherwise."""
     if job.unread is not None and job.unread == old.unread:
         return True
     if job.state is not old.state or job.update_time != old.update_time:

@@ -17,16 +17,16 @@ FAN_OUT = 4
 """Jobs whose series are read at once."""
 BARS = 6
 LATE = timedelta(minutes=6)
-"""Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""Samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 KEPT = 500
 """Jobs whose figures are kept."""
 
 
 class UsageFeed:
-    """Run `run` while the list is in sight; it never raises `BackendError`.
+    """Usage of the jobs in view. Run `run` while the list is visible; it never raises `BackendError`.
 
-    `jobs` gives the jobs in view that are at work; `on_change` gets the names of those with new figures. A
-    job that can't be read has no figures: nothing measured, not zero.
+    `jobs` returns the active jobs in view; `on_change` gets the names of those with new figures. A job that
+    can't be read has no figures: nothing measured, not zero.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class UsageFeed:
         self._on_change = on_change
         self._series: dict[str, SeriesStore] = {}
         self._due: dict[str, float] = {}
-        """When a job is to be read again, by the monotonic clock."""
+        """Monotonic time of each job's next read."""
         self._slots = asyncio.Semaphore(FAN_OUT)
         local = session.backend.info.local
         self._look = 2.0 if local else 5.0
@@ -53,29 +53,29 @@ class UsageFeed:
             await asyncio.sleep(self._look)
 
     async def read_due(self) -> None:
-        """Read what has not been read for a while."""
+        """Read the jobs that are due."""
         now = self._session.clock()
         at = self._session.monotonic()
         due = [job for job in self._jobs() if job.runner and at >= self._due.get(job.name, 0.0)]
         if not due:
             return
         self._forget({job.name for job in due})
-        found = await asyncio.gather(*(self._read(job, now) for job in due))
-        names = [job.name for job, new in zip(due, found, strict=True) if new]
+        changes = await asyncio.gather(*(self._read(job, now) for job in due))
+        names = [job.name for job, new in zip(due, changes, strict=True) if new]
         if names:
             self._on_change(names)
 
     def course(self, name: str, metric: str) -> UsageTrend:
-        """The mean over the job's replicas, or over their accelerators."""
+        """Mean over the job's replicas, or over their accelerators."""
         series = self._series.get(name)
         if series is None:
             return UsageTrend()
         end = self._session.clock()
-        found = series.of(metric)
-        rows = [buckets(s.points, end, self.span, BARS) for s in found]
+        matches = series.of(metric)
+        rows = [buckets(s.points, end, self.span, BARS) for s in matches]
         shares = tuple(_mean([row[at] for row in rows]) for at in range(BARS)) if rows else ()
         latest = next((share for share in reversed(shares) if share is not None), None)
-        return UsageTrend(shares, latest, any(s.simulated for s in found))
+        return UsageTrend(shares, latest, any(s.simulated for s in matches))
 
     async def _read(self, job: Job, now: datetime) -> bool:
         due = self._session.monotonic() + self._every
@@ -86,7 +86,7 @@ class UsageFeed:
                     job.runner, since=since, metrics=(GPU, CPU)
                 )
             except BackendError:
-                # Asked again when it is due; the job's own screen says what is wrong.
+                # Retry when it is due; the job's own screen shows the error.
                 self._due[job.name] = due
                 return False
         self._due[job.name] = due

@@ -16,11 +16,8 @@ _ENDS = struct.Struct("<qqI")
 
 
 class LogBlock:
-    """A run of consecutive lines: where they are stored, and their columns while they are in memory.
-
-    There is one for each thousand lines, so its keys are packed: as tuples they took half of the memory of a
-    long log.
-    """
+    """A run of consecutive lines: where they are stored, and their columns while they are in memory. There is
+    one per thousand lines, so its keys are packed: as tuples they took half of the memory of a long log."""
 
     __slots__ = ("_from", "_keys", "_sources", "_to", "count", "counts", "lines", "location")
 
@@ -33,12 +30,12 @@ class LogBlock:
 
     @classmethod
     def stored(cls, header: BlockHeader, location: BlockLocation) -> LogBlock:
-        """A block of which only the header has been read."""
-        made = cls.__new__(cls)
-        made._keep(header.first, header.last)
-        made.count, made.counts = header.count, _same(header.counts)
-        made.lines, made.location, made._sources = None, location, ()
-        return made
+        """Create a block of which only the header has been read."""
+        block = cls.__new__(cls)
+        block._keep(header.first, header.last)
+        block.count, block.counts = header.count, _same(header.counts)
+        block.lines, block.location, block._sources = None, location, ()
+        return block
 
     def _keep(self, first: Key, last: Key) -> None:
         # There are few replicas: intern their names.
@@ -60,7 +57,7 @@ class LogBlock:
 
     @property
     def sources(self) -> tuple[BlockLocation, ...]:
-        """Where its lines are stored."""
+        """Where the block's lines are stored."""
         return self._sources if self.location is None else (self.location,)
 
 

@@ -1,9 +1,9 @@
 """Blocks of log lines on disk: append-only files, and the encoding of a block.
 
-A block holds the columns of some lines and names the blocks it replaces, so that lines that were written in
-small blocks or out of order can be rewritten together later without overwriting anything.
-Blocks that replace others together form a group. Only a complete group replaces anything, so a write that
-SIGKILL or a full disk interrupts leaves the earlier blocks valid.
+A block holds the columns of some lines and names the blocks it replaces, so that small or unordered blocks
+can be rewritten together later without overwriting anything. Blocks that replace others together form a
+group. Only a complete group replaces anything, so a write that SIGKILL or a full disk interrupts leaves the
+earlier blocks valid.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tui.store.log.lines import Key, Lines
 
 _MAGIC = b"vxl2"
 _PLAIN_MAGIC = b"vxl1"
-"""Of blocks that an earlier version wrote, whose columns are not compressed."""
+"""Magic of blocks that an earlier version wrote, with uncompressed columns."""
 _LEVEL = 1
-"""Of zstd: a line takes a tenth of the time that the rest of the encoding takes."""
+"""zstd level: compressing a line takes a tenth of the time of the rest of the encoding."""
 _MAX_BLOCK = 1 << 30
-"""Bytes of a block's columns, so that a damaged one can't ask for more."""
+"""Largest size of a block's columns in bytes, so that a damaged block can't claim more."""
 _HEAD = struct.Struct("<4sIIIQIHH4I")
 """magic, size of the rest, CRC of the rest, size of the header, id, lines, part, parts, four counts."""
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -43,22 +43,22 @@ _SIZES = struct.Struct("<5I")
 
 @dataclass(frozen=True, slots=True)
 class BlockHeader:
-    """A block's header: what is known without reading its lines."""
+    """A block's header: what can be read without its lines."""
 
     id: int
     count: int
     counts: tuple[int, int, int, int]
-    """As `Lines.counts`."""
+    """Like `Lines.counts`."""
     first: Key
     last: Key
     replaces: tuple[int, ...] = ()
     part: int = 0
     parts: int = 1
-    """Part `part` of a group of `parts` blocks, which are valid together or not at all."""
+    """Part `part` of a group of `parts` blocks, which are valid only together."""
 
 
 def _pack(texts: Sequence[str]) -> bytes:
-    """Texts as bytes, with their lengths only where a text contains a line break."""
+    """Texts as bytes, with their lengths only if a text contains a line break."""
     if "\n" not in "".join(texts):
         # The leading NUL marks this format; joining it here saves a copy.
         return "\n".join(("\0", *texts)).encode(*ENCODING)
@@ -82,37 +82,37 @@ def _width(names: int) -> str:
 
 
 def _numbered(replicas: Sequence[str], names: Sequence[str]) -> bytes:
-    """For each line the index of its replica's name."""
+    """The index of its replica's name for each line."""
     number = {name: at for at, name in enumerate(names)}
     # itemgetter looks all of them up in one call; for a single key it returns no tuple.
-    found = itemgetter(*replicas)(number) if len(replicas) > 1 else [number[name] for name in replicas]
-    return bytes(found) if _width(len(names)) == "B" else array("I", found).tobytes()
+    indexes = itemgetter(*replicas)(number) if len(replicas) > 1 else [number[name] for name in replicas]
+    return bytes(indexes) if _width(len(names)) == "B" else array("I", indexes).tobytes()
 
 
 def encode(header: BlockHeader, lines: Lines) -> list[bytes]:
-    """The bytes of one block in parts: joining them would copy the whole block."""
+    """Return the bytes of one block in parts: joining them would copy the whole block."""
     names = list(dict.fromkeys(lines.replicas))
-    said = json.dumps([header.first, header.last, header.replaces, names]).encode()
+    header_json = json.dumps([header.first, header.last, header.replaces, names]).encode()
     columns = (
         struct.pack(f"{len(lines)}q", *lines.times) + _numbered(lines.replicas, names) + lines.severities
     )
     where = array("I", lines.payloads)
     payloads = _pack(list(lines.payloads.values())) if where else b""
     blobs = (columns, _pack(lines.ids), _pack(lines.texts), where.tobytes(), payloads)
-    # The header stays readable on its own: a start reads nothing else.
+    # Keep the header readable on its own: a start reads nothing else.
     packed = _compressor().compress(b"".join((_SIZES.pack(*map(len, blobs)), *blobs)))
     head = _HEAD.pack(
         _MAGIC,
-        len(said) + len(packed),
-        zlib.crc32(packed, zlib.crc32(said)),
-        len(said),
+        len(header_json) + len(packed),
+        zlib.crc32(packed, zlib.crc32(header_json)),
+        len(header_json),
         header.id,
         header.count,
         header.part,
         header.parts,
         *header.counts,
     )
-    return [head, said, packed]
+    return [head, header_json, packed]
 
 
 @lru_cache(maxsize=1)
@@ -121,7 +121,7 @@ def _compressor() -> zstandard.ZstdCompressor:
 
 
 def decode(data: bytes) -> Lines:
-    """The lines of a block. Raises ValueError for one that is damaged."""
+    """Return the lines of a block. Raises ValueError if it is damaged."""
     try:
         magic, size, crc, header_size, _, count, *_ = _HEAD.unpack_from(data)
         rest = memoryview(data)[_HEAD.size : _HEAD.size + size]
@@ -131,7 +131,7 @@ def decode(data: bytes) -> Lines:
         body = rest[header_size:]
         if magic != _PLAIN_MAGIC:
             if zstandard.frame_content_size(body) > _MAX_BLOCK:
-                raise ValueError("a block of the log is damaged: it claims to be huge")
+                raise ValueError("a block of the log is damaged: its size is implausible")
             body = memoryview(zstandard.ZstdDecompressor().decompress(body))
         sizes = _SIZES.unpack_from(body)
         at, blobs = _SIZES.size, []
@@ -152,13 +152,11 @@ def decode(data: bytes) -> Lines:
 
 
 class BlockFile:
-    """One file of blocks. Raises OSError when the disk fails.
-
-    A descriptor is held only for the file that is written to, and for one without a name.
-    """
+    """One file of blocks. Raises OSError if the disk fails. A descriptor is held only for the file being
+    written, and for an unnamed file."""
 
     def __init__(self, path: Path | None, *, new: bool) -> None:
-        """Open it; without a path, an unnamed temporary file."""
+        """Open the file, or without a path an unnamed temporary file."""
         self.path = path
         if path is None:
             with tempfile.TemporaryFile(prefix="vxtui-log-") as file:
@@ -167,10 +165,10 @@ class BlockFile:
             self._fd = os.open(path, _FLAGS | (os.O_EXCL if new else 0), 0o600)
         self.size = os.fstat(self._fd).st_size
         self.live = 0
-        """Blocks in it that are still used."""
+        """Number of its blocks that are still used."""
 
     def append(self, parts: Sequence[bytes]) -> int:
-        """Append these and return the offset. A write that fails half-way is truncated again."""
+        """Append the parts and return their offset. Truncate a write that fails half-way."""
         at = end = self.size
         if self._fd < 0 and self.path is not None:
             self._fd = os.open(self.path, _FLAGS, 0o600)
@@ -184,7 +182,7 @@ class BlockFile:
         return at
 
     def _put(self, parts: Sequence[bytes], at: int) -> int:
-        """Write at offset `at`; returns the end offset."""
+        """Write at offset `at`; return the end offset."""
         end = at + sum(map(len, parts))
         at += os.pwritev(self._fd, parts, at)
         if at < end:
@@ -207,21 +205,21 @@ class BlockFile:
             self._fd = -1
 
     def headers(self) -> Iterator[tuple[BlockHeader, int, int]]:
-        """Each block's header, offset and size. Truncates what follows the last complete block."""
+        """Yield each block's header, offset and size. Truncate what follows the last complete block."""
         at = 0
         while at < self.size:
             head = self.read(at, 4096)
-            found = _read_header(head)
-            if found is None and len(head) == 4096:
+            header = _read_header(head)
+            if header is None and len(head) == 4096:
                 # A header that names many replaced blocks is longer.
-                found = _read_header(self.read(at, _HEAD.size + _HEAD.unpack_from(head)[3]))
-            if found is None or at + found[1] > self.size:
+                header = _read_header(self.read(at, _HEAD.size + _HEAD.unpack_from(head)[3]))
+            if header is None or at + header[1] > self.size:
                 break
             # Only the last block can be incomplete; the CRC of the others is checked when they are read.
-            if at + found[1] == self.size and not _whole(self.read(at, found[1])):
+            if at + header[1] == self.size and not _whole(self.read(at, header[1])):
                 break
-            yield found[0], at, found[1]
-            at += found[1]
+            yield header[0], at, header[1]
+            at += header[1]
         if at < self.size:
             os.ftruncate(self._fd, at)
             self.size = at
@@ -233,7 +231,7 @@ class BlockFile:
             self._fd = -1
 
     def remove(self) -> None:
-        """Close it and delete it."""
+        """Close the file and delete it."""
         self.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)
@@ -260,8 +258,8 @@ def _four(counts: list[int]) -> tuple[int, int, int, int]:
     return (fine, warnings, errors, gaps)
 
 
-def _key(said: list[object]) -> Key:
-    time, name, replica = said
+def _key(key: list[object]) -> Key:
+    time, name, replica = key
     return (int(str(time)), str(name), str(replica))
 
 

@@ -45,7 +45,7 @@ class Disk:
 
     def __init__(self, folder: Path | None, file_bytes: int) -> None:
         self.problem = ""
-        """Why the folder is not used, where one was given."""
+        """Why the given folder is not used."""
         self._file_bytes = file_bytes
         self._files: list[BlockFile] = []
         self._next_id = 1
@@ -78,53 +78,53 @@ class Disk:
         """The valid blocks of an earlier process: those that no complete group has replaced."""
         if self.folder is None:
             return []
-        found: dict[int, tuple[BlockHeader, BlockLocation]] = {}
+        blocks: dict[int, tuple[BlockHeader, BlockLocation]] = {}
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
             file = BlockFile(path, new=False)
             self._files.append(file)
             self._next_file = max(self._next_file, int(path.stem) + 1)
             for header, at, size in file.headers():
-                found[header.id] = (header, BlockLocation(header.id, file, at, size))
+                blocks[header.id] = (header, BlockLocation(header.id, file, at, size))
             file.rest()
-        self._next_id = max(found, default=0) + 1
+        self._next_id = max(blocks, default=0) + 1
         torn: set[int] = set()
         replaced: set[int] = set()
-        for number, (header, _) in found.items():
+        for number, (header, _) in blocks.items():
             group = range(number - header.part, number - header.part + header.parts)
-            if not all(member in found for member in group):
+            if not all(member in blocks for member in group):
                 torn.add(number)
             else:
                 replaced.update(header.replaces)
-        live = [found[number] for number in sorted(found.keys() - torn - replaced)]
+        live = [blocks[number] for number in sorted(blocks.keys() - torn - replaced)]
         for _, location in live:
             location.file.live += 1
         self._delete_unused()
         return live
 
     def dropped(self) -> Dropped | None:
-        """What an earlier process dropped."""
+        """Lines that an earlier process dropped."""
         with contextlib.suppress(ValueError, TypeError, KeyError):
-            said = json.loads(self._saved(_FLOOR))
-            time, name, replica = said["floor"]
-            return Dropped(int(said["count"]), (int(time), str(name), str(replica)))
+            floor = json.loads(self._saved(_FLOOR))
+            time, name, replica = floor["floor"]
+            return Dropped(int(floor["count"]), (int(time), str(name), str(replica)))
         return None
 
     def save_dropped(self, dropped: Dropped) -> None:
-        """Save it for the next process."""
+        """Save the dropped lines for the next process."""
         self._save(_FLOOR, json.dumps({"count": dropped.count, "floor": dropped.floor}))
 
     def position(self) -> ReadPosition:
-        """How far an earlier process has read; nowhere without one."""
+        """How far an earlier process has read; the start if none has."""
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return ReadPosition.of_json(self._saved(_POSITION))
         return ReadPosition()
 
     def save_position(self, position: ReadPosition) -> None:
-        """Save it for the next process."""
+        """Save the read position for the next process."""
         self._save(_POSITION, position.json())
 
     def _saved(self, name: str) -> str:
-        """What was saved under this name; empty without it."""
+        """Text saved under this name; empty if there is none."""
         with contextlib.suppress(OSError):
             return (self.folder / name).read_text(encoding="utf-8") if self.folder is not None else ""
         return ""
@@ -138,7 +138,7 @@ class Disk:
             new.replace(self.folder / name)
 
     def write(self, slices: Sequence[Lines], replaces: Iterable[BlockLocation] = ()) -> list[BlockLocation]:
-        """Write each of these as a block; with `replaces`, they replace those blocks, all or none."""
+        """Write each slice as a block; with `replaces`, they replace those blocks, all or none."""
         if not slices:
             return []
         old = list(replaces)
@@ -191,11 +191,11 @@ class Disk:
                 file.remove()
 
     def read(self, location: BlockLocation, count: int) -> Lines:
-        """The lines of a block. For a block that can't be read, each line says so."""
+        """Return the lines of a block. If it can't be read, each line says so."""
         try:
             return decode(location.file.read(location.at, location.size))
         except (OSError, ValueError):
-            words = ["(this line can't be read from the disk any more)"] * count
+            words = ["(this line can no longer be read from the disk)"] * count
             return Lines([0] * count, [""] * count, [""] * count, bytes([5]) * count, words)
 
     def close(self) -> None:

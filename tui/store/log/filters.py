@@ -13,28 +13,29 @@ from tui.domain.log.pattern import Pattern
 from tui.store.log.lines import GAP, Line, Lines
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Characters that are not shown as written: `tui.domain.core.text.plain`."""
+"""Characters that are not shown literally: see `tui.domain.core.text.plain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineFilter:
-    """Which lines a view shows. No `replicas` means all; a gap always passes unless `gaps` is false.
+    """Selects the lines that a view shows. No `replicas` means all; a gap always passes unless `gaps` is
+    false.
 
-    `text` returns the text of an entry that `pattern` and `without` search: the one that is shown. It must
-    return the message itself where that has neither a payload nor control characters.
+    `text` returns the text of an entry that `pattern` and `without` search: the shown text. It must return
+    the message itself if that has neither a payload nor control characters.
     """
 
     replicas: frozenset[str] = frozenset()
     severity: Severity = Severity.DEFAULT
     pattern: Pattern | None = None
     without: Pattern | None = None
-    """Entries that match this are left out."""
+    """Entries that match this are hidden."""
     gaps: bool = True
     text: Callable[[LogEntry], str] = field(default=lambda entry: entry.message)
 
     @property
     def everything(self) -> bool:
-        """Nothing is left out."""
+        """Whether the filter passes every line."""
         return (
             not self.replicas
             and not self.severity
@@ -44,7 +45,7 @@ class LineFilter:
         )
 
     def test(self) -> Callable[[Line], bool]:
-        """A function that says whether a line passes."""
+        """Return a function that tells whether a line passes."""
         replicas, least, text, gaps = self.replicas, self.severity, self.text, self.gaps
         search = self.pattern.matches if self.pattern else None
         bars = self.without.matches if self.without else None
@@ -62,15 +63,15 @@ class LineFilter:
         return passes
 
     def of(self, lines: Lines) -> list[int]:
-        """Indexes of the lines that pass."""
-        found = self._by_columns(lines)
+        """Return the indexes of the lines that pass."""
+        passing = self._by_columns(lines)
         if self.pattern is not None:
-            found = [at for at in found if lines.severities[at] != GAP]
-            found = _matching(lines, found, self.pattern, self.text)
+            passing = [at for at in passing if lines.severities[at] != GAP]
+            passing = _matching(lines, passing, self.pattern, self.text)
         if self.without is not None:
-            barred = set(_matching(lines, found, self.without, self.text))
-            found = [at for at in found if at not in barred]
-        return found
+            barred = set(_matching(lines, passing, self.without, self.text))
+            passing = [at for at in passing if at not in barred]
+        return passing
 
     def _by_columns(self, lines: Lines) -> list[int]:
         codes, least = lines.severities, self.severity // 100

@@ -10,7 +10,7 @@ from tui.store.log.lines import EPOCH, GAP, Lines
 from tui.store.log.store import LogBlock, LogStore
 
 READ = 24
-"""Blocks read to date their warnings and errors exactly; the counts of others are spread evenly."""
+"""Blocks read to date their warnings and errors exactly; other blocks' counts are spread evenly."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Histogram:
 
 
 def histogram(store: LogStore, count: int) -> Histogram | None:
-    """The whole log in `count` bins; `None` where it has no length in time."""
+    """The whole log in `count` bins; `None` if it spans no time."""
     blocks = [block for _, block in store.blocks(store.first, store.end)]
     if not blocks or count < 1:
         return None
@@ -47,7 +47,7 @@ def histogram(store: LogStore, count: int) -> Histogram | None:
     width = (last - first) / count
     bins = [Bin() for _ in range(count)]
     left = READ
-    # The newest first: they matter most.
+    # Start with the newest blocks: they matter most.
     for block in reversed(blocks):
         low = min(count - 1, int((block.first[0] - first) / width))
         high = min(count - 1, int((block.last[0] - first) / width))
@@ -63,10 +63,10 @@ def histogram(store: LogStore, count: int) -> Histogram | None:
 
 def _spread(block: LogBlock, over: list[Bin]) -> None:
     fine, warnings, errors, _ = block.counts
-    for each in over:
-        each.fine += fine / len(over)
-        each.warnings += warnings / len(over)
-        each.errors += errors / len(over)
+    for target in over:
+        target.fine += fine / len(over)
+        target.warnings += warnings / len(over)
+        target.errors += errors / len(over)
 
 
 def _place(lines: Lines, bins: list[Bin], first: int, width: float) -> None:

@@ -1,7 +1,7 @@
 """Log lines as columns: the content of a batch, of a block on disk and of a block in memory.
 
-A line's key is (time in nanoseconds, insert id, replica). It orders a merged log, and two lines with the same
-key are the same line. Objects are made only for the lines that are shown.
+A line's key is (time in nanoseconds, insert id, replica). It orders a merged log; two lines with the same key
+are the same line. Objects are made only for visible lines.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ Key = tuple[int, str, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 GAP = 255
-"""The severity code of a gap; an entry's is its severity by 100."""
+"""The severity code of a gap; an entry's code is its severity divided by 100."""
 _SEVERITIES = {int(severity) // 100: severity for severity in Severity}
 _json_text = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def nanoseconds(moment: datetime) -> int:
-    """A moment as nanoseconds since 1970."""
+    """Return a time as nanoseconds since 1970."""
     return (moment - EPOCH) // _MICROSECOND * 1000
 
 
 def line_key(line: Line) -> Key:
-    """The sort key of a log; a gap precedes the entries of the same time."""
+    """Return the sort key of a line; a gap precedes the entries of the same time."""
     if isinstance(line, LogEntry):
         return (nanoseconds(line.timestamp) + line.nanos, line.insert_id, line.replica)
     return (nanoseconds(line.timestamp), "", f"\0{_digits(line.count)} {line.reason}")
 
 
 def _digits(count: int | None) -> str:
-    """A count that sorts as text."""
+    """Return a count as text that sorts by the number."""
     return "unknown" if count is None else f"{count:012}"
 
 
@@ -65,7 +65,7 @@ class Lines:
 
     @classmethod
     def of(cls, entries: Sequence[LogEntry], gaps: Iterable[LogGap] = ()) -> Lines:
-        """Columns of these lines, in the order given, the gaps last."""
+        """Columns of these lines in the given order, the gaps last."""
         times = [nanoseconds(entry.timestamp) + entry.nanos for entry in entries]
         ids = [entry.insert_id for entry in entries]
         replicas = [entry.replica for entry in entries]
@@ -104,14 +104,14 @@ class Lines:
         time, payload, code = self.times[at], self.payloads.get(at), self.severities[at]
         moment = EPOCH + timedelta(microseconds=time // 1000)
         if code == GAP:
-            said = json.loads(payload or "{}")
-            until = said.get("until")
+            fields = json.loads(payload or "{}")
+            until = fields.get("until")
             return LogGap(
                 moment,
-                said.get("count", 0),
+                fields.get("count", 0),
                 self.texts[at],
                 datetime.fromisoformat(until) if until else None,
-                said.get("filled", 0),
+                fields.get("filled", 0),
             )
         return LogEntry(
             moment,
@@ -132,7 +132,7 @@ class Lines:
         return all(map(lt, keys, islice(keys, 1, None)))
 
     def cut(self, start: int, stop: int) -> Lines:
-        """Lines from `start` up to before `stop`."""
+        """Lines from `start` up to, but excluding, `stop`."""
         if start == 0 and stop >= len(self):
             return self
         return Lines(
@@ -144,16 +144,16 @@ class Lines:
             {at - start: text for at, text in self.payloads.items() if start <= at < stop},
         )
 
-    def pick(self, which: Sequence[int]) -> Lines:
+    def pick(self, indexes: Sequence[int]) -> Lines:
         """These lines, in this order."""
         payloads = self.payloads
         return Lines(
-            [self.times[at] for at in which],
-            [self.ids[at] for at in which],
-            [self.replicas[at] for at in which],
-            bytes([self.severities[at] for at in which]),
-            [self.texts[at] for at in which],
-            {new: payloads[at] for new, at in enumerate(which) if at in payloads} if payloads else {},
+            [self.times[at] for at in indexes],
+            [self.ids[at] for at in indexes],
+            [self.replicas[at] for at in indexes],
+            bytes([self.severities[at] for at in indexes]),
+            [self.texts[at] for at in indexes],
+            {new: payloads[at] for new, at in enumerate(indexes) if at in payloads} if payloads else {},
         )
 
     def counts(self) -> tuple[int, int, int, int]:
@@ -193,7 +193,7 @@ def merge(parts: Sequence[Lines]) -> Lines:
     if lines.ordered:
         return lines
     keys = list(lines.keys())
-    # The sort is stable: of equal keys the first given stays first.
+    # The sort is stable: of equal keys the first one stays first.
     order = sorted(range(len(keys)), key=keys.__getitem__)
     kept = [at for last, at in zip([-1, *order], order, strict=False) if last < 0 or keys[at] != keys[last]]
     return lines.pick(kept)

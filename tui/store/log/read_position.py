@@ -1,6 +1,6 @@
-"""How far a job's log has been read from its service, by the service's times and not by those of the lines.
+"""How far a job's log has been read, measured by the service's times, not by the lines' times.
 
-A replica's clock may be hours off. The newest and the oldest line that are kept say nothing of what was read.
+A replica's clock may be hours off, so the newest and the oldest stored lines don't tell what was read.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from tui.domain.core.log_entry import LogEntry
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Where the next read begins, newer and older lines."""
+    """Where the next read of newer and of older lines begins."""
 
     received: datetime | None = None
-    """What the service received before was read; `None` before the first read or where it does not say so."""
+    """Lines that the service received before this time were read; `None` before the first read, or if the
+    service does not report it."""
     oldest: datetime | None = None
-    """Lines are read back to this time of their own; `None` where nothing is known to be read."""
+    """Lines with timestamps down to this time were read; `None` if unknown."""
 
     def json(self) -> str:
-        """For the next process."""
+        """Serialise the position for the next process."""
         times = {"received": self.received, "oldest": self.oldest}
         return json.dumps({name: at.isoformat() if at else None for name, at in times.items()})
 
     @classmethod
     def of_json(cls, text: str) -> ReadPosition:
-        """Raises ValueError, TypeError or KeyError for a text that `json` did not write."""
-        said = json.loads(text)
+        """Parse the text of `json`. Raises ValueError, TypeError or KeyError for other text."""
+        fields = json.loads(text)
         received, oldest = (
-            datetime.fromisoformat(said[name]) if said[name] is not None else None
+            datetime.fromisoformat(fields[name]) if fields[name] is not None else None
             for name in ("received", "oldest")
         )
         return cls(received, oldest)
@@ -40,13 +41,13 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class OlderLines:
-    """How many older lines were read, and why there were not more."""
+    """Number of older lines that were read, and why there were not more."""
 
     count: int
     problem: str = ""
 
 
 def oldest_of(entries: Sequence[LogEntry], known: datetime | None) -> datetime | None:
-    """The oldest time of these lines and of those that are known."""
+    """The oldest time of these lines and the `known` time."""
     times = [entry.timestamp for entry in entries]
     return min([*times, known] if known is not None else times, default=None)

@@ -1,4 +1,4 @@
-"""Where the logs of all jobs are kept on this machine, and for how long."""
+"""Log retention: where the logs of all jobs are kept on this machine, and for how long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 MAX_BYTES = 2 * 1024**3
-"""Bytes of all jobs' logs together."""
+"""Limit of all jobs' logs together, in bytes."""
 DAYS = 30
 """Retention of entries in Cloud Logging (docs/facts/vertex.md 5.3)."""
 
@@ -22,10 +22,8 @@ def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
 
 
 def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
-    """Delete the log of a deleted job in every context (blocking). Returns the folders.
-
-    An open log stays.
-    """
+    """Delete the log of a deleted job in every context (blocking). Return the folders. An open log is
+    kept."""
     folders = [*(state_dir / "job-logs").glob(f"{_folder_prefix(job_name)}*")]
     gone = [folder for folder in folders if _is_unlocked(folder)]
     for folder in gone:
@@ -34,10 +32,8 @@ def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
 
 
 def begin_log(folder: Path, created: datetime | None) -> None:
-    """Make the folder that of a job created then; the log of an earlier one of the same name goes (blocking).
-
-    A log that is open stays.
-    """
+    """Prepare the folder for a job created at this time; delete the log of an earlier job of the same name
+    (blocking). An open log is kept."""
     if created is None:
         return
     mark, now = folder / "created", created.isoformat()
@@ -50,7 +46,7 @@ def begin_log(folder: Path, created: datetime | None) -> None:
 
 
 def _folder_prefix(job_name: str) -> str:
-    """The job by its whole name: another one may have the same id, or an id that begins with it."""
+    """Prefix by the job's whole name: another job's id may be equal, or begin with this one."""
     job = job_name.rpartition("/")[2] or "job"
     readable = "".join(c if c.isalnum() else "-" for c in job)[:40]
     return f"{readable}-{_digest(job_name)}-"
@@ -61,10 +57,8 @@ def _digest(text: str) -> str:
 
 
 def prune_logs(logs: Path, *, max_bytes: int = MAX_BYTES, days: int = DAYS) -> list[Path]:
-    """Delete logs unused for `days`, and the oldest ones above `max_bytes` (blocking).
-
-    Returns the deleted folders. A log that is open stays.
-    """
+    """Delete logs unused for `days`, and the oldest ones above `max_bytes` (blocking). Return the deleted
+    folders. An open log is kept."""
     folders = []
     for folder in logs.glob("*"):
         with contextlib.suppress(OSError):
@@ -81,7 +75,7 @@ def prune_logs(logs: Path, *, max_bytes: int = MAX_BYTES, days: int = DAYS) -> l
 
 
 def _is_unlocked(folder: Path) -> bool:
-    """Whether no console has it open."""
+    """Whether no console has the log open."""
     try:
         with (folder / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

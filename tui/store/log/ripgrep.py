@@ -1,4 +1,4 @@
-"""Searches a large file with ripgrep where it is installed, many times faster than our own."""
+"""Searches a large file with ripgrep if it is installed, many times faster than the built-in search."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tui.domain.log.pattern import Pattern
 _OTHERWISE = re.compile(r"\(\?[^:]|\\[0-9AzbBCDSWQEpPxXuUN]|[*+?}]\+|\[\^?[\[\]]|&&|--|~~")
 """Syntax that the two engines may read differently: flags, properties, nested sets …"""
 _SHOWN_OTHERWISE = r"^\{|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r."
-"""Lines that are not shown as written, which only our own search can match."""
+"""Lines that are not shown literally, which only the built-in search can match."""
 _PARTS = re.compile(r"\\.|.", re.DOTALL)
 _NUMBER = re.compile(rb"^(\d+):", re.MULTILINE)
 _PLAIN: dict[tuple[Path, int, int], bool] = {}
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\f\r "}
-"""RE2's classes, of ASCII alone; ripgrep's hold all of Unicode."""
+"""RE2's classes cover only ASCII; ripgrep's cover all of Unicode."""
 SMALL = 4 * 1024 * 1024
-"""Bytes of a file that our own search is fast enough for."""
+"""File size in bytes up to which the built-in search is fast enough."""
 
 
 def suits(path: Path, pattern: Pattern) -> bool:
@@ -34,34 +34,34 @@ def suits(path: Path, pattern: Pattern) -> bool:
 
 
 def ascii_classes(text: str) -> str:
-    r"""The pattern with `\d`, `\w` and `\s` as RE2 reads them, written out."""
-    inside, found = False, []
+    r"""The pattern with `\d`, `\w` and `\s` written out as RE2 reads them."""
+    inside, pieces = False, []
     for part in _PARTS.findall(text):
         written = _CLASSES.get(part[1:]) if part[0] == "\\" else None
         if part in {"[", "]"}:
             inside = part == "["
         if written and not inside:
             written = f"[{written}]"
-        found.append(written or part)
-    return "".join(found)
+        pieces.append(written or part)
+    return "".join(pieces)
 
 
 async def search(path: Path, pattern: Pattern) -> array[int] | None:
-    """Numbers of the matching lines, from 0; `None` where ripgrep can't answer."""
+    """Return the numbers of the matching lines, from 0; `None` if ripgrep can't answer."""
     common = ["--no-config", "--text", "--crlf", "--no-messages", "--color=never"]
     flags = ["--ignore-case"] if pattern.ignore_case else []
     lines: array[int] = array("Q")
-    # The line number alone: any longer line is omitted from the output.
+    # Print only line numbers: any longer line is omitted from the output.
     argv = [*common, *flags, "--line-number", "--no-heading", "--no-filename", "--max-columns=1"]
-    found = _run([*argv, "-e", ascii_classes(pattern.text), "--", str(path)], lines)
-    code, plain = await asyncio.gather(found, _shown_as_written(path))
+    run = _run([*argv, "-e", ascii_classes(pattern.text), "--", str(path)], lines)
+    code, plain = await asyncio.gather(run, _shown_as_written(path))
     return lines if plain and code in {0, 1} else None
 
 
 async def _shown_as_written(path: Path) -> bool:
-    """Whether every line is shown as written; checked once for each size of the file."""
-    said = await asyncio.to_thread(path.stat)
-    known = (path, said.st_size, said.st_mtime_ns)
+    """Whether every line is shown literally; checked once per size of the file."""
+    status = await asyncio.to_thread(path.stat)
+    known = (path, status.st_size, status.st_mtime_ns)
     if known not in _PLAIN:
         check = ["--no-config", "--text", "--quiet", "--max-count=1", "-e", _SHOWN_OTHERWISE, "--", str(path)]
         _PLAIN.clear()
@@ -70,7 +70,7 @@ async def _shown_as_written(path: Path) -> bool:
 
 
 async def _run(arguments: list[str], into: array[int] | None) -> int:
-    """ripgrep's exit code: 0 for a match, 1 for none, else an error."""
+    """Run ripgrep; return its exit code: 0 for a match, 1 for none, else an error."""
     process = await asyncio.create_subprocess_exec(
         "rg", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

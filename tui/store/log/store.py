@@ -1,12 +1,12 @@
 """The log of one job on disk: any number of lines, ordered by key, each once.
 
 Lines are numbered from the first one ever kept: line `n` stays `n` while lines are appended after it or
-dropped before it; a late line that is inserted moves those after it by one.
+dropped before it; an inserted late line moves the lines after it by one.
 
-The log is an ordered list of blocks. Each batch is written at once, so that SIGKILL loses nothing that was
-accepted. Blocks that are small, or that late lines were inserted into, are pending: they also stay in memory
-and are rewritten in order when there are many of them (`_compact`). Of all other blocks only the first and
-the last key are in memory; the most recently read ones are cached.
+The log is an ordered list of blocks. Each batch is written at once, so that SIGKILL loses no accepted line.
+Blocks that are small, or that late lines were inserted into, are pending: they also stay in memory until
+`_compact` rewrites them in order. Of all other blocks only the first and the last key are in memory; the most
+recently read blocks are cached.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_BYTES = 512 * MEGABYTE
 BLOCK_LINES = 1000
 """Lines of a block, the unit of reading."""
 MEAN_LINE_CHARACTERS = 256
-"""Mean characters of a line above which a block has fewer lines."""
+"""Mean line length in characters above which a block has fewer lines."""
 MAX_LINES_WITHOUT_DISK = 50_000
 MAX_PENDING_LINES = 4000
 """Lines in blocks that wait for compaction."""
@@ -45,7 +45,7 @@ CACHED_BLOCKS = 16
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What one batch changed: lines from number `start` on differ, `added` are new, `dropped` are gone."""
+    """The change by one batch: lines from number `start` on differ, `added` are new, `dropped` are gone."""
 
     start: int
     added: int = 0
@@ -58,7 +58,7 @@ class Appended:
 class LogStore:
     """The log of one job. Not thread-safe; one process at a time holds `folder`.
 
-    Without a folder, or where another process holds it, the log is a temporary file. When the disk fails,
+    Without a folder, or if another process holds it, the log is a temporary file. If the disk fails,
     `problem` says why, and only the newest lines are kept, in memory.
     """
 
@@ -76,7 +76,7 @@ class LogStore:
         self.revision = 0
         """Changes when a number may mean another line than before, because a late line was inserted."""
         self.position = ReadPosition()
-        """How far the log was read, as the last `keep_position` or an earlier process said it."""
+        """How far the log was read, according to the last `keep_position` or an earlier process."""
         self._max_bytes = max_bytes
         self._piece = block_lines
         self._folder = folder
@@ -92,7 +92,8 @@ class LogStore:
             self.open()
 
     def open(self) -> None:
-        """Read what an earlier process left in the folder (blocking). Call it once, with `opened=False`."""
+        """Recover the log of an earlier process from the folder (blocking). Call it once, with
+        `opened=False`."""
         if self._folder is not None and self._disk.folder is None:
             self._disk = Disk(self._folder, self._file_bytes)
             self._recover()
@@ -110,7 +111,7 @@ class LogStore:
 
     @property
     def first(self) -> int:
-        """Number of the first line that is kept."""
+        """Number of the first kept line."""
         return self._starts[0] if self._starts else self._end
 
     @property
@@ -125,12 +126,12 @@ class LogStore:
 
     @property
     def oldest(self) -> datetime | None:
-        """Time of the first line that is kept."""
+        """Time of the first kept line."""
         return EPOCH + timedelta(microseconds=self._blocks[0].first[0] // 1000) if self._blocks else None
 
     @property
     def full(self) -> bool:
-        """Whether older lines would be dropped at once."""
+        """Whether older lines would be dropped immediately."""
         return bool(self.dropped) or self._disk.size > self._max_bytes * 0.9
 
     def lines(self, block: LogBlock) -> Lines:
@@ -138,13 +139,13 @@ class LogStore:
         if block.lines is not None:
             return block.lines
         assert block.location is not None
-        found = self._cached.get(block.location)
-        if found is None:
-            found = self._disk.read(block.location, block.count)
-            self._cache(block.location, found)
+        lines = self._cached.get(block.location)
+        if lines is None:
+            lines = self._disk.read(block.location, block.count)
+            self._cache(block.location, lines)
         else:
             self._cached.move_to_end(block.location)
-        return found
+        return lines
 
     def _cache(self, location: BlockLocation, lines: Lines) -> None:
         self._cached[location] = lines
@@ -156,7 +157,7 @@ class LogStore:
         return bisect_right(self._starts, number) - 1
 
     def __getitem__(self, number: int) -> Line:
-        """The line of that number. Raises IndexError for one that is not kept."""
+        """Return the line of that number. Raises IndexError if it is not kept."""
         if not self.first <= number < self._end:
             raise IndexError(f"line {number} is not kept; there are {self.first} to {self._end - 1}")
         at = self._at(number)
@@ -176,16 +177,16 @@ class LogStore:
 
     def view(self, filter: LineFilter | None = None) -> View:
         """A view that follows new lines for as long as it is referenced."""
-        made = View(self, filter or LineFilter())
-        self._views.add(made)
-        return made
+        view = View(self, filter or LineFilter())
+        self._views.add(view)
+        return view
 
     def find(self, line: Line) -> int:
-        """The number that this line has, or would have."""
+        """The number that this line has, or would get."""
         return self.find_key(line_key(line))
 
     def find_key(self, key: Key) -> int:
-        """The number of the first line whose key is not before this one."""
+        """Number of the first line whose key is not before this one."""
         at = bisect_left(self._blocks, key, key=lambda block: block.last)
         if at == len(self._blocks):
             return self._end
@@ -195,7 +196,7 @@ class LogStore:
     # Writing
 
     def append(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Appended:
-        """Add lines in any order; known ones are skipped."""
+        """Add lines in any order; skip known ones."""
         return self.add(Lines.of(entries, gaps))
 
     def add(self, lines: Lines) -> Appended:
@@ -203,7 +204,7 @@ class LogStore:
         if not lines.ordered:
             lines = merge([lines])
         if self._floor is not None and len(lines) and lines.key(0) <= self._floor:
-            # Lines older than the last dropped one would be dropped at once.
+            # Lines older than the last dropped line would be dropped immediately.
             late = _index_of(lines, self._floor)
             late += late < len(lines) and lines.key(late) == self._floor
             lines = lines.cut(late, len(lines))
@@ -237,25 +238,25 @@ class LogStore:
             self._end += block.count
 
     def _new_blocks(self, lines: Lines) -> list[LogBlock]:
-        """Write consecutive lines; returns their blocks, small ones pending."""
+        """Write consecutive lines; return their blocks, small ones pending."""
         slices = list(_split(lines, self._piece))
-        made = []
+        blocks = []
         for block_lines, location in zip(slices, self._write(slices), strict=True):
-            # A block of a quarter of the full size stays; smaller ones are compacted later.
+            # A block of at least a quarter of the full size stays; smaller ones are compacted later.
             compacted = location is not None and len(block_lines) * 4 >= self._piece
             if compacted and location is not None:
                 self._cache(location, block_lines)
-            made.append(
+            blocks.append(
                 LogBlock(block_lines, (location,) if location is not None else (), compacted=compacted)
             )
-        return made
+        return blocks
 
     def _add_pending(self, block: LogBlock) -> None:
         self._pending_blocks += 1
         self._pending_lines += block.count
 
     def _insert(self, lines: Lines) -> tuple[int, int]:
-        """Insert lines among the known ones: (first number that differs, count of new lines)."""
+        """Insert lines among the known ones; return (first number that differs, count of new lines)."""
         start, added, at = self._end, 0, 0
         fresh: list[tuple[int, Lines]] = []
         while at < len(lines):
@@ -264,7 +265,7 @@ class LogStore:
             stop += stop < len(lines) and lines.key(stop) == self._blocks[index].last
             fresh.append((index, lines.cut(at, stop)))
             at = stop
-        # From the end, so that earlier indexes stay valid.
+        # Start from the end, so that earlier indexes stay valid.
         for index, part in reversed(fresh):
             begin, count = self._merge_into(index, part)
             if count:
@@ -275,7 +276,7 @@ class LogStore:
         block = self._blocks[index]
         here = self.lines(block)
         if part.key(len(part) - 1) < block.first:
-            # All of it precedes the block, as a page of older lines does: nothing is rewritten.
+            # All of it precedes the block, as in a page of older lines: nothing is rewritten.
             begin = self._starts[index]
             self._replace(index, index, self._new_blocks(part))
             return begin, len(part)
@@ -284,35 +285,35 @@ class LogStore:
         if not len(new):
             return self._end, 0
         begin = self._starts[index] + _index_of(here, new.key(0))
-        # Written now, so that they are safe; compaction puts them in order.
+        # Write the lines at once, so that they are safe; compaction orders them.
         written = tuple(location for location in self._write([new]) if location)
         sources = block.sources + written
         slices = list(_split(merge([here, new]), self._piece))
-        # It does not matter which block names the sources: all pending blocks are compacted together.
-        made = [
+        # Any block may name the sources: all pending blocks are compacted together.
+        blocks = [
             LogBlock(block_lines, sources if at == 0 else (), compacted=False)
             for at, block_lines in enumerate(slices)
         ]
-        self._replace(index, index + 1, made)
+        self._replace(index, index + 1, blocks)
         return begin, len(new)
 
-    def _replace(self, start: int, stop: int, made: Sequence[LogBlock]) -> None:
+    def _replace(self, start: int, stop: int, blocks: Sequence[LogBlock]) -> None:
         """Replace the blocks from index `start` up to before `stop`."""
         for block in self._blocks[start:stop]:
             if block.lines is not None:
                 self._pending_blocks -= 1
                 self._pending_lines -= block.count
-        for block in made:
+        for block in blocks:
             if block.lines is not None:
                 self._add_pending(block)
         begin = self._starts[start] if start < len(self._starts) else self._end
-        self._blocks[start:stop] = made
+        self._blocks[start:stop] = blocks
         counts = [block.count for block in self._blocks[start:]]
         ends = list(accumulate(counts, initial=begin))
         self._starts[start:], self._end = ends[:-1], ends[-1]
 
     def _write(self, slices: Sequence[Lines]) -> list[BlockLocation | None]:
-        """Write each as a block; returns their locations, `None` each when the disk fails."""
+        """Write each slice as a block; return the locations, each `None` if the disk fails."""
         if self.problem:
             return [None] * len(slices)
         try:
@@ -326,19 +327,19 @@ class LogStore:
         if self.problem:
             return
         runs = list(_pending_runs(self._blocks))
-        made = [
+        rewritten = [
             list(_split(join([b.lines for b in run if b.lines is not None]), self._piece)) for _, run in runs
         ]
         sources = [location for _, run in runs for block in run for location in block.sources]
         try:
             locations = iter(
-                self._disk.write([block_lines for slices in made for block_lines in slices], sources)
+                self._disk.write([block_lines for slices in rewritten for block_lines in slices], sources)
             )
         except OSError as error:
             self._stop_writing(error)
             return
         blocks: list[list[LogBlock]] = []
-        for slices in made:
+        for slices in rewritten:
             blocks.append([])
             for block_lines in slices:
                 location = next(locations)
@@ -351,7 +352,7 @@ class LogStore:
         self.problem = error.strerror or str(error)
 
     def _drop(self) -> int:
-        """Drop the oldest blocks while the log is over its limit; returns the number of dropped lines."""
+        """Drop the oldest blocks while the log is over its limit; return the number of dropped lines."""
         gone, last = 0, None
         while len(self._blocks) > gone + 1 and self._over_limit():
             block = self._blocks[gone]
@@ -375,28 +376,28 @@ class LogStore:
         return self._disk.size > self._max_bytes
 
     def keep_position(self, position: ReadPosition) -> None:
-        """Keep how far the log was read, after the lines up to there were added."""
+        """Save how far the log was read, after the lines up to there were added."""
         if position != self.position:
             self.position = position
             self._disk.save_position(position)
 
     def close(self) -> None:
-        """Write pending blocks in order and close the files. Nothing can be read afterwards."""
+        """Write pending blocks in order and close the files. The log is unusable afterwards."""
         if self._pending_blocks:
             self._compact()
         self._disk.close()
 
-    # What an earlier process left
+    # Recovery
 
     def _recover(self) -> None:
         dropped = self._disk.dropped()
         if dropped is not None:
             self.dropped, self._floor = dropped.count, dropped.floor
             self._end = dropped.count
-        found = sorted(self._disk.find(), key=lambda each: each[0].first)
+        stored = sorted(self._disk.find(), key=lambda block: block[0].first)
         clusters: list[list[tuple[BlockHeader, BlockLocation]]] = []
         last: Key | None = None
-        for header, location in found:
+        for header, location in stored:
             if self._floor is not None and header.last <= self._floor:
                 self._disk.release([location])
                 continue
@@ -413,7 +414,7 @@ class LogStore:
         self.revision += 1
 
     def _recover_blocks(self, cluster: Sequence[tuple[BlockHeader, BlockLocation]]) -> list[LogBlock]:
-        """The blocks of headers whose key ranges overlap."""
+        """Build the blocks of headers whose key ranges overlap."""
         if len(cluster) == 1:
             header, location = cluster[0]
             return [LogBlock.stored(header, location)]
@@ -431,9 +432,9 @@ def _index_of(lines: Lines, key: Key, low: int = 0) -> int:
 
 
 def _split(lines: Lines, most: int) -> Iterator[Lines]:
-    """The lines in parts of about equal length, each of about `most` lines and of bounded text."""
+    """Split the lines into parts of about equal length, each of about `most` lines and of bounded text."""
     count = len(lines)
-    # Not rounded up: batches slightly above `most` would make twice as many blocks.
+    # Don't round up: batches slightly above `most` would make twice as many blocks.
     parts = max(
         min(1, count), round(count / most), min(count, _text_size(lines) // (most * MEAN_LINE_CHARACTERS))
     )
@@ -442,13 +443,13 @@ def _split(lines: Lines, most: int) -> Iterator[Lines]:
 
 
 def _text_size(lines: Lines) -> int:
-    """Estimated characters of text, from every 16th line."""
+    """Estimated characters of text, sampled from every 16th line."""
     some = lines.texts[::16]
     return sum(map(len, some)) * len(lines) // max(1, len(some))
 
 
 def _pending_runs(blocks: Sequence[LogBlock]) -> Iterator[tuple[int, list[LogBlock]]]:
-    """(index of the first, blocks) of each run of pending blocks."""
+    """Yield (index of the first block, blocks) for each run of pending blocks."""
     run: list[LogBlock] = []
     for at, block in enumerate(blocks):
         if block.lines is not None:

@@ -1,7 +1,7 @@
-"""Any text file as a log: only line counts are kept, the shown lines are read from the file.
+"""Any text file as a log: only line counts are kept; visible lines are read from the file.
 
-The file may grow; `count_new_lines` counts what is new. A line's number takes the place of its time, so that
-its key is its number. JSON objects are read as such; the severity of other lines follows from their words.
+The file may grow; `count_new_lines` counts the new lines. A line's number takes the place of its time, so
+that its key is its number. JSON objects are parsed; the severity of other lines follows from their words.
 """
 
 from __future__ import annotations
@@ -40,17 +40,15 @@ _WORDS = {
 
 
 class TextFile:
-    """A text file as a log. Raises OSError for a file that can't be opened or is a folder.
-
-    A copy is a file of its own, into which the text of a pipe or of a compressed file is written.
-    """
+    """A text file as a log. Raises OSError if it can't be opened or is a folder. A copy is a separate file to
+    which the text of a pipe or of a compressed file is written."""
 
     def __init__(self, path: Path, copy: int | None = None) -> None:
-        """`copy` is the descriptor of a copy, which is closed with this."""
+        """`copy` is the descriptor of a copy, which is closed together with the log."""
         self.path = path
         self.copied = copy is not None
         self.notice = ""
-        """What happened to the file, e.g. that another one took its place."""
+        """What happened to the file, e.g. that it was replaced."""
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if copy is None else copy
         os.pread(self._fd, 1, 0)
         self._sample = b""
@@ -59,7 +57,7 @@ class TextFile:
         self.problem = ""
         self.revision = 0
         self._size = 0
-        """Bytes that have been scanned."""
+        """Number of bytes that have been scanned."""
         self._starts: array[int] = array("Q", [0])
         """Count of lines that begin before each block, and before the end of the scanned bytes."""
         self._open_end = False
@@ -67,10 +65,10 @@ class TextFile:
         self._cached: OrderedDict[int, Lines] = OrderedDict()
         self._views: WeakSet[View] = WeakSet()
 
-    # Reading on
+    # New lines
 
     def count_new_lines(self, seconds: float) -> bool:
-        """Count new lines for about `seconds`; returns whether none is left. Raises OSError."""
+        """Count new lines for about `seconds`; return whether all are counted. Raises OSError."""
         until = perf_counter() + seconds
         self._look()
         size = os.fstat(self._fd).st_size
@@ -81,14 +79,14 @@ class TextFile:
         return self._size >= size
 
     def _look(self) -> None:
-        """Notice that the file was rewritten or that another one took its place, and read that."""
+        """Detect that the file was rewritten or replaced, and read the new text."""
         if self.copied:
             return
         here = os.fstat(self._fd)
         try:
             there = self.path.stat()
         except OSError:
-            # Between the two steps of a rotation, or deleted: what was there can still be read.
+            # The file was deleted or is being rotated: the old text can still be read.
             there = here
         if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
             new = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -99,7 +97,7 @@ class TextFile:
             self._restart("rewritten: this is the new text")
 
     def _take_sample(self) -> bytes:
-        """Bytes at both ends of what was scanned: appending leaves them as they are."""
+        """Bytes at both ends of the scanned part: appending does not change them."""
         count = min(SAMPLE, self._size)
         return os.pread(self._fd, count, 0) + os.pread(self._fd, count, self._size - count)
 
@@ -116,7 +114,7 @@ class TextFile:
             view.rescan_from(number)
 
     def _count(self, size: int) -> None:
-        """Look at the next blocks, up to `size`."""
+        """Scan the next blocks, up to `size`."""
         before, old_end = self._size, self.end
         # Count an incomplete block again.
         at = before - before % BLOCK
@@ -159,7 +157,7 @@ class TextFile:
         self._sample = self._take_sample()
         return True
 
-    # What a view asks
+    # The interface of a view's source
 
     def __len__(self) -> int:
         return self.end
@@ -176,7 +174,7 @@ class TextFile:
 
     @property
     def oldest(self) -> datetime | None:
-        """A file's lines have no times of their own."""
+        """`None`: a file's lines have no times of their own."""
         return None
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
@@ -184,26 +182,26 @@ class TextFile:
         at = max(0, bisect_right(self._starts, start) - 1)
         while at < len(self._starts) - 1 and self._starts[at] < stop:
             yield self._starts[at], self._block(at)
-            # Over the blocks in which no line begins: those of a long line, or of a hole.
+            # Skip the blocks in which no line begins: those of a long line, or of a hole.
             at = bisect_right(self._starts, self._starts[at + 1]) - 1
 
     def _block(self, at: int) -> Lines:
-        """The lines that begin in a block."""
-        found = self._cached.get(at)
-        if found is None:
-            found = self._cached[at] = self._lines(at)
+        """Return the lines that begin in a block."""
+        lines = self._cached.get(at)
+        if lines is None:
+            lines = self._cached[at] = self._lines(at)
             if len(self._cached) > CACHED_BLOCKS:
                 self._cached.popitem(last=False)
         else:
             self._cached.move_to_end(at)
-        return found
+        return lines
 
     def _lines(self, at: int) -> Lines:
         count = self._starts[at + 1] - self._starts[at]
         begin = at * BLOCK
         shift = int(begin > 0)
         data = os.pread(self._fd, BLOCK + shift, begin - shift)
-        # The text before the first line that begins here belongs to the previous block.
+        # The text before the first line break belongs to the previous block.
         low = 0 if begin == 0 else data.find(b"\n", 0, BLOCK) + 1
         parts, more = [data[low:]], begin - shift + len(data)
         most = begin + BLOCK + LINE
@@ -214,7 +212,7 @@ class TextFile:
             more += len(rest)
         text = b"".join(parts).decode(errors="replace")
         texts = text.split("\n")[:count]
-        # A block may have as many lines as bytes: nothing is done for each of them that can be done for all.
+        # A block may have as many lines as bytes, so process all lines at once where possible.
         if "\r" in text:
             texts = [line.removesuffix("\r") for line in texts]
         if max(map(len, texts), default=0) > LINE:
@@ -222,7 +220,7 @@ class TextFile:
         return as_lines(self._starts[at], texts)
 
     def __getitem__(self, number: int) -> Line:
-        """The line of that number. Raises IndexError for one that is not there."""
+        """Return the line of that number. Raises IndexError if there is none."""
         if not 0 <= number < self.end:
             raise IndexError(f"there is no line {number}; there are {self.end}")
         begin, lines = next(iter(self.columns(number, number + 1)))
@@ -234,9 +232,9 @@ class TextFile:
 
     def view(self, filter: LineFilter | None = None) -> View:
         """A view that follows the file for as long as it is referenced."""
-        made = View(self, filter or LineFilter())
-        self._views.add(made)
-        return made
+        view = View(self, filter or LineFilter())
+        self._views.add(view)
+        return view
 
     def close(self) -> None:
         """Close the file."""
@@ -244,19 +242,19 @@ class TextFile:
 
 
 def _bounded(text: str) -> str:
-    return text if len(text) <= LINE else f"{text[:LINE]} … (the line goes on)"
+    return text if len(text) <= LINE else f"{text[:LINE]} … (the line continues)"
 
 
 def as_lines(first: int, texts: list[str]) -> Lines:
-    """Lines of a file by columns; `first` is the number of the first one."""
+    """Parse lines of a file into columns; `first` is the number of the first line."""
     count, whole = len(texts), "\n".join(texts)
     codes = _severities(texts, whole)
     payloads = {}
     objects = [at for at, text in enumerate(texts) if text[:1] == "{"] if "{" in whole else []
     for at in objects:
-        if (said := _object(texts[at])) is not None:
+        if (fields := _object(texts[at])) is not None:
             payloads[at] = texts[at]
-            word = str(said.get("severity") or said.get("level") or "default")
+            word = str(fields.get("severity") or fields.get("level") or "default")
             try:
                 codes[at] = Severity.parse(word) // 100
             except ValueError:
@@ -267,24 +265,24 @@ def as_lines(first: int, texts: list[str]) -> Lines:
 
 def _object(text: str) -> dict[str, object] | None:
     try:
-        said = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _severities(texts: Sequence[str], whole: str) -> bytearray:
-    """The severity (divided by 100) that each line's words indicate; `whole` is all of them, by lines."""
+    """The severity (divided by 100) that each line's words indicate; `whole` is the joined text."""
     codes = bytearray(len(texts))
     ends: list[int] = []
     for word, code in _WORDS.items():
-        found = whole.find(word)
-        while found >= 0:
+        start = whole.find(word)
+        while start >= 0:
             ends = ends or list(accumulate(len(text) + 1 for text in texts))
-            at = bisect_right(ends, found)
-            inside = found and whole[found - 1].isalpha()
-            after = whole[found + len(word) : found + len(word) + 1].isalpha()
+            at = bisect_right(ends, start)
+            inside = start and whole[start - 1].isalpha()
+            after = whole[start + len(word) : start + len(word) + 1].isalpha()
             if not after and (not inside or word in {"Exception", "Error"}):
                 codes[at] = max(codes[at], code)
-            found = whole.find(word, found + len(word) if after or inside else ends[at])
+            start = whole.find(word, start + len(word) if after or inside else ends[at])
     return codes

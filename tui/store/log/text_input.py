@@ -1,7 +1,7 @@
 """The bytes of any file given by its path, as UTF-8: a pipe, a compressed file, UTF-16.
 
-Nothing here waits: a pipe into which nobody has written yet has nothing now. A read returns a bounded part,
-however much a compressed file grows.
+Reading never blocks: an empty pipe returns nothing. Each read returns a bounded part, however far a
+compressed file expands.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ CHUNK = 64 * 1024
 GROWTH = 1024 * 1024
 """Bytes that one call may decompress."""
 _ZSTD_PIECE = 512
-"""Bytes decompressed at once: each three of them may be a block of 128 KiB."""
+"""Compressed bytes per step: every three bytes may expand to a block of 128 KiB."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ENCODINGS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _FIRST = 4
-"""Bytes that tell what a file is."""
+"""Leading bytes that identify a file's format."""
 
 
 class TextInput:
-    """A file that is read once, from its start. Raises OSError for one that can't be read."""
+    """A file that is read once, from its start. Raises OSError if it can't be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # A pipe without a writer would block here.
+        # Opening a pipe without a writer would block.
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         self._mode = os.fstat(self._fd).st_mode
         if stat.S_ISDIR(self._mode):
@@ -52,20 +52,18 @@ class TextInput:
 
     @property
     def regular(self) -> bool:
-        """A file on a disk, which may grow and be replaced; anything else ends when its writer does."""
+        """Whether it is a file on disk, which may grow and be replaced; other inputs end with their
+        writer."""
         return stat.S_ISREG(self._mode)
 
     @property
     def plain(self) -> bool:
-        """A file on a disk whose bytes are its text, so that it can be read from anywhere."""
+        """Whether it is a file on disk whose bytes are its text, so that any part of it can be read."""
         return self.regular and self._unpack is None and self._text is None
 
     def read(self) -> bytes | None:
-        """The next part as UTF-8; `None` where there is none yet, empty at the end.
-
-        Raises:
-            OSError: when it can't be read or can't be decompressed.
-        """
+        """Return the next part as UTF-8; `None` if there is none yet, empty at the end. Raises OSError if it
+        can't be read or decompressed."""
         while True:
             if not self._begun and not self._begin():
                 return None
@@ -77,17 +75,17 @@ class TextInput:
                 return text
 
     def status(self) -> os.stat_result:
-        """Of the file that is open, which may no longer be the one at its path."""
+        """Status of the open file, which may no longer be the one at its path."""
         return os.fstat(self._fd)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def _begin(self) -> bool:
-        """Find out from the first bytes what it is; false while they are not there."""
+        """Detect the format from the first bytes; return false while they are missing."""
         while len(self._raw) < _FIRST and not self._raw_ended:
             if not self._fill():
                 return False
@@ -107,7 +105,7 @@ class TextInput:
                 self._text = codecs.getincrementaldecoder(name)("replace")
 
     def _fill(self) -> bool:
-        """Read more of the file's own bytes; whether something came, or its end."""
+        """Read more of the file's raw bytes; return whether bytes or the end arrived."""
         if not self.regular:
             events = dict(self._poll.poll(0)).get(self._fd, 0)
             if not events:
@@ -139,7 +137,7 @@ class TextInput:
                 return b""
             data = unpack()
             if self._decompressor.eof:
-                # Several compressed files in a row are one.
+                # Several compressed files in a row form one text.
                 self._decompressor = None
             if data:
                 if not self._chosen:
@@ -147,17 +145,17 @@ class TextInput:
                 return data
 
     def _gunzip(self) -> bytes:
-        found = self._decompressor = self._decompressor or zlib.decompressobj(wbits=31)
-        data: bytes = found.decompress(self._raw, GROWTH)
-        self._raw = found.unused_data if found.eof else found.unconsumed_tail
+        decompressor = self._decompressor = self._decompressor or zlib.decompressobj(wbits=31)
+        data: bytes = decompressor.decompress(self._raw, GROWTH)
+        self._raw = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
         return data
 
     def _unzstd(self) -> bytes:
-        found = self._decompressor = self._decompressor or zstandard.ZstdDecompressor().decompressobj()
+        decompressor = self._decompressor = self._decompressor or zstandard.ZstdDecompressor().decompressobj()
         piece, self._raw = self._raw[:_ZSTD_PIECE], self._raw[_ZSTD_PIECE:]
-        data: bytes = found.decompress(piece)
-        if found.eof:
-            self._raw = found.unused_data + self._raw
+        data: bytes = decompressor.decompress(piece)
+        if decompressor.eof:
+            self._raw = decompressor.unused_data + self._raw
         return data
 
     def _decoded(self, data: bytes, *, final: bool) -> bytes:

@@ -1,4 +1,4 @@
-"""A live view of the lines of a log that pass a filter: their numbers, in two bytes each."""
+"""A live view of the lines of a log that pass a filter: their numbers, two bytes each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LineSource(Protocol):
 
     @property
     def first(self) -> int:
-        """Number of the first line that is kept."""
+        """Number of the first kept line."""
         ...
 
     @property
@@ -38,18 +38,18 @@ class LineSource(Protocol):
 
     @property
     def oldest(self) -> datetime | None:
-        """Time of the first line; `None` where there is none or lines have no times."""
+        """Time of the first line; `None` if there is none or lines have no times."""
         ...
 
     @property
     def dropped(self) -> int:
-        """Lines that are no longer kept."""
+        """Number of dropped lines."""
         ...
 
     def __len__(self) -> int: ...
     def __getitem__(self, number: int) -> Line: ...
     def find(self, line: Line) -> int:
-        """The number that this line has, or would have."""
+        """The number that this line has, or would get."""
         ...
 
     def view(self, filter: LineFilter | None = None) -> View:
@@ -86,7 +86,7 @@ class View:
         return self.source.end - max(self._scanned_to, self.source.first)
 
     def catch_up(self, most: int | None = None) -> bool:
-        """Scan up to `most` new lines; returns whether none is left."""
+        """Scan up to `most` new lines; return whether none is left."""
         source = self.source
         start = max(self._scanned_to, source.first)
         stop = source.end if most is None else min(source.end, start + most)
@@ -98,7 +98,7 @@ class View:
         return stop == source.end
 
     def take(self, numbers: Iterable[int], scanned: int) -> None:
-        """Use the matches that another search has found among the lines before `scanned`."""
+        """Add another search's matches among the lines before `scanned`."""
         if scanned > self._scanned_to:
             self.rescan_from(self.source.first)
             self._add(numbers)
@@ -107,15 +107,15 @@ class View:
     def scan_back(self, enough: int) -> None:
         """Scan backwards from the last line until `enough` lines pass; earlier lines stay out of the view."""
         source, start = self.source, self.source.end
-        found: list[int] = []
-        while start > source.first and len(found) < enough:
+        matches: list[int] = []
+        while start > source.first and len(matches) < enough:
             stop, start = start, max(source.first, start - LOOK_BACK)
             part = []
             for number, lines in source.columns(start, stop):
                 low, high = max(0, start - number), min(len(lines), stop - number)
                 part += [number + at + low for at in self.filter.of(lines.cut(low, high))]
-            found = part + found
-        self._add(found[-enough:])
+            matches = part + matches
+        self._add(matches[-enough:])
         self._scanned_to = source.end
 
     def _add(self, numbers: Iterable[int]) -> None:
@@ -129,7 +129,7 @@ class View:
             self._ends = None
 
     def rescan_from(self, number: int) -> None:
-        """Scan lines from `number` on again."""
+        """Rescan the lines from `number` on."""
         if number >= self._scanned_to:
             return
         self._scanned_to = number
@@ -141,7 +141,7 @@ class View:
         self._ends = None
 
     def _trim(self) -> None:
-        """Drop the numbers of lines that are no longer kept."""
+        """Drop the numbers of dropped lines."""
         first = self.source.first
         while self._order and ((self._order[0] + 1) << _CHUNK) <= first:
             del self._chunks[self._order.pop(0)]
@@ -190,7 +190,7 @@ class View:
         return self.source[self.number(at)]
 
     def lines(self, start: int, stop: int) -> list[tuple[int, Line]]:
-        """(number, line) at the positions from `start` up to before `stop`, as far as there are any."""
+        """(number, line) at the positions from `start` up to before `stop`, or up to the end."""
         numbers = [self.number(at) for at in range(max(0, start), min(stop, len(self)))]
         source = self.source
         return [(number, source[number]) for number in numbers]

@@ -30,11 +30,8 @@ class FileChanged(Exception):
 
 
 def read_text(path: Path) -> str:
-    """The file's text with its own line endings.
-
-    Raises:
-        OSError: if it can't be read, is not UTF-8 or is larger than `MAX_BYTES`.
-    """
+    """The file's text with its own line endings. Raises OSError if it can't be read, is not UTF-8 or is
+    larger than `MAX_BYTES`."""
     if path.stat().st_size > MAX_BYTES:
         raise OSError(f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile")
     try:
@@ -58,36 +55,31 @@ class Draft:
 
     @property
     def changed(self) -> bool:
-        """The text differs from the file."""
+        """Whether the text differs from the file."""
         return self.text != self.saved
 
     @property
     def can_undo(self) -> bool:
-        """There is a change to undo."""
+        """Whether there is a change to undo."""
         return bool(self._undo)
 
     @property
     def can_redo(self) -> bool:
-        """There is a change to redo."""
+        """Whether there is a change to redo."""
         return bool(self._redo)
 
     # Changes
 
     def preview(self, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
-        """The text with these edits, in all places that share the values with `everywhere`; the draft stays.
-
-        Raises:
-            ProfileInvalid: if the text is not YAML, or an edit's path does not exist.
-        """
+        """The text with these edits, or with `everywhere` in all places that share the values; the draft
+        stays. Raises ProfileInvalid if the text is not YAML, or an edit's path does not exist."""
         return apply(self.text, str(self.path), edits, everywhere=everywhere) if edits else self.text
 
     def shares(self, edits: Sequence[Edit]) -> list[FieldPath]:
         """Paths of the values that the edits would change if made in all places that share them.
 
-        The edits' own paths are first. None where no other place shares a value, or the edits change all.
-
-        Raises:
-            ProfileInvalid: as `preview`.
+        The edits' own paths come first. Empty if no other place shares a value, or if the edits change all of
+        them. Raises ProfileInvalid like `preview`.
         """
         if "*" not in self.text:
             return []
@@ -96,30 +88,30 @@ class Draft:
         others = dict.fromkeys(e.path for same_edits in steps for e in same_edits[1:] if e.path not in own)
         return [*own, *others] if others else []
 
-    def replace(self, text: str, what: str) -> bool:
-        """Replace the text; `what` names the change for undo. Returns whether the text differs."""
+    def replace(self, text: str, change: str) -> bool:
+        """Replace the text; `change` names the change for undo. Return whether the text differs."""
         if text == self.text:
             return False
-        self._undo = [*self._undo[-MAX_UNDO + 1 :], (self.text, what)]
+        self._undo = [*self._undo[-MAX_UNDO + 1 :], (self.text, change)]
         self._redo.clear()
         self.text = text
         return True
 
     def undo(self) -> str:
-        """Undo the last change; returns its name, or "" if there is none."""
+        """Undo the last change; return its name, or "" if there is none."""
         return self._step(self._undo, self._redo)
 
     def redo(self) -> str:
-        """Redo the change that was undone last; returns its name, or "" if there is none."""
+        """Redo the last undone change; return its name, or "" if there is none."""
         return self._step(self._redo, self._undo)
 
     def _step(self, source: list[tuple[str, str]], target: list[tuple[str, str]]) -> str:
         if not source:
             return ""
-        text, what = source.pop()
-        target.append((self.text, what))
+        text, change = source.pop()
+        target.append((self.text, change))
         self.text = text
-        return what
+        return change
 
     def diff(self) -> list[str]:
         """Lines of a unified diff from the file to the draft, without line endings."""
@@ -130,9 +122,9 @@ class Draft:
         return list(lines)
 
     def changed_lines(self, text: str) -> list[str]:
-        """The lines that another text has not and that it has, each after its `-` or `+`."""
+        """The lines that differ between the draft and another text, each after its `-` or `+`."""
         lines = difflib.unified_diff(self.text.splitlines(), text.splitlines(), n=0, lineterm="")
-        # The first two name the files.
+        # The first two lines name the files.
         return [line for line in list(lines)[2:] if line[:1] in "+-"]
 
     # Files
@@ -146,7 +138,7 @@ class Draft:
         """
         target = self.path.resolve()
         with contextlib.ExitStack() as stack:
-            # When two consoles save at once, the second one sees what the first one wrote.
+            # If two consoles save at once, the second sees the first one's text.
             with contextlib.suppress(OSError):
                 stack.enter_context(self._unsaved.lock())
             if over:
@@ -164,7 +156,7 @@ class Draft:
             raise FileChanged(self.path, gone=True) from error
 
     def _keep_overwritten(self, target: Path) -> None:
-        """Put the overwritten text into the history, so that undo brings it back."""
+        """Add the overwritten text to the history, so that undo restores it."""
         with contextlib.suppress(OSError):
             theirs, mine = read_text(target), self.text
             if theirs not in {self.saved, mine}:
@@ -172,11 +164,8 @@ class Draft:
                 self.replace(mine, "overwrite the file on disk")
 
     def save_as(self, path: Path) -> None:
-        """Write a new file; the draft belongs to it from now on.
-
-        Raises:
-            OSError: if it can't be written or exists already.
-        """
+        """Write a new file, which becomes the draft's file. Raises OSError if it can't be written or exists
+        already."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(self.text.encode())
@@ -195,11 +184,8 @@ class Draft:
         self.discard()
 
     def reload(self) -> None:
-        """Read the file again; undo brings the draft's text back.
-
-        Raises:
-            OSError: if it can't be read; the draft stays.
-        """
+        """Read the file again; undo restores the draft's text. Raises OSError if it can't be read; the draft
+        stays."""
         text = read_text(self.path)
         self.replace(text, "reload")
         self.saved = text
@@ -208,7 +194,7 @@ class Draft:
     # Unsaved work
 
     def open(self) -> list[Editor]:
-        """Mark the file as open in this console; returns the other consoles that have it open."""
+        """Mark the file as open in this console; return the other consoles that have it open."""
         self._unsaved.open()
         return self._unsaved.others()
 
@@ -232,5 +218,5 @@ class Draft:
         self._unsaved.delete(kept)
 
     def offered(self) -> UnsavedCopy | None:
-        """The newest unsaved changes of a console that ended without saving; None if there are none."""
+        """The newest unsaved changes of a console that ended without saving; `None` if there are none."""
         return next((kept for kept in self._unsaved.orphans() if kept.text != self.text), None)

@@ -1,4 +1,4 @@
-"""Profiles as the screens show them: each with its problem, its parameters and the request it makes."""
+"""Profiles as the screens show them, with their problems, parameters and launch requests."""
 
 from __future__ import annotations
 
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 
 class ProfileError(Exception):
-    """The profile can't be turned into a request; one line for each problem.
-
-    `at` has the sentence of each launch value that is wrong (a parameter's name, or `REGION`), and `others`
-    are the lines of what is wrong with the file itself.
-    """
+    """The profile can't be turned into a request; one line per problem. `at` maps each wrong launch value (a
+    parameter's name, or `REGION`) to its sentence; `others` are the problems of the file itself."""
 
     def __init__(
         self, message: str, at: Mapping[str, str] | None = None, others: Sequence[str] | None = None
@@ -47,22 +44,20 @@ class Parameter:
     choices: tuple[str, ...] = ()
     secret: bool = False
     at_launch: str = ""
-    """The command whose output a launch fills in."""
+    """The command whose output is filled in at launch."""
     label: str = ""
-    """What it is called on a screen, where that is not its name."""
+    """Its name on a screen if that differs from `name`."""
 
     @property
     def title(self) -> str:
-        """What it is called on a screen."""
+        """Its name on a screen."""
         return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that can be sent, with the problems that do not prevent it.
-
-    With an `order` that package is built first; the request then has a placeholder for its address.
-    """
+    """A request that can be sent, with the problems that do not prevent it. With an `order`, that package is
+    built first; the request has a placeholder for its address."""
 
     request: Request
     problems: tuple[Problem, ...] = ()
@@ -70,7 +65,7 @@ class Prepared:
 
 
 REGION = "\x00region"
-"""Stands for the region where a parameter's name is meant otherwise; no parameter is called like this."""
+"""Key of the region among parameter names; no parameter can have this name."""
 
 Prepare = Callable[[Mapping[str, str], Context, str], Prepared]
 Offers = Callable[[Mapping[str, str], str], dict[str, "Offer"]]
@@ -90,9 +85,9 @@ class ProfileEntry:
     shape: str = ""
     parameters: tuple[Parameter, ...] = ()
     accelerators: int = 0
-    """Of the whole job."""
+    """Accelerators of the whole job."""
     family: str = ""
-    """The family of services that takes it."""
+    """The family of services that accepts the profile."""
     fill: Prepare | None = field(default=None, repr=False, compare=False)
     rules: RuleCheck | None = field(default=None, repr=False, compare=False)
     offer: Offers | None = field(default=None, repr=False, compare=False)
@@ -104,12 +99,12 @@ class ProfileEntry:
 
     @property
     def runs_here(self) -> bool:
-        """A machine without accelerators runs it as it is."""
+        """Whether a machine without accelerators can run it unchanged."""
         return not self.problem and not self.accelerators
 
     @property
     def owner(self) -> str:
-        """Whose it is, as people read it."""
+        """The owner in words."""
         return "yours" if self.mine else "ready-made"
 
     def row(self, problem: str) -> ProfileRow:
@@ -117,11 +112,8 @@ class ProfileEntry:
         return ProfileRow(self.name, str(self.path), self.description, self.shape, self.owner, problem)
 
     def prepare(self, values: Mapping[str, str], *, context: Context, region: str) -> Prepared:
-        """The request with these values (by parameter; the others have their defaults).
-
-        Raises:
-            ProfileError: if a value is not allowed or the profile is not valid.
-        """
+        """Build the request with these values (by parameter; the others have their defaults). Raises
+        ProfileError if a value is not allowed or the profile is not valid."""
         if self.problem or self.fill is None:
             raise ProfileError(self.problem or f"{self.path} can't be read")
         return self.fill(values, context, region)
@@ -131,7 +123,7 @@ class ProfileEntry:
         return {} if self.offer is None else self.offer(values, region)
 
     def check_rules(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Errors and warnings of a launch in this context, a sentence each; takes milliseconds."""
+        """Errors and warnings of a launch in this context, one sentence each; takes milliseconds."""
         return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
 
 
@@ -142,11 +134,12 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def size_of(job: Mapping[str, Any]) -> str:
-    """What a launch starts, in short: `4 replicas, a2-highgpu-8g`; of a pipeline `7 tasks, e2-standard-4`."""
+    """What a launch starts, in short: `4 replicas, a2-highgpu-8g`; for a pipeline `7 tasks,
+    e2-standard-4`."""
     if groups := groups_of(job):
         return _size_of_groups(groups)
     known = custom_jobs(job)
-    pools = [pool for each in known for pool in within(each.job, "jobSpec", "workerPoolSpecs") or [] if pool]
+    pools = [pool for task in known for pool in within(task.job, "jobSpec", "workerPoolSpecs") or [] if pool]
     machines = ", ".join(dict.fromkeys(filter(None, (machine_of(pool)[0] for pool in pools))))
     if is_one(known):
         count = pieces(sum(whole(pool.get("replicaCount")) or 1 for pool in pools), "replica")
@@ -158,31 +151,31 @@ def size_of(job: Mapping[str, Any]) -> str:
 def _size_of_groups(groups: Sequence[GroupSummary]) -> str:
     """`4 replicas, 32 tesla-a100`."""
     counts = [group.replicas for group in groups]
-    count = "replicas" if None in counts else pieces(sum(each or 0 for each in counts), "replica")
+    count = "replicas" if None in counts else pieces(sum(count or 0 for count in counts), "replica")
     return ", ".join([count, *_accelerators(groups)])
 
 
 def _accelerators(groups: Sequence[GroupSummary]) -> list[str]:
     """`32 tesla-a100` for each type."""
-    found: dict[str, int | None] = {}
+    counts: dict[str, int | None] = {}
     for group in groups:
         if group.accelerator and group.count != 0:
             known = None not in (group.count, group.replicas)
-            before = found.get(group.accelerator, 0)
+            before = counts.get(group.accelerator, 0)
             whole_number = before is not None and known
-            found[group.accelerator] = (
+            counts[group.accelerator] = (
                 (before or 0) + (group.count or 0) * (group.replicas or 0) if whole_number else None
             )
-    return [f"{count} {name}" if count is not None else name for name, count in found.items()]
+    return [f"{count} {name}" if count is not None else name for name, count in counts.items()]
 
 
 def _group_lines(groups: Sequence[GroupSummary]) -> tuple[str, ...]:
-    """A line for each: `worker  3 × 8 tesla-a100  trainer:latest`."""
+    """One line per group: `worker  3 × 8 tesla-a100  trainer:latest`."""
     lines = []
     for group in groups:
-        each = f"{group.count or ''} {group.accelerator}".strip() if group.count != 0 else "no GPU"
+        accelerators = f"{group.count or ''} {group.accelerator}".strip() if group.count != 0 else "no GPU"
         count = "?" if group.replicas is None else group.replicas
-        lines.append(f"{group.name}  {count} × {each}  {group.image}".rstrip())
+        lines.append(f"{group.name}  {count} × {accelerators}  {group.image}".rstrip())
     return tuple(lines)
 
 
@@ -197,10 +190,10 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
         if not pool or not pool.get("replicaCount"):
             continue
         machine = pool.get("machineSpec", {})
-        what = pool.get("containerSpec", {}).get("imageUri") or "Python package"
+        image = pool.get("containerSpec", {}).get("imageUri") or "Python package"
         gpus = f"  {_machine(machine)}" if machine.get("acceleratorCount") else ""
         lines.append(
-            f"pool {position}  {pool['replicaCount']} × {machine.get('machineType', '')}{gpus}  {what}"
+            f"pool {position}  {pool['replicaCount']} × {machine.get('machineType', '')}{gpus}  {image}"
         )
     trials, parallel = trials_of(custom_job)
     if trials > 1:
@@ -229,31 +222,31 @@ def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             lines.append(("reducers", f"{count} × {machine_of(pool)[0]}"))
         else:
             nodes.setdefault(machine_of(pool), []).append(count)
-    found = []
-    for (machine, kind, each), counts in nodes.items():
-        found.append(("nodes", f"{' + '.join(map(str, counts))} × {machine}"))
-        if each:
+    sizes = []
+    for (machine, kind, per_node), counts in nodes.items():
+        sizes.append(("nodes", f"{' + '.join(map(str, counts))} × {machine}"))
+        if per_node:
             name = ACCELERATOR_SHORT.get(kind, kind)
-            found.append(("GPUs", f"{sum(counts) * each} {name}, {each} a node"))
+            sizes.append(("GPUs", f"{sum(counts) * per_node} {name}, {per_node} a node"))
     scheduling = within(custom_job, "jobSpec", "scheduling") or {}
     limit = duration(scheduling.get("timeout"))
     most = f", {limit / 3600:.3g} h at most" if limit else ""
     strategy = str(scheduling.get("strategy") or "STANDARD").lower().replace("_", "-")
     trials, parallel = trials_of(custom_job)
     study = [("trials", f"{trials:,}, {parallel:,} at once")] if trials > 1 else []
-    return (*study, *found, *lines, ("strategy", f"{strategy}{most}"))
+    return (*study, *sizes, *lines, ("strategy", f"{strategy}{most}"))
 
 
 def _task_shape(job: Mapping[str, Any], known: Sequence[KnownJob]) -> tuple[tuple[str, str], ...]:
-    """The shape of a launch that leads to several jobs."""
-    counted = sum(each.runs or 0 for each in known)
-    open_ended = sum(each.runs is None for each in known)
+    """The shape of a launch that creates several jobs."""
+    counted = sum(task.runs or 0 for task in known)
+    open_ended = sum(task.runs is None for task in known)
     tasks = size_of(job).partition(",")[0]
-    more = f", {open_ended} run as often as the run decides" if open_ended else ""
+    more = f", {open_ended} run a variable number of times" if open_ended else ""
     often = f"{counted} runs" if counted != len(known) - open_ended else ""
     machines: dict[str, int] = {}
-    for each in known:
-        for pool in within(each.job, "jobSpec", "workerPoolSpecs") or []:
+    for task in known:
+        for pool in within(task.job, "jobSpec", "workerPoolSpecs") or []:
             name = _machine(pool.get("machineSpec") or {}) or "not known before"
             machines[name] = machines.get(name, 0) + 1
     lines = [("tasks", ", ".join(filter(None, (tasks, often))) + more)]

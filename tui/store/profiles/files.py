@@ -1,4 +1,4 @@
-"""Writing profile files atomically, and over an existing one only if asked to."""
+"""Writes profile files atomically, and replaces an existing one only on request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
     """Write `NAME.yaml` in the user's folder.
 
     Raises:
-        BadName: for a name with other than letters, digits, `.`, `_` and `-`.
+        BadName: if the name has characters other than letters, digits, `.`, `_` and `-`.
         FileExistsError: if the file exists and `force` is off.
         OSError: if it can't be written; no partial file remains.
     """
@@ -43,29 +43,29 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
     if force:
         write_whole(target, text.encode())
         return target
-    descriptor, made = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
-        Path(made).chmod(0o644)
-        # Creating a link fails if the name exists, also when two processes do it at once.
-        os.link(made, target)
+        Path(temporary).chmod(0o644)
+        # Creating a link fails if the name exists, even if two processes do it at once.
+        os.link(temporary, target)
     finally:
-        Path(made).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
     return target
 
 
 def copy_profile(source: Path, folder: Path, name: str) -> Path:
-    """Copy a profile's file to `NAME.yaml` in the user's folder; its jobs are called NAME from then on.
+    """Copy a profile's file to `NAME.yaml` in the user's folder; its jobs are then called NAME.
 
-    All else stays byte for byte. A display name with a reference (`${…}` or `{…}`) stays, too: it makes its
+    All else stays byte for byte. A display name with a reference (`${…}` or `{…}`) stays too: it makes its
     own names.
 
     Raises:
-        FileExistsError: when there is a file of that name.
-        OSError: when it can't be read or written.
+        FileExistsError: if there is a file of that name.
+        OSError: if it can't be read or written.
     """
     text = _named(source, name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,17 +77,15 @@ def copy_profile(source: Path, folder: Path, name: str) -> Path:
 
 
 def bring_files(source: Path, target: Path) -> None:
-    """Copy the files that a profile names relative to itself to where its copy names them.
-
-    What is there already stays, and what is not there is left to the rules to tell. Raises OSError.
-    """
+    """Copy the files that a profile names relative to itself to where its copy names them. Existing files
+    stay; the rules report missing ones. Raises OSError."""
     try:
-        found = load(decode(target.read_bytes(), str(target)), str(target), target.stem)
+        profile = load(decode(target.read_bytes(), str(target)), str(target), target.stem)
     except ProfileInvalid:
         return
-    for named in found.format.files(found.body):
-        before, after = source.parent / named, target.parent / named
-        if before.is_file() and not Path(named).is_absolute() and not after.exists():
+    for reference in profile.format.files(profile.body):
+        before, after = source.parent / reference, target.parent / reference
+        if before.is_file() and not Path(reference).is_absolute() and not after.exists():
             after.parent.mkdir(parents=True, exist_ok=True)
             write_whole(after, before.read_bytes())
 
@@ -96,21 +94,18 @@ def _named(source: Path, name: str) -> bytes:
     text = source.read_bytes()
     try:
         decoded = text.decode()
-        found = read(decoded, str(source)).value
-        if not isinstance(found.get("displayName"), str) or "{" in found["displayName"]:
+        header = read(decoded, str(source)).value
+        if not isinstance(header.get("displayName"), str) or "{" in header["displayName"]:
             return text
         return apply(decoded, str(source), [Edit(("displayName",), name)]).encode()
     except (UnicodeDecodeError, ProfileInvalid):
-        # What can't be read is copied as it is: the form shows what is wrong with it.
+        # Copy unreadable text unchanged: the form shows what is wrong with it.
         return text
 
 
 def replace_text(target: Path, text: str) -> None:
-    """Replace a file atomically; its mode and links to it are kept.
-
-    Raises:
-        OSError: if it can't be written; the old one stays.
-    """
+    """Replace a file atomically; keep its mode and links to it. Raises OSError if it can't be written; the
+    old file stays."""
     target = target.resolve()
     new = target.with_name(f".{target.name}-{os.getpid()}")
     try:

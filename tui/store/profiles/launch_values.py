@@ -1,4 +1,5 @@
-"""What a launch fills in for parameters with `at_launch`: the time, the user, the commit, the project."""
+"""Values that a launch fills in for parameters with `at_launch`: the time, the user, the commit, the
+project."""
 
 from __future__ import annotations
 
@@ -13,15 +14,17 @@ from tui.store.profiles.name_facts import GIT_SECONDS
 
 
 def launch_values(
-    commands: Mapping[str, str], *, given: Iterable[str], project: str, now: datetime, folder: Path
+    commands: Mapping[str, str], *, given_names: Iterable[str], project: str, now: datetime, folder: Path
 ) -> dict[str, str]:
-    """The value of each parameter with a command (as `at_launch` has it) that is not given.
+    """The value of each parameter with a command (`at_launch`) that is not in `given_names`.
 
-    git looks at `folder`, as it would for the script that the profile was made of. A value that can't be
-    found is left out, so that the launch asks for it. Blocking.
+    git runs in `folder`, as for the script that the profile was imported from. A value that can't be
+    determined is left out, so that the launch asks for it. Blocking.
     """
-    wanted = {name: command for name, command in commands.items() if command and name not in set(given)}
-    values = {name: _value(command, project, now, folder) for name, command in wanted.items()}
+    missing = {
+        name: command for name, command in commands.items() if command and name not in set(given_names)
+    }
+    values = {name: _value(command, project, now, folder) for name, command in missing.items()}
     return {name: value for name, value in values.items() if value}
 
 

@@ -32,11 +32,11 @@ MAX_BYTES = 1_000_000
 
 
 class NoProfile(Exception):
-    """No profile has that name; the message names the places searched."""
+    """No profile has that name; the message names the searched places."""
 
 
 def folders(own: Path) -> tuple[Path, ...]:
-    """Folders in order of precedence."""
+    """Profile folders in order of precedence."""
     return own, shipped("profiles")
 
 
@@ -53,11 +53,8 @@ def read_profile(path: Path) -> Profile:
 
 
 def find(reference: str, own: Path) -> Path:
-    """The file of a profile: a name (the user's folder first) or a path.
-
-    Raises:
-        NoProfile: with every place searched.
-    """
+    """Find the file of a profile by a name (the user's folder first) or a path. Raises NoProfile with every
+    searched place."""
     if "/" not in reference:
         for folder in folders(own):
             for suffix in SUFFIXES:
@@ -70,27 +67,27 @@ def find(reference: str, own: Path) -> Path:
         raise NoProfile(f"{path} is a folder; name a profile's file.")
     known = [file.stem for folder in folders(own) for file in folder.glob("*") if file.suffix in SUFFIXES]
     near = difflib.get_close_matches(reference, known, 1)
-    meant = f" Did you mean {near[0]}?" if near else ""
+    hint = f" Did you mean {near[0]}?" if near else ""
     looked = ", ".join(str(f) for f in folders(own))
     raise NoProfile(
-        f"There is no profile {reference}: searched for the file {path} and for that name in {looked}.{meant}"
+        f"There is no profile {reference}: searched for the file {path} and for that name in {looked}.{hint}"
     )
 
 
 def entries(own: Path) -> list[ProfileEntry]:
     """Every profile, the user's first; a user's profile hides a ready-made one of the same name."""
-    found: dict[str, ProfileEntry] = {}
+    profiles: dict[str, ProfileEntry] = {}
     for folder in folders(own):
         files = [p for p in folder.glob("*") if p.suffix in SUFFIXES] if folder.is_dir() else []
-        # By name: with the suffix `local-2node-zero2` would come before `local-2node`.
+        # Sort by stem: with the suffix `local-2node-zero2` would come before `local-2node`.
         for path in sorted(files, key=lambda p: (p.stem, p.suffix)):
-            found.setdefault(path.stem, entry(path, mine=folder == own))
-    # A compiled pipeline may stand beside the profile that names it.
-    return [each for each in found.values() if not each.problem or not is_compiled(each.path)]
+            profiles.setdefault(path.stem, entry(path, mine=folder == own))
+    # A compiled pipeline may lie beside the profile that names it.
+    return [profile for profile in profiles.values() if not profile.problem or not is_compiled(profile.path)]
 
 
 def entry(path: Path, *, mine: bool) -> ProfileEntry:
-    """One file as the screens show it; `problem` says why it can't be used."""
+    """Read one file for the screens; `problem` says why it can't be used."""
     try:
         profile = read_profile(path)
     except (ProfileInvalid, OSError) as error:
@@ -116,19 +113,24 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
 
 
 def _of_body(profile: Profile) -> tuple[Parameter, ...]:
-    """What a launch may set in the body: the parameters of a pipeline."""
-    taken = {p.name for p in profile.parameters}
+    """Values that a launch may set in the body: the parameters of a pipeline."""
+    header_names = {p.name for p in profile.parameters}
     return tuple(
         Parameter(
-            each.key,
-            each.default,
-            each.type,
-            ". ".join(filter(None, (f"{each.type}, required" if each.required else each.type, each.help))),
-            each.choices,
-            looks_secret(each.name),
-            label=each.key if each.name in taken else each.name,
+            declared.key,
+            declared.default,
+            declared.type,
+            ". ".join(
+                filter(
+                    None,
+                    (f"{declared.type}, required" if declared.required else declared.type, declared.help),
+                )
+            ),
+            declared.choices,
+            looks_secret(declared.name),
+            label=declared.key if declared.name in header_names else declared.name,
         )
-        for each in profile.inputs
+        for declared in profile.inputs
     )
 
 
@@ -147,13 +149,14 @@ def accelerators(profile: Profile) -> int:
     for pool in _pools(profile):
         machine = pool.get("machineSpec") or {}
         if machine.get("acceleratorType"):
-            each, nodes = machine.get("acceleratorCount", 1), pool.get("replicaCount", 1)
-            total += (each if isinstance(each, int) else 1) * (nodes if isinstance(nodes, int) else 1)
+            count, nodes = machine.get("acceleratorCount", 1), pool.get("replicaCount", 1)
+            total += (count if isinstance(count, int) else 1) * (nodes if isinstance(nodes, int) else 1)
     return total or _named_accelerators(profile)
 
 
 def _named_accelerators(profile: Profile) -> int:
-    """Those that a launch's values name, such as the pools that a pipeline gives Google's components."""
+    """Accelerators that a launch's values name, e.g. for the pools that a pipeline gives Google's
+    components."""
     if profile.format.spec(profile.body) is not None:
         return 0
 
@@ -167,7 +170,7 @@ def _named_accelerators(profile: Profile) -> int:
 
 
 def shape(profile: Profile) -> str:
-    """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; of a study `8 trials of 1 × …`."""
+    """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; for a study `8 trials of 1 × …`."""
     if profile.format.spec(profile.body) is None:
         return size_of(profile.outline())
     counts: dict[str, list[str]] = {}
@@ -180,7 +183,7 @@ def shape(profile: Profile) -> str:
 
 
 def _pools(profile: Profile) -> Iterator[Mapping[str, Any]]:
-    """The worker pools of the job that a profile wraps, or of those that its tasks are."""
+    """The worker pools of the job that a profile wraps, or of the jobs of its tasks."""
     if profile.format.spec(profile.body) is not None:
         yield from filter(None, profile.job_spec.get("workerPoolSpecs", []))
         return
@@ -189,18 +192,18 @@ def _pools(profile: Profile) -> Iterator[Mapping[str, Any]]:
 
 
 def _filled(profile: Profile, value: object) -> object:
-    """A field's value; where that is one parameter, the default of it."""
-    found = {f"${{{each.name}}}": each.default for each in profile.parameters}
-    return found.get(value, value) if isinstance(value, str) else value
+    """A field's value, or the parameter's default if the field is one parameter."""
+    defaults = {f"${{{parameter.name}}}": parameter.default for parameter in profile.parameters}
+    return defaults.get(value, value) if isinstance(value, str) else value
 
 
 def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    # The places of a context are no regions of what is for another family of services.
+    # Check regions against the profile's own service family.
     here = not profile.region and family_of(context.kind) in {"", profile.format.family}
     place = context.home_region if here else ""
-    found = problems_of(profile, region=place, local=context.emulated)
-    errors = tuple(_summary(p) for p in found if p.severity is ProblemSeverity.ERROR)
-    return errors, tuple(_summary(p) for p in found if p.severity is ProblemSeverity.WARNING)
+    problems = problems_of(profile, region=place, local=context.emulated)
+    errors = tuple(_summary(p) for p in problems if p.severity is ProblemSeverity.ERROR)
+    return errors, tuple(_summary(p) for p in problems if p.severity is ProblemSeverity.WARNING)
 
 
 def _summary(problem: Problem) -> str:
@@ -212,13 +215,8 @@ def _summary(problem: Problem) -> str:
 
 
 def check_in(profile: Profile, values: Mapping[str, str], context: Context, region: str = "") -> Checked:
-    """What a profile asks for in a context, and what is wrong with it.
-
-    The region is the given one, else the profile's own, else the first of the context.
-
-    Raises:
-        ProfileInvalid: where a value does not fit its parameter.
-    """
+    """Render a profile for a context and check it. The region is the given one, else the profile's own, else
+    the first of the context. Raises ProfileInvalid if a value does not fit its parameter."""
     local = context.emulated
     checked = profile.check(values, region=region, local=local)
     if not checked.request.region:
@@ -228,7 +226,7 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 
 def misplaced(profile: Profile, context: Context) -> Problem | None:
-    """That a profile is for another family of services than that of a context."""
+    """The problem that a profile is for another service family than the context's."""
     family = family_of(context.kind)
     if not family or profile.format.family == family:
         return None
@@ -266,16 +264,16 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 
 def _offers(profile: Profile, values: Mapping[str, str], region: str) -> dict[str, Offer]:
-    found = offers(profile.document.fields, profile.spec_path, values, region)
-    for each in profile.inputs:
-        if each.choices:
-            found[each.key] = Offer(tuple(Choice(value) for value in each.choices))
-    return found
+    offered = offers(profile.document.fields, profile.spec_path, values, region)
+    for parameter in profile.inputs:
+        if parameter.choices:
+            offered[parameter.key] = Offer(tuple(Choice(value) for value in parameter.choices))
+    return offered
 
 
 def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Problem]) -> ProfileError:
-    """The problems, each at the launch's values that it comes from; a value is in no file."""
-    of_body = {each.path: each.key for each in profile.inputs}
+    """The problems, each attached to the launch values that it comes from."""
+    of_body = {parameter.path: parameter.key for parameter in profile.inputs}
     changed = {
         p.name
         for p in profile.parameters
@@ -305,11 +303,8 @@ def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Pro
 
 
 def with_edits(prepared: Prepared, edits: Sequence[Edit]) -> Prepared:
-    """With these changes of the custom job, in what is shown and in what the package goes into.
-
-    Raises:
-        LookupError: a path goes through a value that does not exist and can't be created.
-    """
+    """Apply changes of the custom job to the shown request and to the one the package is built into. Raises
+    LookupError if a path goes through a value that does not exist and can't be created."""
     request, order = prepared.request, prepared.order
     return replace(
         prepared,

@@ -1,4 +1,4 @@
-"""What the placeholders of a job's name stand for on this machine, now."""
+"""Values of the placeholders in a job's name, on this machine, now."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ NO_COMMIT = "nogit"
 
 
 def blocks(template: str) -> bool:
-    """Whether `name_facts` asks git or the system's users for this template, which may take seconds."""
+    """Whether `name_facts` runs git or looks up the user for this template, which may take seconds."""
     return any(f"{{{slow}}}" in template for slow in ("git", "user"))
 
 
 def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFacts:
-    """What the placeholders of a job's name stand for; the commit is that of the profile's folder.
-
-    Where a name is an object's on a cluster, they are made so that they can be part of one.
-    """
+    """Values of the placeholders of a job's name; the commit is that of the profile's folder. If the name is
+    that of a cluster object, the values are made valid in such a name."""
     template = str(job.get("displayName", ""))
     user = _user() if "{user}" in template else ""
     commit = _commit(profile.resolve().parent) if "{git}" in template else ""
@@ -37,12 +35,14 @@ def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFact
     return NameFacts(name, f"{now.astimezone():%Y%m%d}", user, commit)
 
 
-def named(job: Mapping[str, Any], profile: Path, now: datetime, taken: Iterable[str] = ()) -> dict[str, Any]:
-    """A custom job with the placeholders of its name filled in; `{n}` counts the names `taken`. Blocking."""
+def named(
+    job: Mapping[str, Any], profile: Path, now: datetime, existing_names: Iterable[str] = ()
+) -> dict[str, Any]:
+    """A custom job with the placeholders of its name filled in; `{n}` counts `existing_names`. Blocking."""
     template = str(job.get("displayName", ""))
     if not is_template(template):
         return dict(job)
-    return {**job, "displayName": expand(template, name_facts(profile, now, job), taken)}
+    return {**job, "displayName": expand(template, name_facts(profile, now, job), existing_names)}
 
 
 def _user() -> str:
@@ -54,11 +54,11 @@ def _user() -> str:
 
 
 def _commit(folder: Path) -> str:
-    """The short commit of a folder; `NO_COMMIT` where there is none, or git does not answer in time."""
+    """The short commit of a folder; `NO_COMMIT` if there is none, or git does not answer in time."""
     command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
         return NO_COMMIT
-    found = done.stdout.strip()
-    return found if done.returncode == 0 and re.fullmatch(r"[0-9a-f]+", found) else NO_COMMIT
+    commit = done.stdout.strip()
+    return commit if done.returncode == 0 and re.fullmatch(r"[0-9a-f]+", commit) else NO_COMMIT

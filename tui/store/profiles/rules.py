@@ -1,4 +1,5 @@
-"""The rules' errors and warnings of each profile in one context, as `vxtui profiles validate` reports."""
+"""The rules' errors and warnings of each profile in one context, as `vxtui profiles validate` reports
+them."""
 
 from __future__ import annotations
 
@@ -10,27 +11,27 @@ from tui.config.settings import Context
 from tui.store.profiles.entries import ProfileEntry
 
 Version = tuple[int, int, str]
-"""When the file was written, its size, and the context."""
+"""Modification time of the file, its size, and the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """Errors and warnings of a launch with the profile's defaults, a sentence each."""
+    """Errors and warnings of a launch with the profile's defaults, one sentence each."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 class ProfileRules:
-    """Checks each version of a file once a context; `known` answers at once, `check` works in a thread."""
+    """Checks each version of a file once per context; `known` answers at once, `check` works in a thread."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[Version, RuleResult]] = {}
+        self._results: dict[str, tuple[Version, RuleResult]] = {}
 
     def known(self, entry: ProfileEntry) -> RuleResult | None:
         """The last result, `None` before the first check."""
-        found = self._found.get(entry.key)
-        return found[1] if found is not None else None
+        result = self._results.get(entry.key)
+        return result[1] if result is not None else None
 
     async def check(self, entries: Iterable[ProfileEntry], context: Context) -> None:
         """Check new and changed files, one by one in a thread."""
@@ -44,6 +45,6 @@ class ProfileRules:
         except OSError:
             return
         version = (stat.st_mtime_ns, stat.st_size, context.name)
-        before = self._found.get(entry.key)
+        before = self._results.get(entry.key)
         if before is None or before[0] != version:
-            self._found[entry.key] = (version, RuleResult(*entry.check_rules(context)))
+            self._results[entry.key] = (version, RuleResult(*entry.check_rules(context)))

@@ -1,4 +1,4 @@
-"""The compiled pipelines that profiles name: read once for each change of their file."""
+"""The compiled pipelines that profiles name, read once per change of their file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.domain.pipeline.template import LARGEST, Template, read_template, refus
 
 
 def read_beside(file: str, named: str) -> Template:
-    """The compiled pipeline that the profile in `file` names, relative to its folder; never raises."""
+    """Read the compiled pipeline that the profile in `file` names, relative to its folder; never raises."""
     if "://" in named:
         fix = "Name it as templateUri."
         return refused(file, f"{named} is an address; templatePath names a file beside the profile.", fix)
@@ -19,9 +19,9 @@ def read_beside(file: str, named: str) -> Template:
     try:
         about = path.stat()
         if not path.is_file():
-            return refused(str(path), "it is no file.", "Name the file that `kfp dsl compile` wrote.")
+            return refused(str(path), "it is not a file.", "Name the file that `kfp dsl compile` wrote.")
         if about.st_size > LARGEST:
-            return refused(str(path), f"it has more than {LARGEST:,} bytes; no pipeline has.")
+            return refused(str(path), f"it has more than {LARGEST:,} bytes; it is not a compiled pipeline.")
         return _read(path, about.st_mtime_ns, about.st_size)
     except FileNotFoundError:
         return refused(str(path), "there is no such file.", "Compile the pipeline, or correct templatePath.")
@@ -36,7 +36,7 @@ def is_compiled(path: Path) -> bool:
 
 @lru_cache(maxsize=64)
 def _read(path: Path, changed: int, size: int) -> Template:
-    """The template of a file as it was when it had this size and was `changed`."""
+    """The template of a file that had this size and modification time."""
     return read_template(path.read_bytes(), str(path))
 
 

@@ -1,8 +1,8 @@
-"""Unsaved changes of one file: each console keeps its own and knows who else has the file open.
+"""Unsaved changes of one file: each console keeps its own and knows which consoles have the file open.
 
 A console that has the file open holds an flock, which the kernel releases however the console ends. Changes
-whose console runs belong to that console; all others are offered to whoever opens the file next. All methods
-block. They ignore a disk that can't be written: nothing is kept or known then.
+belong to their console while it runs; all others are offered to the console that opens the file next. All
+methods block. They ignore a disk that can't be written: nothing is kept then.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnsavedCopy:
     """The file's text when it was edited."""
     time: datetime
     path: Path
-    """The file that keeps them."""
+    """The file that stores them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Unsaved:
         self._own = folder / f"{self._stem}-{secrets.token_hex(4)}.json"
         self._fd: int | None = None
 
-    # Who has it open
+    # Open files
 
     def open(self) -> None:
         """Mark the file as open in this console."""
@@ -86,28 +86,25 @@ class Unsaved:
 
     @property
     def is_open(self) -> bool:
-        """The file is open in this console."""
+        """Whether the file is open in this console."""
         return self._fd is not None
 
     def others(self) -> list[Editor]:
         """Other consoles that have the file open, the longest first."""
-        found = []
+        editors = []
         with contextlib.suppress(OSError), self.lock():
             marks = [mark for mark in self._folder.glob(f"{self._stem}-*.open") if mark != _mark(self._own)]
-            found = [_editor(mark) for mark in marks if _is_held(mark)]
-        # Another form of this console that is being closed does not count.
-        found = [
-            editor for editor in found if (editor.pid, editor.host) != (os.getpid(), socket.gethostname())
+            editors = [_editor(mark) for mark in marks if _is_held(mark)]
+        # Ignore another form of this console that is being closed.
+        editors = [
+            editor for editor in editors if (editor.pid, editor.host) != (os.getpid(), socket.gethostname())
         ]
-        return sorted(found, key=lambda editor: editor.since)
+        return sorted(editors, key=lambda editor: editor.since)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder's lock; go on without it if another console holds it too long.
-
-        Raises:
-            OSError: if the folder can't be used.
-        """
+        """Hold the folder's lock; continue without it if another console holds it too long. Raises OSError if
+        the folder can't be used."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -122,9 +119,9 @@ class Unsaved:
 
     def write(self, path: Path, text: str, base: str) -> None:
         """Keep this console's changes."""
-        found = {"path": str(path), "base": base, "text": text, "time": datetime.now(UTC).isoformat()}
+        record = {"path": str(path), "base": base, "text": text, "time": datetime.now(UTC).isoformat()}
         with contextlib.suppress(OSError):
-            write_whole(self._own, json.dumps(found).encode())
+            write_whole(self._own, json.dumps(record).encode())
 
     def delete(self, kept: UnsavedCopy | None = None) -> None:
         """Delete these changes, or this console's own."""
@@ -133,24 +130,24 @@ class Unsaved:
 
     def orphans(self) -> list[UnsavedCopy]:
         """Changes of consoles that have ended, the newest first."""
-        found = []
+        copies = []
         with contextlib.suppress(OSError), self.lock():
             for path in self._folder.glob(f"{self._stem}*.json"):
                 if path != self._own and not _is_held(_mark(path)):
                     with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
                         raw = json.loads(path.read_bytes())
                         when = datetime.fromisoformat(raw["time"])
-                        found.append(UnsavedCopy(str(raw["text"]), str(raw["base"]), when, path))
-        return sorted(found, key=lambda kept: kept.time, reverse=True)
+                        copies.append(UnsavedCopy(str(raw["text"]), str(raw["base"]), when, path))
+        return sorted(copies, key=lambda kept: kept.time, reverse=True)
 
 
 def _mark(kept: Path) -> Path:
-    """The file that the console of these changes locks."""
+    """The lock file of the console with these changes."""
     return kept.with_suffix(".open")
 
 
 def _try_lock(fd: int) -> bool:
-    """Lock the file; False if another process has locked it."""
+    """Lock the file; return false if another process has locked it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -159,7 +156,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _is_held(mark: Path) -> bool:
-    """Another process holds the mark; a mark that nobody holds is deleted."""
+    """Whether another process holds the mark; an unheld mark is deleted."""
     try:
         fd = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
