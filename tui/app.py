@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 PRICES_EVERY = 5.0
-"""Seconds between two checks whether another process has fetched prices."""
+"""Seconds between two checks for prices fetched by another process."""
 
 
 def _open_screen(reference: str) -> Screen[Any]:
@@ -60,7 +60,7 @@ def _palette() -> type[Provider]:
 
 
 LIST_SCREENS = tuple(entry for entry in actions("app") if entry.screen)
-"""The actions that switch to a list; each is a mode of the app, named by the action's method."""
+"""Actions that switch to a list; each is a mode of the app, named by the action's method."""
 
 
 class VxtuiApp(ConsoleApp):
@@ -90,7 +90,7 @@ class VxtuiApp(ConsoleApp):
     # Start and end
 
     def on_load(self) -> None:
-        """Textual takes the terminal after this."""
+        """Hand the terminal over: Textual takes it after this."""
         hand_over()
 
     def on_mount(self) -> None:
@@ -98,7 +98,7 @@ class VxtuiApp(ConsoleApp):
         if self._first_theme not in self.available_themes:
             self.action_theme(self._first_theme)
         self._set_keymap(self.settings.keys)
-        # The first paint comes before the connection.
+        # Paint first, then connect.
         self.call_after_refresh(self.connect)
         self.set_interval(PRICES_EVERY, partial(background, self, self._check_prices, "prices"))
 
@@ -110,7 +110,7 @@ class VxtuiApp(ConsoleApp):
     # Lists
 
     def switch_to(self, mode: str) -> None:
-        """Show a list; if it is shown already, close the screens above it."""
+        """Show a list; if it is already shown, close the screens above it."""
         if mode == "quotas" and self.connection.context.kind == "kubernetes":
             mode = "cluster_quotas"
         if self.current_mode != mode:
@@ -122,7 +122,7 @@ class VxtuiApp(ConsoleApp):
             self._back_to_list()
 
     def _back_to_list(self) -> None:
-        """Close the screens above the list; one that asks something before it closes stays."""
+        """Close the screens above the list; a screen that asks before closing stays."""
         while len(self.screen_stack) > 1:
             top = self.screen_stack[-1]
             if isinstance(top, FrameScreen) and top.confirm_leave():
@@ -139,7 +139,7 @@ class VxtuiApp(ConsoleApp):
         if keys:
             self.notify(f"{keys[0]} quits; jobs keep running.", markup=False)
 
-    # Actions from everywhere
+    # Actions that work everywhere
 
     def action_job(self, reference: str) -> None:
         """Open a job by name or id; the user chooses among several of that name."""
@@ -315,13 +315,13 @@ class VxtuiApp(ConsoleApp):
         self.action_command_palette()
 
     def action_prices(self) -> None:
-        """The current prices, and refreshing them."""
+        """Show the current prices, and refresh them."""
         from tui.screens.quotas.prices import PricesScreen
 
         self.push_screen(PricesScreen())
 
     def action_help(self) -> None:
-        """The keys that work here."""
+        """Show the keys that work here."""
         if self.frame is not None:
             from tui.screens.dialogs.help import HelpScreen
 

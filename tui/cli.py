@@ -1,4 +1,4 @@
-"""`vxtui`: the screen by default, verbs for scripts. Nothing heavy is imported before it must be."""
+"""`vxtui`: the screen by default, verbs for scripts. Heavy imports come as late as possible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui import interrupts
 
 def main() -> None:
     """The console script."""
-    # All else is imported after this.
+    # Everything else is imported after this.
     interrupts.end_at_once()
     sys.exit(_run())
 
@@ -23,7 +23,7 @@ def _run() -> int:
         from tui.verbs.command_group import run
 
         return run()
-    # Nothing that a start makes is garbage; the console collects again once its first list is there.
+    # Nothing created during start is garbage; the console collects again once its first list is shown.
     gc.disable()
     interrupts.before_end(skeleton.take_back)
     skeleton.show(str(options["context_name"]), ascii_only="ascii_only" in options)

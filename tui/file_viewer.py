@@ -77,7 +77,7 @@ class FileScreen(FrameScreen):
         return self.pane.unmet(condition, action)
 
     def action_back(self) -> None:
-        """Cancel what was started here, else close the viewer."""
+        """Cancel an unfinished operation, else close the viewer."""
         if not self.pane.back():
             self.app.exit()
 
@@ -101,11 +101,11 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.stylesheet = self._styles = CachedStylesheet(variables=self.get_css_variables())
 
     def get_default_screen(self) -> Screen[None]:
-        """The file."""
+        """The screen of the file."""
         return FileScreen(self.feed)
 
     def on_mount(self) -> None:
-        """The user's colours and keys."""
+        """Apply the user's colours and keys."""
         if self.settings.theme in self.available_themes:
             self.theme = self.settings.theme
         elif "vxtui-dark" in self.available_themes:
@@ -119,21 +119,21 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
         await preload.read_styles(self, self._styles, "dialogs")
 
     def on_unmount(self) -> None:
-        """Collect garbage as before."""
+        """Restore normal garbage collection."""
         self._garbage.stop()
 
     def action_help(self) -> None:
-        """The keys that work here."""
+        """Show the keys that work here."""
         screen = self.screen
         if isinstance(screen, FrameScreen):
             self.push_screen(HelpScreen(screen))
 
 
 async def view_file(path: Path, settings: Settings) -> int:
-    """Show a file until the viewer is left; the exit code.
+    """Show a file until the viewer is closed; return the exit code.
 
     Raises:
-        OSError: when it can't be read.
+        OSError: if it can't be read.
         NoTerminal: without a terminal.
     """
     feed = FileFeed(path)

@@ -1,7 +1,7 @@
-"""Full garbage collections while nobody presses a key: one stops the console for 30 to 150 ms.
+"""Full garbage collections while the user is idle: one stops the console for 30 to 150 ms.
 
-Python starts a full collection by what has been allocated, so most of them would come while a key opens a
-screen. Young objects are collected as ever, which takes a few ms.
+Python starts a full collection depending on allocations, so most would come while a key opens a screen. Young
+objects are collected as usual, which takes a few ms.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import gc
 from collections.abc import Callable
 
 TURN = 1.0
-"""Seconds between two looks at what there is to collect."""
+"""Seconds between two checks whether a collection is due."""
 QUIET = 1.0
 """Seconds without a key before a full collection."""
 FEW = 10
-"""Collections of the middle generation at least between two full ones, as Python's default."""
+"""Minimum collections of the middle generation between two full ones, as in Python's default."""
 MANY = 50
-"""Collections of the middle generation after which a full one comes between two keys, quiet or not."""
+"""Collections of the middle generation after which a full one runs even while keys are pressed."""
 LAST_RESORT = 500
-"""Collections of the middle generation after which Python makes a full one by itself."""
+"""Collections of the middle generation after which Python runs a full one by itself."""
 GROWTH = 1.25
-"""A full collection waits until there are so many times the old objects that the last one left."""
+"""Growth factor of the old objects before the next full collection."""
 
 
 class IdleCollector:
-    """Between `start` and `stop` full collections wait for a quiet moment; `turn` makes them."""
+    """Between `start` and `stop`, full collections wait for an idle moment; `turn` runs them."""
 
     def __init__(self, quiet_for: Callable[[], float]) -> None:
         """`quiet_for` gives the seconds since the last key, and 0 while one is being handled."""
@@ -34,11 +34,11 @@ class IdleCollector:
 
     @property
     def started(self) -> bool:
-        """`start` has been called, and `stop` has not."""
+        """Whether it is between `start` and `stop`."""
         return self._before is not None
 
     def start(self) -> None:
-        """Take what exists for permanent: nothing that a start makes is garbage."""
+        """Treat all existing objects as permanent: nothing created during start is garbage."""
         gc.freeze()
         if self._before is None:
             self._before = gc.get_threshold()
@@ -47,13 +47,13 @@ class IdleCollector:
         gc.enable()
 
     def stop(self) -> None:
-        """Leave the collections to Python again."""
+        """Return to Python's own collections."""
         if self._before is not None:
             gc.set_threshold(*self._before)
             self._before = None
 
     def turn(self) -> bool:
-        """Collect if it is worth it and nobody presses a key; whether it did."""
+        """Collect if it is worthwhile and the user is idle; return whether it did."""
         waiting, quiet = gc.get_count()[2], self._quiet_for()
         if not self.started or waiting < FEW or not quiet or (quiet < QUIET and waiting < MANY):
             return False

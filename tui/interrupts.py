@@ -1,6 +1,6 @@
-"""Ctrl+C where nothing has to be undone: the process says so and ends, without a traceback.
+"""Ctrl+C when nothing has to be undone: the process reports it and ends, without a traceback.
 
-Elsewhere Python's own handler raises KeyboardInterrupt, or cancels the task that asyncio runs.
+Otherwise Python's own handler raises KeyboardInterrupt, or cancels the task that asyncio runs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ _CLEAN_UPS: list[Callable[[], None]] = []
 
 
 def _end(*_: object) -> None:
-    """Handler of SIGINT that ends the process.
-
-    It raises nothing: an import or a destructor would print the exception, or replace it.
-    """
+    """Handle SIGINT by ending the process. It raises nothing: an import or a destructor would print the
+    exception, or replace it."""
     try:
         for clean_up in _CLEAN_UPS:
             clean_up()
@@ -31,7 +29,7 @@ def _end(*_: object) -> None:
 
 
 class Handling:
-    """While it is entered SIGINT has this handler, unless it is ignored as in a shell's background jobs."""
+    """Context in which SIGINT has this handler, unless it is ignored as in a shell's background jobs."""
 
     def __init__(self, handler: signal._HANDLER) -> None:
         self._handler = handler
@@ -54,15 +52,15 @@ def end_at_once() -> None:
 
 
 def before_end(clean_up: Callable[[], None]) -> None:
-    """Let the handler call this first."""
+    """Call `clean_up` before the handler ends the process."""
     _CLEAN_UPS.append(clean_up)
 
 
 def ending_at_once() -> Handling:
-    """For a question."""
+    """Context for a question: ctrl+c ends the process."""
     return Handling(_end)
 
 
 def raising() -> Handling:
-    """For what must clean up."""
+    """Context for code that must clean up: ctrl+c raises KeyboardInterrupt."""
     return Handling(signal.default_int_handler)

@@ -1,10 +1,10 @@
-"""Google's client libraries at a third of the memory and time.
+"""Imports Google's client libraries lazily, at a third of the memory and time.
 
-The `__init__` of `aiplatform_v1` imports some 35 services of which the console uses one; Monitoring,
-Logging and Cloud Quotas do the same on a smaller scale (docs/facts/clients.md 'Import cost'). `install` makes
-those packages lazy: a submodule is imported when it is asked for, and the real `__init__` runs only when
-someone asks the package itself for a name that no submodule has. So other users of the same packages in
-this process, the high-level SDK among them, notice nothing.
+The `__init__` of `aiplatform_v1` imports some 35 services of which the console uses one; Monitoring, Logging
+and Cloud Quotas do the same on a smaller scale (docs/facts/clients.md 'Import cost'). `install` makes those
+packages lazy: a submodule is imported on first use, and the real `__init__` runs only when the package itself
+is asked for a name that no submodule has. So other users of the same packages in this process, including the
+high-level SDK, notice nothing.
 
 Set `VXTUI_EAGER_IMPORTS=1` to switch it off.
 """
@@ -49,12 +49,12 @@ CLIENTS = (
     "google.cloud.cloudquotas_v1.services.cloud_quotas",
 )
 SHORT_TURNS = 0.0005
-"""Seconds that the importing thread keeps the interpreter while the event loop waits for it.
+"""Longest turn of the importing thread while the event loop waits for the interpreter, in seconds.
 
-The loop gives it away with each system call, several times for a key, and would wait 5 ms each time.
+The loop releases the interpreter with each system call, several times per key, and would wait 5 ms each time.
 """
 _OWN_DUNDERS = frozenset({"__all__", "__version__"})
-"""Special names that only the real `__init__` defines; Python itself asks for many others in passing."""
+"""Special names that only the real `__init__` defines; Python itself looks up many others."""
 
 
 class _LazyPackage(Loader):
@@ -68,7 +68,7 @@ class _LazyPackage(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         # Not a lock: two threads that both run the `__init__` do the same thing twice, while a lock held
-        # over imports would wait for ever on the import system's own locks.
+        # during imports would deadlock with the import system's own locks.
         running = threading.local()
 
         def find(name: str) -> Any:
@@ -92,7 +92,7 @@ class _LazyPackage(Loader):
         vars(module)["__getattr__"] = find
 
     def __getattr__(self, name: str) -> Any:
-        # Resources, source text and `is_package` are the real loader's business.
+        # The real loader handles resources, source text and `is_package`.
         return getattr(self._real, name)
 
 
@@ -122,7 +122,7 @@ _FINDER = _LazyFinder()
 
 
 def install() -> bool:
-    """Make the packages lazy that are not loaded yet. False where the switch turned it off."""
+    """Make the packages that are not loaded yet lazy. Return false if the switch turned it off."""
     if os.environ.get(SWITCH, "") not in {"", "0"}:
         return False
     if _FINDER not in sys.meta_path:
@@ -133,10 +133,10 @@ def install() -> bool:
 def load(modules: Sequence[str] = CLIENTS) -> None:
     """Import the clients that a backend uses, or other modules; call it in a thread.
 
-    The garbage collector rests meanwhile: its full collections were the longest stalls of the event loop,
-    and what has been imported is never garbage (docs/facts/clients.md 'Import cost').
+    Garbage collection is paused meanwhile: its full collections were the longest stalls of the event loop,
+    and imported modules are never garbage (docs/facts/clients.md 'Import cost').
     """
-    # Before gRPC is first imported, which reads it once. Its core writes to file descriptor 2.
+    # Set it before gRPC is first imported, which reads it once. Its core writes to file descriptor 2.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     install()
     collecting, turns = gc.isenabled(), sys.getswitchinterval()

@@ -1,4 +1,4 @@
-"""What every screen and verb shares: the open context, the settings, and what may be changed."""
+"""The state shared by every screen and verb: the open context, the settings, and read-only access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui.config.settings import Settings
 if TYPE_CHECKING:
     from tui.backends.interface import Backend
 
-# Screens import no backend; what they have to catch comes with the session.
+# Screens don't import backends; the session module provides the errors that they catch.
 __all__ = ["BackendError", "Session", "Stopped", "now"]
 
 
@@ -33,4 +33,4 @@ class Session:
     access: Access = field(default_factory=Access)
     clock: Callable[[], datetime] = field(default=now)
     monotonic: Callable[[], float] = field(default=monotonic)
-    """Seconds, for waits and for ages that decide something: the time of day may jump."""
+    """Monotonic seconds, for waits and for ages that decide something: the wall clock may jump."""

@@ -1,6 +1,6 @@
 """The frame of the screen, drawn before anything is loaded and shown while the console starts.
 
-Imports little of the standard library and nothing else: each import delays the first output.
+It imports only little of the standard library: each import delays the first output.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ _CHOICES = {"--context": "context_name", "--output": "output"}
 _OUTPUTS = ("diff", "stock")
 
 _shown_on: int | None = None
-"""The terminal that shows the skeleton; `None` if there is none, or after the screen has taken over."""
+"""The terminal that shows the skeleton; `None` if there is none, or once the screen has taken over."""
 
 
 def screen_options(argv: Sequence[str]) -> dict[str, str | bool] | None:
     """The arguments of `screen` if `argv` (without the program) opens the screen, else `None`.
 
-    It knows only the screen's options, so that the screen opens without the verbs' parser, which handles
+    It parses only the screen's options, so that the screen opens without the verbs' parser, which handles
     everything else and reports errors.
     """
-    found: dict[str, str | bool] = {"context_name": "", "read_only": False}
+    options: dict[str, str | bool] = {"context_name": "", "read_only": False}
     rest = list(argv)
     while rest:
         word, _, value = rest.pop(0).partition("=")
         if word in _FLAGS and not value:
-            found["ascii_only" if word == "--ascii" else word[2:].replace("-", "_")] = True
+            options["ascii_only" if word == "--ascii" else word[2:].replace("-", "_")] = True
         elif word in _CHOICES and (value or rest):
             value = value or rest.pop(0)
             if word == "--output" and value not in _OUTPUTS:
                 return None
-            found[_CHOICES[word]] = value
+            options[_CHOICES[word]] = value
         else:
             return None
-    return found
+    return options
 
 
 def show(context: str = "", *, ascii_only: bool = False) -> None:
@@ -59,13 +59,13 @@ def show(context: str = "", *, ascii_only: bool = False) -> None:
 def _size(tty: int) -> tuple[int, int]:
     """Columns and rows as Textual reads them: from the environment first, then from the terminal."""
     columns, rows = os.get_terminal_size(tty)
-    given = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
-    wanted = [int(text) if text.isdecimal() else 0 for text in given]
-    return wanted[0] or columns, wanted[1] or rows
+    texts = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    sizes = [int(text) if text.isdecimal() else 0 for text in texts]
+    return sizes[0] or columns, sizes[1] or rows
 
 
 def frame(columns: int, rows: int, context: str = "", *, ascii_only: bool = False) -> str:
-    """What `show` draws: the two lines above and the line of keys, at their places on the screen."""
+    """The text that `show` draws: the two top lines and the line of keys, at their places on the screen."""
     dots = "..." if ascii_only else "…"
     name = "".join(c if c.isprintable() else "?" for c in context)
     top = f" vxtui   {name}"[: max(0, columns - 12)]

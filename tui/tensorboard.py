@@ -1,4 +1,4 @@
-"""TensorBoard on a job's events: the user's own installed program, which vxtui does not depend on."""
+"""Runs TensorBoard on a job's events: the user's own installed program, which vxtui does not depend on."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ import contextlib
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tui.backends.interface import Backend
 from tui.domain.core.job import Job
 from tui.domain.spec.spec_format import format_of
-from tui.domain.training.event_folder import event_folder
 from tui.kinds.registry import kind_of
 
 NAME = "tensorboard"
 HOST = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 6006, 6105
-"""Ports that are tried where none is asked for; the first is TensorBoard's own."""
+"""Ports tried if none is requested; the first is TensorBoard's default."""
 READY_SECONDS = 120.0
-"""Longest start: it imports much, and a loaded machine is slow."""
+"""Longest start: it has many imports, and a loaded machine is slow."""
 END_SECONDS = 5.0
-SAID_LINES = 5
+OUTPUT_LINES = 5
 GCS_READERS = ("gcsfs", "tensorflow")
-"""Packages of which TensorBoard needs one to read gs:// itself."""
+"""TensorBoard needs one of these packages to read gs:// itself."""
+_LOGS = "logs"
+"""Folder below a job's output: AIP_TENSORBOARD_LOG_DIR (docs/facts/vertex.md 3.6)."""
 
 
 class TensorBoardError(Exception):
-    """It can't be shown: what is missing, and what to do. `code` and `exit_code` are those of a verb."""
+    """TensorBoard can't be shown; says what is missing and the fix. `code` and `exit_code` are those of a
+    verb."""
 
     code = "UNAVAILABLE"
     exit_code = 5
@@ -42,7 +45,7 @@ class TensorBoardError(Exception):
 
 
 class NoEvents(TensorBoardError):
-    """The job has no folder for them."""
+    """The job has no folder for events."""
 
     code = "FAILED_PRECONDITION"
     exit_code = 1
@@ -50,11 +53,11 @@ class NoEvents(TensorBoardError):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A TensorBoard that answers."""
+    """A running TensorBoard."""
 
     url: str
     folder: str
-    """What it shows: a folder of this machine, or gs://."""
+    """The shown folder: one of this machine, or gs://."""
     process: asyncio.subprocess.Process
 
     @property
@@ -63,10 +66,7 @@ class Running:
 
 
 async def events_of(backend: Backend, job: Job) -> str:
-    """Where the job's events are: a folder of this machine, or gs://.
-
-    Raises BackendError, TensorBoardError.
-    """
+    """Folder of the job's events on this machine, or gs://. Raises BackendError, TensorBoardError."""
     # Storage belongs to one context.
     backend = backend.owner(job.name)
     name = job.name if job.composite else job.runner
@@ -93,29 +93,40 @@ async def events_of(backend: Backend, job: Job) -> str:
     return uri if local is None else str(local)
 
 
+def event_folder(resource: Mapping[str, Any]) -> str:
+    """gs:// folder of the events of a job in REST form; "" if it has no output. For a tuning job the parent
+    folder of all trials' folders."""
+    trials = resource.get("trialJobSpec")
+    spec = trials or resource.get("jobSpec") or {}
+    base = str((spec.get("baseOutputDirectory") or {}).get("outputUriPrefix") or "").rstrip("/")
+    if not base:
+        return ""
+    return base if trials else f"{base}/{_LOGS}"
+
+
 def find_program() -> str:
-    """The installed program: beside this Python, else on PATH. Raises TensorBoardError."""
+    """Find the installed program: beside this Python, else on PATH. Raises TensorBoardError."""
     beside = Path(sys.executable).with_name(NAME)
-    found = str(beside) if beside.is_file() else shutil.which(NAME)
-    if found is None:
+    program = str(beside) if beside.is_file() else shutil.which(NAME)
+    if program is None:
         raise TensorBoardError(
             f"TensorBoard is not installed: there is no {beside} and no {NAME} on PATH.",
             f"{sys.executable} -m pip install tensorboard",
         )
-    return found
+    return program
 
 
 async def check_reads(program: str, folder: str) -> None:
-    """Raises TensorBoardError where this TensorBoard lacks what reads gs://."""
+    """Raise TensorBoardError if this TensorBoard lacks a reader for gs://."""
     if not folder.startswith("gs://"):
         return
     python = interpreter(program)
     code = f"import importlib.util as u; print(any(u.find_spec(name) for name in {GCS_READERS!r}))"
-    found = await asyncio.create_subprocess_exec(
+    check = await asyncio.create_subprocess_exec(
         python, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
-    out, _ = await found.communicate()
-    if found.returncode == 0 and out.strip() == b"False":
+    out, _ = await check.communicate()
+    if check.returncode == 0 and out.strip() == b"False":
         raise TensorBoardError(
             f"TensorBoard can't read {folder}: {python} has neither {' nor '.join(GCS_READERS)}.",
             f"{python} -m pip install gcsfs",
@@ -123,7 +134,7 @@ async def check_reads(program: str, folder: str) -> None:
 
 
 def interpreter(program: str) -> str:
-    """The Python that runs a console script, by its first line; this one where that is not told."""
+    """The Python that runs a console script, from its first line; this Python if unknown."""
     with contextlib.suppress(OSError), Path(program).open("rb") as file:
         first = file.readline(1024)
         words = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
@@ -132,23 +143,21 @@ def interpreter(program: str) -> str:
     return sys.executable
 
 
-def choose_port(wanted: int | None) -> int:
-    """The port to serve on; without a wish the first free one. Raises TensorBoardError."""
-    for port in [wanted] if wanted is not None else [*range(FIRST_PORT, LAST_PORT + 1), 0]:
+def choose_port(requested: int | None) -> int:
+    """Choose the port to serve on, by default the first free one. Raises TensorBoardError."""
+    for port in [requested] if requested is not None else [*range(FIRST_PORT, LAST_PORT + 1), 0]:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
                 probe.bind((HOST, port))
                 return int(probe.getsockname()[1])
-    raise TensorBoardError(f"The port {wanted} is in use.", "Choose another with --port, or leave it out.")
+    raise TensorBoardError(f"The port {requested} is in use.", "Choose another with --port, or leave it out.")
 
 
 @asynccontextmanager
 async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
-    """Run TensorBoard on a folder from when it answers; leaving the context ends it.
-
-    Raises TensorBoardError.
-    """
+    """Run TensorBoard on a folder; enter the context once it answers, stop it on leaving. Raises
+    TensorBoardError."""
     program = find_program()
     await check_reads(program, folder)
     port = choose_port(port)
@@ -163,10 +172,10 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
         )
     except OSError as error:
         raise TensorBoardError(f"{program} can't be started: {error.strerror}.") from error
-    said: list[str] = []
-    reading = asyncio.create_task(_read(process, said))
+    output: list[str] = []
+    reading = asyncio.create_task(_read(process, output))
     try:
-        await _answers(process, port, said)
+        await _answers(process, port, output)
         yield Running(f"http://localhost:{port}/", folder, process)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -180,16 +189,16 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
         reading.cancel()
 
 
-async def _read(process: asyncio.subprocess.Process, said: list[str]) -> None:
-    """Keep the last lines that it wrote, so that it never waits for a reader."""
+async def _read(process: asyncio.subprocess.Process, output: list[str]) -> None:
+    """Keep its last lines of output, so that it never blocks on a full pipe."""
     assert process.stderr is not None
     while line := await process.stderr.readline():
-        said.append(line.decode(errors="replace").rstrip())
-        del said[:-SAID_LINES]
+        output.append(line.decode(errors="replace").rstrip())
+        del output[:-OUTPUT_LINES]
 
 
-async def _answers(process: asyncio.subprocess.Process, port: int, said: list[str]) -> None:
-    """Return once it serves. Raises TensorBoardError where it has ended, or takes too long."""
+async def _answers(process: asyncio.subprocess.Process, port: int, output: list[str]) -> None:
+    """Return once it serves. Raises TensorBoardError if it has ended, or takes too long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(READY_SECONDS):
             while process.returncode is None:
@@ -198,6 +207,6 @@ async def _answers(process: asyncio.subprocess.Process, port: int, said: list[st
                     writer.close()
                     return
                 await asyncio.sleep(0.1)
-    words = "\n".join(said)
-    what = "did not start" if process.returncode is not None else f"does not answer on port {port}"
-    raise TensorBoardError(f"TensorBoard {what}{f': {words}' if words else '.'}")
+    words = "\n".join(output)
+    failure = "did not start" if process.returncode is not None else f"does not answer on port {port}"
+    raise TensorBoardError(f"TensorBoard {failure}{f': {words}' if words else '.'}")

@@ -1,7 +1,7 @@
 """Connects the user's terminal, or the pipes of a verb, with a program that runs elsewhere.
 
-The keys of a terminal go to the program as they are, Ctrl+C too. However it ends, the terminal's modes are
-those of before: a program that is killed leaves colours, the mouse and the other screen switched on.
+A terminal's keys go to the program unchanged, including Ctrl+C. However it ends, the terminal's modes are
+restored: a killed program leaves colours, the mouse and the other screen switched on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ RESET = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[?1l\x1b>\x1b[=0;1u\x1b[?1047l"
     "\x1b7\x1b[r\x1b8\x1b[?7h\x1b[m\x1b[?25h"
 )
-"""Mouse, paste, focus, cursor keys, keyboard protocol, other screen, scroll region, wrap, colour, cursor.
+"""Resets mouse, paste, focus, cursor keys, keyboard protocol, other screen, scroll region, wrap, colour,
+cursor.
 
-Of the two ways back from the other screen this is the one that leaves the cursor where it is.
+Of the two ways back from the other screen, this one keeps the cursor position.
 """
 
 
@@ -42,12 +43,12 @@ class Streams:
 
     @property
     def terminal(self) -> bool:
-        """Both directions are a terminal."""
+        """Whether both directions are a terminal."""
         return os.isatty(self.keys) and os.isatty(self.output)
 
 
 def request_for(streams: Streams, command: tuple[str, ...], environ: Mapping[str, str]) -> ShellRequest:
-    """What to ask for, on this terminal or with pipes."""
+    """The request to send, on this terminal or with pipes."""
     size = _size(streams.output) if streams.terminal else None
     names = ("SHELL", "TERM", "COLORTERM")
     shell, term, colours = (environ.get(name, "") for name in names)
@@ -57,7 +58,7 @@ def request_for(streams: Streams, command: tuple[str, ...], environ: Mapping[str
 def taking_over(
     streams: Streams, released: Callable[[], AbstractContextManager[None]], welcome: str
 ) -> Callable[[ShellSession], Awaitable[ShellEnd]]:
-    """`attach` for a screen: `released` gives its terminal away, where `welcome` comes first."""
+    """`attach` for a screen: `released` hands over its terminal, on which `welcome` is printed first."""
 
     async def run(session: ShellSession) -> ShellEnd:
         with released():
@@ -68,18 +69,19 @@ def taking_over(
 
 
 async def attach(session: ShellSession, streams: Streams) -> ShellEnd:
-    """Pass everything on until the program ends; how it ended. Raises BackendError, and OSError of a pipe."""
+    """Relay everything until the program ends; return how it ended. Raises BackendError, and OSError of a
+    pipe."""
     if not streams.terminal:
         await _pass_all(session, streams)
         return session.ended or LOST_PROGRAM
-    # A terminal that is closed fails, or has no more keys.
+    # A closed terminal fails, or has no more keys.
     with _raw(streams), contextlib.suppress(OSError):
         await _pass_all(session, streams)
     return session.ended or LOST_TERMINAL
 
 
 async def _pass_all(session: ShellSession, streams: Streams) -> None:
-    """Until the program ends, or on a terminal the keys."""
+    """Relay until the program ends, or on a terminal the keys end."""
     try:
         async with asyncio.TaskGroup() as group:
             output = group.create_task(_show_output(session, streams))
@@ -92,14 +94,14 @@ async def _pass_all(session: ShellSession, streams: Streams) -> None:
             for task in passing:
                 task.cancel()
     except ExceptionGroup as failed:
-        # One of the directions failed, and the others were ended.
+        # One direction failed, and the others were cancelled.
         raise failed.exceptions[0] from None
 
 
 async def _show_output(session: ShellSession, streams: Streams) -> None:
-    while (found := await session.read()) is not None:
-        stream, data = found
-        # In a thread: a terminal that is stopped takes nothing.
+    while (chunk := await session.read()) is not None:
+        stream, data = chunk
+        # Write in a thread: a stopped terminal blocks.
         await asyncio.to_thread(_write, streams.errors if stream == 2 else streams.output, data)
 
 
@@ -110,23 +112,23 @@ def _size(terminal: int) -> tuple[int, int]:
 
 @contextmanager
 def _raw(streams: Streams) -> Iterator[None]:
-    """Every key goes to the program; afterwards the terminal is as before."""
+    """Send every key to the program; restore the terminal afterwards."""
     before = termios.tcgetattr(streams.keys)
     try:
         tty.setraw(streams.keys, termios.TCSANOW)
         yield
     finally:
-        # A terminal that has gone has no modes.
+        # A terminal that is gone has no modes.
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(streams.keys, termios.TCSANOW, before)
             _write(streams.output, RESET.encode())
 
 
 async def _pass_size(session: ShellSession, terminal: int) -> None:
-    """Tell the program of the terminal's size whenever that changes."""
+    """Send the terminal's size to the program whenever it changes."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGWINCH, changed.set)
-    # It may have changed since the program was asked for.
+    # The size may have changed since the program was requested.
     changed.set()
     try:
         while True:
@@ -144,7 +146,7 @@ async def _pass_input(session: ShellSession, source: int) -> None:
 
 
 async def _next_input(source: int) -> bytes:
-    """What was typed or can be read; b"" at the end."""
+    """Typed or readable bytes; b"" at the end."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     # A file can't be polled, and can always be read.
     with contextlib.suppress(PermissionError):
@@ -160,7 +162,7 @@ async def _next_input(source: int) -> bytes:
 
 
 def _write(target: int, data: bytes) -> None:
-    """All of it. Raises OSError."""
+    """Write all bytes. Raises OSError."""
     left = memoryview(data)
     while left:
         try:

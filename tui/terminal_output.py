@@ -1,4 +1,4 @@
-"""The terminal while the screen is up: it shows the screen and nothing else.
+"""Keeps the terminal free of other output while the screen is shown.
 
 gRPC's C core and other native code write to file descriptor 2 (docs/facts/clients.md). So fd 2 points to a
 log file, and the screen draws on a copy of the terminal's own descriptor.
@@ -21,12 +21,10 @@ class NoTerminal(Exception):
 
 @contextmanager
 def screen_only(log: Path | None) -> Iterator[IO[str]]:
-    """Keep the terminal for the screen; what is written to fd 2 goes to `log`, or nowhere without one.
+    """Keep the terminal for the screen; fd 2 goes to `log`, or nowhere without one.
 
-    Yields the copy of the terminal, which the screen draws on; afterwards all is as before.
-
-    Raises:
-        NoTerminal: when there is no terminal to draw on or to read keys from.
+    Yields the copy of the terminal, on which the screen draws; afterwards everything is restored. Raises
+    NoTerminal if there is no terminal to draw on or to read keys from.
     """
     if not os.isatty(0):
         raise NoTerminal("the keyboard is not a terminal")
@@ -36,7 +34,7 @@ def screen_only(log: Path | None) -> Iterator[IO[str]]:
     saved = os.dup(2)
     display = os.fdopen(os.dup(shown), "w", encoding="utf-8", errors="replace")
     original = sys.__stderr__
-    # Written to the descriptor itself: sys.stderr is captured while the screen is up.
+    # Write to the descriptor itself: sys.stderr is captured while the screen is shown.
     handler = logging.StreamHandler(os.fdopen(2, "w", closefd=False))
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     try:
@@ -62,6 +60,6 @@ def _open_log(log: Path | None) -> int:
             log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             return os.open(log, flags, 0o600)
         except OSError:
-            # A full or read-only disk must not keep the console shut.
+            # A full or read-only disk must not prevent the start.
             return os.open(os.devnull, os.O_WRONLY)
     return os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""The user's web browser, where this session has one."""
+"""The user's web browser, if this session has one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ _OPENERS = ("xdg-open", "wslview", "gio open")
 
 
 def opener(environ: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """The command that opens an address; `None` where there is no display to show it on.
-
-    A browser of the terminal is none: it would draw over the screen.
-    """
+    """The command that opens an address; `None` if there is no display. A text browser does not count: it
+    would draw over the screen."""
     if platform == "darwin":
         return None if "SSH_CONNECTION" in environ else ["open"]
     if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("WSL_DISTRO_NAME")):
@@ -25,19 +23,19 @@ def opener(environ: Mapping[str, str], platform: str = sys.platform) -> list[str
     own = environ.get("BROWSER", "").split(os.pathsep)[0]
     for command in (own, *_OPENERS):
         words = shlex.split(command.replace("%s", ""))
-        if words and (found := shutil.which(words[0], path=environ.get("PATH"))):
-            return [found, *words[1:]]
+        if words and (program := shutil.which(words[0], path=environ.get("PATH"))):
+            return [program, *words[1:]]
     return None
 
 
 def open_page(url: str) -> bool:
-    """Open an address of the web in the browser; False where there is none, or for another address."""
+    """Open a web address in the browser; return false if there is no browser, or for another address."""
     command = opener(os.environ) if urlsplit(url).scheme in {"http", "https"} else None
     if command is None:
         return False
     null = subprocess.DEVNULL
     try:
-        # Whatever it prints must not reach the screen.
+        # Its output must not reach the screen.
         subprocess.Popen([*command, url], stdin=null, stdout=null, stderr=null, start_new_session=True)
     except OSError:
         return False

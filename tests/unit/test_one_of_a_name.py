@@ -8,7 +8,7 @@ import pytest
 
 from tui.backends.interface import NotFound, Unavailable
 from tui.backends.serving import RegionResults
-from tui.verbs.lists.found import Noun, one_of
+from tui.verbs.lists.lookup import Noun, one_of
 from tui.verbs.resources.verbs import RESOURCE
 from tui.verbs.run import Failure
 from tui.verbs.schedules.verbs import SCHEDULE

@@ -1,4 +1,4 @@
-"""Whether something may be changed in a context, and which setting forbids it."""
+"""Read-only access: whether a context may be changed, and which setting forbids it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tui.config.settings import Context, Settings, all_contexts
 
 @dataclass(frozen=True, slots=True)
 class ReadOnly:
-    """Changes are refused: the setting that does so and where it stands, and how to allow them."""
+    """A refusal of changes: the setting behind it, and how to allow them."""
 
     setting: str
     fix: str
-    what: str = "vxtui"
-    """What is read-only: a context, or vxtui as a whole."""
+    subject: str = "vxtui"
+    """A context, or vxtui as a whole."""
 
     @property
     def reason(self) -> str:
-        """What is read-only and why, to be put into a sentence."""
-        return f"{self.what} is read-only ({self.setting})"
+        """The subject and the setting, to be put into a sentence."""
+        return f"{self.subject} is read-only ({self.setting})"
 
     def refuses(self, change: str) -> str:
-        """The sentence about a change that is refused, e.g. `Cancel`."""
+        """The sentence about a refused change, e.g. `Cancel`."""
         return f"{change} is refused: {self.reason}."
 
 
@@ -34,19 +34,16 @@ class Access:
 
     read_only: ReadOnly | None = None
     members: Mapping[str, ReadOnly] = field(default_factory=dict)
-    """By the name of the member that is read-only."""
+    """By the name of the read-only member."""
 
     def refused_for(self, context: str) -> ReadOnly | None:
-        """What refuses changes to a job of this context; `None` where they are allowed."""
+        """The refusal for a job of this context; `None` if changes are allowed."""
         return self.read_only or self.members.get(context)
 
 
 def access_of(settings: Settings, context: Context, *, flag: bool = False) -> Access:
-    """What may be changed in `context`; `flag` is the option `--read-only`.
-
-    A group is read-only as a whole where it says so itself, or where all its members are read-only. A member
-    that is no context is left to the backend, which says so.
-    """
+    """The access to `context`; `flag` is the option `--read-only`. A group is read-only if it says so itself,
+    or if all its members are. An unknown member is left to the backend, which reports it."""
     if flag:
         return Access(ReadOnly("the option --read-only", "Start without --read-only."))
     environment = from_environment()
@@ -57,7 +54,7 @@ def access_of(settings: Settings, context: Context, *, flag: bool = False) -> Ac
     where = "VXTUI_CONTEXTS in the environment" if "contexts" in environment else str(config_file())
     if context.read_only:
         return Access(_of_context(context, where))
-    known = {each.name: each for each in all_contexts(settings)}
+    known = {known_context.name: known_context for known_context in all_contexts(settings)}
     members = [known[name] for name in dict.fromkeys(context.members) if name in known]
     closed = {member.name: _of_context(member, where) for member in members if member.read_only}
     everywhere = bool(closed) and len(closed) == len(members)

@@ -1,4 +1,4 @@
-"""Which start of this machine it is: a time of the monotonic clock means nothing in another one."""
+"""The boot id: a time of the monotonic clock is meaningless after a reboot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """The id that Linux gives each of its starts; "" where there is none."""
+    """The id that Linux gives each boot; "" if there is none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

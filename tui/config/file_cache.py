@@ -13,10 +13,10 @@ from tui.config.paths import state_dir, write_whole
 
 
 def read_cached(name: str, key: Any) -> Any:
-    """The value cached under this name and key, as JSON returns it; `None` where there is none."""
+    """Return the value cached under this name and key, as JSON returns it; `None` if there is none."""
     try:
-        found = json.loads(_cache_file(name).read_bytes())
-        return found["value"] if found["key"] == [__version__, key] else None
+        cached = json.loads(_cache_file(name).read_bytes())
+        return cached["value"] if cached["key"] == [__version__, key] else None
     except (OSError, ValueError, TypeError, LookupError):
         return None
 
@@ -29,16 +29,16 @@ def write_cached(name: str, key: Any, value: Any) -> None:
 
 
 def file_stamps(files: Iterable[Path]) -> list[list[Any]]:
-    """Path, mtime, size and inode of each file, as a cache key; of a missing file the path alone."""
-    found: list[list[Any]] = []
+    """Path, mtime, size and inode of each file, as a cache key; only the path of a missing file."""
+    stamps: list[list[Any]] = []
     for path in files:
         try:
             stat = path.stat()
         except OSError:
-            found.append([str(path)])
+            stamps.append([str(path)])
         else:
-            found.append([str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino])
-    return found
+            stamps.append([str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino])
+    return stamps
 
 
 def _cache_file(name: str) -> Path:

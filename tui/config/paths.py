@@ -21,11 +21,8 @@ def state_dir() -> Path:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, for this user alone.
-
-    Raises:
-        OSError: when it can't be written, e.g. on a full disk; the old one stays.
-    """
+    """Write a file atomically, readable by this user only. Raises OSError if it can't be written, e.g. on a
+    full disk; the old file stays."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f".{path.name}-{os.getpid()}")
     try:

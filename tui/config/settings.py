@@ -1,7 +1,7 @@
 """Settings and contexts: `~/.config/vxtui/config.yaml`, all optional.
 
-Plain dataclasses: a file that has not changed is taken from its last reading, so that a start pays neither
-for the parser nor for the checks (`tui.config.settings_file`).
+Plain dataclasses: an unchanged file is read from the cache, so that a start pays neither for the parser nor
+for validation (`tui.config.settings_file`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tui.config.paths import config_dir
 LOCAL = "local"
 LOCAL_KUBERNETES = "local-k8s"
 ALL = "all"
-"""The group of all contexts, which is there where there is more than one."""
+"""The group of all contexts, which exists if there is more than one."""
 LEAST_LOG_MEGABYTES = 16
 
 
 class SettingsError(Exception):
-    """The settings can't be used; one line for each problem, with file, line and field."""
+    """The settings can't be used; one line per problem, with file, line and field."""
 
 
 @dataclass
 class Context:
-    """Where jobs live: a Google project with its regions, a cluster with its namespaces, or this machine."""
+    """A context: a Google project with its regions, a cluster with its namespaces, or this machine."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -36,23 +36,23 @@ class Context:
     several contexts at once."""
 
     project: str = LOCAL
-    """Project id; of a cluster that of its Cloud Logging and Monitoring, where it has them."""
+    """Project id; for a cluster that of its Cloud Logging and Monitoring, if it has them."""
 
     regions: list[str] = field(default_factory=lambda: ["us-central1"])
     """Regions to list; the first is where a profile without a region is launched."""
 
     namespaces: list[str] = field(default_factory=list)
-    """Namespaces of a cluster to list; the first is where a profile without one is launched. Without any, all
-    that may be read, and the kubeconfig's for a launch."""
+    """Namespaces of a cluster to list; the first is where a profile without one is launched. If empty, all
+    readable ones, and the kubeconfig's for a launch."""
 
     kubeconfig: str = ""
     """File of a cluster's login; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own account."""
 
     cluster: str = ""
-    """Which context of the kubeconfig; empty means its current one."""
+    """Name of the kubeconfig's context; empty means its current one."""
 
     gke: str = ""
-    """A cluster of GKE, logged in to with Google's credentials in place of a kubeconfig:
+    """A GKE cluster, reached with Google's credentials instead of a kubeconfig:
     projects/PROJECT/locations/LOCATION/clusters/CLUSTER."""
 
     members: list[str] = field(default_factory=list)
@@ -78,7 +78,8 @@ class Context:
 
     @property
     def emulated(self) -> bool:
-        """An emulator of this machine: nothing is billed, and programs here stand for images."""
+        """Whether an emulator of this machine serves it: nothing is billed, and local programs stand for
+        images."""
         return self.kind == "local" or (
             self.kind == "kubernetes"
             and self.name == LOCAL_KUBERNETES
@@ -95,31 +96,32 @@ class Context:
 
     @property
     def billed(self) -> bool:
-        """Its jobs cost what Google's price list of Vertex AI says."""
+        """Whether its jobs cost money by the price list of Vertex AI."""
         return self.kind == "vertex"
 
     @property
     def region_word(self) -> str:
-        """What its jobs are in: a region, or a namespace."""
+        """The word for where its jobs are: region or namespace."""
         return "namespace" if self.kind == "kubernetes" else "region"
 
     @property
     def home_region(self) -> str:
-        """The region of what names none; "" for a group, whose members have regions of their own."""
+        """The region of a resource that names none; "" for a group, whose members have regions of their
+        own."""
         return "" if self.kind == "group" else self.regions[0]
 
 
 @dataclass
 class Settings:
-    """Everything a user may set; `VXTUI_NAME` in the environment wins over the file."""
+    """Everything a user may set; `VXTUI_NAME` in the environment takes precedence over the file."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     contexts: list[Context] = field(default_factory=list)
-    """Places besides `local` and `local-k8s`, which always exist."""
+    """Contexts besides `local` and `local-k8s`, which always exist."""
 
     context: str = ""
-    """The one to open; empty means the first of `contexts`, or `local` where there is none."""
+    """The context to open; empty means the first of `contexts`, or `local` if there is none."""
 
     read_only: bool = False
     """Refuse every action that changes something, in every context."""
@@ -131,10 +133,10 @@ class Settings:
     """Draw states and lines with ASCII characters only."""
 
     slow: bool = False
-    """For a line known to be slow: few frames a second, no animations."""
+    """For a slow connection: few frames a second, no animations."""
 
     output: Literal["diff", "stock"] = "diff"
-    """`diff` sends only what differs, as fast as the line takes it; `stock` leaves that to Textual."""
+    """`diff` sends only changed cells, as fast as the line takes them; `stock` uses Textual's output."""
 
     keys: dict[str, str] = field(default_factory=dict)
     """Action id → key, e.g. `job.cancel: x`. `?` shows the ids."""
@@ -143,10 +145,10 @@ class Settings:
     """Folder of your own profiles; empty means `profiles` beside the settings."""
 
     job_log_megabytes: int = 512
-    """Room on this machine for the log of one job; its oldest lines make room for new ones."""
+    """Disk space for the log of one job; its oldest lines make room for new ones."""
 
     all_logs_megabytes: int = 2048
-    """Room for the logs of all jobs; the log that was not opened for longest goes first."""
+    """Disk space for the logs of all jobs; the least recently opened log is deleted first."""
 
     def __post_init__(self) -> None:
         for name in ("job_log_megabytes", "all_logs_megabytes"):
@@ -155,7 +157,7 @@ class Settings:
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:
-    """Configured contexts, `local` and `local-k8s`, which are always there, then `all` of them."""
+    """Configured contexts, then `local` and `local-k8s`, which always exist, then `all` of them."""
     named = list(settings.contexts)
     for own in (Context(name=LOCAL, kind="local"), Context(name=LOCAL_KUBERNETES, kind="kubernetes")):
         if not any(c.name == own.name for c in named):
@@ -167,11 +169,8 @@ def all_contexts(settings: Settings) -> Sequence[Context]:
 
 
 def members_of(settings: Settings, group: Context) -> Sequence[Context]:
-    """The contexts of a group, in its order.
-
-    Raises:
-        SettingsError: naming a member that is no context, or is a group itself.
-    """
+    """The contexts of a group, in its order. Raises SettingsError naming a member that is no context, or is a
+    group itself."""
     known = {c.name: c for c in all_contexts(settings) if c.kind != "group"}
     for name in group.members:
         if name not in known:
@@ -180,30 +179,27 @@ def members_of(settings: Settings, group: Context) -> Sequence[Context]:
 
 
 def choose_context(settings: Settings, name: str = "") -> Context:
-    """The context called `name`, else the settings' own, else the first.
-
-    Raises:
-        SettingsError: when no context has that name.
-    """
+    """The context called `name`, else the settings' own, else the first. Raises SettingsError if no context
+    has that name."""
     contexts = all_contexts(settings)
-    wanted = name or settings.context
-    if not wanted:
+    requested = name or settings.context
+    if not requested:
         return contexts[0]
     for context in contexts:
-        if context.name == wanted:
+        if context.name == requested:
             if context.kind == "group":
                 members_of(settings, context)
             return context
-    raise SettingsError(unknown_context(wanted, [c.name for c in contexts]))
+    raise SettingsError(unknown_context(requested, [c.name for c in contexts]))
 
 
 def unknown_context(name: str, known: Iterable[str]) -> str:
-    """The sentence about a name that no context has."""
-    return f"No context is called {name}. There are: {', '.join(known)}."
+    """The sentence about an unknown context."""
+    return f"No context is called {name}. Known contexts: {', '.join(known)}."
 
 
 def one_context(group: Context) -> str:
-    """The sentence about what needs one context, where a group is open."""
+    """The sentence about a feature that needs one context while a group is open."""
     return f"{group.name} is a group; choose one context: {', '.join(group.members)}."
 
 

@@ -1,4 +1,4 @@
-"""Reads and validates the settings file. It loads the parsers, so only a changed file comes here."""
+"""Reads and validates the settings file. It loads the parsers, so it is used only for a changed file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.domain.document.source import Document, ProfileInvalid, dotted, read
 
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _JSON_FIELDS = ("contexts", "keys")
-"""Fields that the environment gives as JSON text."""
+"""Fields given as JSON text in the environment."""
 _WORDS = {
     "missing": "this setting is missing",
     "bool_parsing": "expected true or false",
@@ -28,15 +28,12 @@ _WORDS = {
     "dict_type": "expected fields, each as `name: value`",
     "dataclass_type": "expected fields, each as `name: value`",
 }
-"""What is wrong, by pydantic's type of error; for other types its own sentence is shown."""
+"""Messages by pydantic's error type; other types keep pydantic's sentence."""
 
 
 def read_settings(file: Path, environment: Mapping[str, str]) -> Settings:
-    """The settings of a file, which may be missing; the environment takes precedence.
-
-    Raises:
-        SettingsError: for a file that can't be read, is not valid YAML or has a wrong field.
-    """
+    """Read a settings file, which may be missing; the environment takes precedence. Raises SettingsError if
+    it can't be read, is not valid YAML or has a wrong field."""
     document = _read(file) if file.exists() else Document(str(file), {})
     if not isinstance(document.value, Mapping):
         raise SettingsError(f"{file}: expected fields such as `contexts:`.")
@@ -53,7 +50,7 @@ def read_settings(file: Path, environment: Mapping[str, str]) -> Settings:
 
 
 def _check_names(settings: Settings, document: Document, environment: Mapping[str, str]) -> None:
-    """Raises SettingsError for names of contexts that there are not."""
+    """Raise SettingsError for unknown names of contexts."""
     contexts = all_contexts(settings)
     wrong: list[tuple[tuple[str | int, ...], str]] = []
     if settings.context and settings.context not in {c.name for c in contexts}:
@@ -62,17 +59,17 @@ def _check_names(settings: Settings, document: Document, environment: Mapping[st
     for at, context in enumerate(settings.contexts):
         if context.kind in {"vertex", "kubernetes"}:
             odd = _odd_names(context) if context.kind == "vertex" else _odd_names_of_cluster(context)
-            wrong += [(("contexts", at, *path), what) for path, what in odd]
+            wrong += [(("contexts", at, *path), problem) for path, problem in odd]
         for number, member in enumerate(context.members):
             if member not in single:
                 wrong.append((("contexts", at, "members", number), unknown_context(member, single)))
     if wrong:
-        lines = [f"{_where(path, document, environment)}: {what}" for path, what in wrong]
+        lines = [f"{_where(path, document, environment)}: {problem}" for path, problem in wrong]
         raise SettingsError("\n".join(lines))
 
 
 def _odd_names(context: Context) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What of a context can be no name of Google's, and where."""
+    """Yield the values of a context that can't be Google names, with their paths."""
     if not is_project(context.project):
         yield (
             ("project",),
@@ -88,7 +85,7 @@ def _odd_names(context: Context) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def _odd_names_of_cluster(context: Context) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What of a cluster's context can be no name, and where."""
+    """Yield the values of a cluster's context that can't be names, with their paths."""
     if context.gke and not GKE_CLUSTER.fullmatch(context.gke):
         yield (
             ("gke",),
@@ -114,7 +111,7 @@ def _where(path: tuple[str | int, ...], document: Document, environment: Mapping
 def _read(file: Path) -> Document:
     try:
         if file.exists() and not file.is_file():
-            raise SettingsError(f"{file}: can't be read: it is no file but a pipe, a device or a folder.")
+            raise SettingsError(f"{file}: can't be read: it is a pipe, a device or a folder, not a file.")
         text = file.read_text()
         without = all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
         return read("{}" if without else text, str(file))
@@ -133,15 +130,15 @@ def _json(name: str, text: str) -> Any:
 
 def _lines(error: ValidationError, document: Document, environment: Mapping[str, str]) -> list[str]:
     lines = []
-    for one in error.errors():
-        path = tuple(one["loc"])
-        what = one["msg"]
-        if one["type"] == "unexpected_keyword_argument":
+    for detail in error.errors():
+        path = tuple(detail["loc"])
+        message = detail["msg"]
+        if detail["type"] == "unexpected_keyword_argument":
             known = [f.name for f in fields(Settings if len(path) == 1 else Context)]
             near = difflib.get_close_matches(str(path[-1]), known, 1)
-            what = "there is no such setting"
-            what += f"; did you mean {near[0]}?" if near else f". Known are {', '.join(known)}."
+            message = "unknown setting"
+            message += f"; did you mean {near[0]}?" if near else f". Known settings: {', '.join(known)}."
         else:
-            what = f"{_WORDS.get(one['type'], what)}."
-        lines.append(f"{_where(path, document, environment)}: {what}")
+            message = f"{_WORDS.get(detail['type'], message)}."
+        lines.append(f"{_where(path, document, environment)}: {message}")
     return lines

@@ -1,4 +1,4 @@
-"""Themes as YAML files: the ready-made ones and the user's own."""
+"""Themes as YAML files: the shipped ones and the user's own."""
 
 from __future__ import annotations
 
@@ -23,34 +23,31 @@ class ThemeError(ValueError):
 
 
 def load_theme(path: Path) -> Theme:
-    """The theme in one file: the fields of Textual's `Theme`, colours as `#rrggbb` or `ansi_NAME`.
-
-    Raises:
-        ThemeError: for a file that can't be read, an unknown field, or a colour that is none.
-    """
+    """Load the theme of one file: the fields of Textual's `Theme`, colours as `#rrggbb` or `ansi_NAME`.
+    Raises ThemeError if the file can't be read, has an unknown field, or an invalid colour."""
     import yaml  # noqa: PLC0415 - a start reads cached themes
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ThemeError(f"{path}: can't be read: {error}") from error
-    if not isinstance(found, dict) or not found.get("primary"):
+    if not isinstance(fields, dict) or not fields.get("primary"):
         raise ThemeError(f"{path}: a theme is a mapping with at least name and primary")
-    unknown = sorted(set(map(str, found)) - _FIELDS)
+    unknown = sorted(set(map(str, fields)) - _FIELDS)
     if unknown:
         raise ThemeError(
-            f"{path}: no theme has a field {unknown[0]!r}; there are {', '.join(sorted(_FIELDS))}"
+            f"{path}: unknown field {unknown[0]!r}; a theme's fields are {', '.join(sorted(_FIELDS))}"
         )
-    variables = {str(k): str(v) for k, v in (found.pop("variables", None) or {}).items()}
+    variables = {str(k): str(v) for k, v in (fields.pop("variables", None) or {}).items()}
     for key in _COLOURS:
-        if found.get(key) is not None:
-            _check_colour(path, key, found[key])
-    found.setdefault("name", path.stem)
-    return Theme(**found, variables=variables)
+        if fields.get(key) is not None:
+            _check_colour(path, key, fields[key])
+    fields.setdefault("name", path.stem)
+    return Theme(**fields, variables=variables)
 
 
 def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """The themes of every `*.yaml` in the folders (a later one wins by name), and the problems found."""
+    """Load the themes of every `*.yaml` in the folders (a later one wins by name), and their problems."""
     themes: dict[str, Theme] = {}
     problems = []
     for folder in folders:
@@ -65,18 +62,18 @@ def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
 
 
 def known_themes(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
-    """Names of Textual's themes and of those in the folders, sorted; and the problems found."""
+    """Names of Textual's themes and of those in the folders, sorted; and their problems."""
     themes, problems = load_themes(folders)
     return sorted({*BUILTIN_THEMES, *(theme.name for theme in themes)}), problems
 
 
 def cached_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """`load_themes`, from the cache where no file has changed."""
+    """`load_themes`, from the cache if no file has changed."""
     paths = [path for folder in folders for path in (folder, *sorted(folder.glob("*.yaml")))]
     key = [sorted(_FIELDS), file_cache.file_stamps(paths)]
     kept = file_cache.read_cached("themes", key)
     with contextlib.suppress(TypeError, LookupError):
-        return [Theme(**one) for one in kept["themes"]], list(kept["problems"])
+        return [Theme(**theme) for theme in kept["themes"]], list(kept["problems"])
     themes, problems = load_themes(folders)
     file_cache.write_cached(
         "themes", key, {"themes": [asdict(theme) for theme in themes], "problems": problems}

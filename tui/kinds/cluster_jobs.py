@@ -8,7 +8,7 @@ from tui.kinds.kind import Kind, KindAction, Words
 _SERVICE = "tui.backends.kubernetes.jobs.service:KubernetesJobs"
 _SUSPEND = (
     KindAction(
-        "suspend", "X", "suspend", "End its pods and keep the job, to be resumed later",
+        "suspend", "X", "suspend", "End its pods but keep the job, so that it can be resumed",
         operation="job.suspend", confirm=True, footer=False,
     ),
     KindAction(

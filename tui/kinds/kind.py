@@ -1,7 +1,7 @@
 """What a kind of work declares: words, columns, tabs, actions, spec format and services.
 
-A kind is data. Code of higher layers, such as a tab or a service, is named as `module:attribute` and
-imported when it is used, so that listing the kinds loads nothing.
+A kind is data. Code of higher layers, such as a tab or a service, is named as `module:attribute` and imported
+on use, so that listing the kinds loads nothing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tui.domain.fields.job_row import JobRow
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a person calls jobs of this kind, and what their service calls a replica group."""
+    """The user's noun for jobs of this kind, and the service's word for a replica group."""
 
     noun: str
     group: str = "group"
-    """What their service calls a replica group; "" where each has a name of its own."""
+    """The service's word for a replica group; "" if each has a name of its own."""
     short: str = ""
-    """The noun in a narrow column; "" where the noun itself is short."""
+    """The noun in a narrow column; "" if the noun itself is short."""
     region: str = "region"
-    """What its jobs are in."""
+    """The word for where its jobs are."""
     machine: str = "machine"
-    """What it has a replica on, where no type of machine is known."""
+    """The word for a replica's machine if its machine type is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,7 @@ class Tab:
 @dataclass(frozen=True, slots=True)
 class KindAction:
     """An action on one job that only this kind has. The kind's `target` implements `action_<method>`.
-
-    `operation` names what it changes, as in `tui.actions`: such an action is refused in a read-only context.
-    """
+    `operation` names the operation, as in `tui.actions`: such an action is refused in a read-only context."""
 
     method: str
     key: str
@@ -67,25 +65,26 @@ class Kind:
     """Columns that the kind adds to the jobs list while a job of the kind is listed."""
     actions: tuple[KindAction, ...] = ()
     target: str = ""
-    """The class that has the methods of `actions`; it takes the job's screen."""
+    """The class with the methods of `actions`; it takes the job's screen."""
     body: str = ""
-    """Key of a profile's header that holds a job of this kind; "" where no profile does."""
+    """Key of a profile's header that holds a job of this kind; "" if none does."""
     cancel_suspends: bool = False
-    """Its jobs have no cancelled state: a cancel suspends them, and they may be deleted before they end."""
+    """Whether its jobs have no cancelled state: a cancel suspends them, and they may be deleted before they
+    end."""
     task_kinds: tuple[str, ...] = ()
-    """Kinds of the jobs that its tasks have."""
+    """Kinds of its tasks' jobs."""
     compared: str = "tui.domain.comparison.facts:job_facts"
-    """What is compared of two of its jobs: a function from a job and its resource to `RunFacts`."""
+    """A function from a job and its resource to the `RunFacts` that are compared."""
     page: str = "training"
-    """Path of its jobs' pages in the cloud console, after the region; "" where there are none."""
+    """Path of its jobs' pages in the cloud console, after the region; "" if there are none."""
     spec_format: str = ""
     """The `SpecFormat` of that body: fields, form, rules, export and request."""
     objects: tuple[str, ...] = ()
-    """The objects in a body that several kinds share, each as KIND.GROUP: `PyTorchJob.kubeflow.org`."""
+    """Objects in a body that several kinds share, each as KIND.GROUP: `PyTorchJob.kubeflow.org`."""
 
     def has(self, tab: str) -> bool:
-        """Whether its jobs have this, e.g. `logs`: what no tab shows is not read and no verb prints it."""
-        return any(each.key == tab for each in self.tabs)
+        """Whether its jobs have this tab, e.g. `logs`; data without a tab is neither read nor printed."""
+        return any(own_tab.key == tab for own_tab in self.tabs)
 
     @property
     def scope(self) -> str:
@@ -94,11 +93,11 @@ class Kind:
 
 
 def resolve(reference: str) -> Any:
-    """What `module:attribute` names.
+    """Import what `module:attribute` names.
 
     Raises:
-        ImportError: for a module that is not there.
-        AttributeError: for an attribute that it lacks.
+        ImportError: if the module does not exist.
+        AttributeError: if the module lacks the attribute.
     """
     module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""The one list of kinds: screens, verbs, the store and the backends ask it."""
+"""The one list of kinds, used by screens, verbs, the store and the backends."""
 
 from __future__ import annotations
 
@@ -21,22 +21,18 @@ _KINDS: dict[str, Kind] = {}
 
 
 def register(kind: Kind) -> None:
-    """Add a kind, before a backend or a screen is opened.
-
-    Raises:
-        ValueError: for a key that another kind has, and for a body that one with another format, or with the
-            same objects, has.
-    """
+    """Add a kind before a backend or a screen is opened. Raises ValueError if another kind has the key, or
+    the body with another format or with the same objects."""
     if kind.key in _KINDS:
         raise ValueError(f"two kinds have the key {kind.key}")
     if kind.body:
-        sharing = [each for each in _KINDS.values() if each.body == kind.body]
+        sharing = [other for other in _KINDS.values() if other.body == kind.body]
         shareable = kind.objects and all(
-            each.objects and each.spec_format == kind.spec_format for each in sharing
+            other.objects and other.spec_format == kind.spec_format for other in sharing
         )
         if sharing and not shareable:
             raise ValueError(f"two formats have the body {kind.body}")
-        if any(set(each.objects) & set(kind.objects) for each in sharing):
+        if any(set(other.objects) & set(kind.objects) for other in sharing):
             raise ValueError(f"two kinds have the same objects in the body {kind.body}")
         if not sharing:
             spec_format.register(kind.body, lambda: resolve(kind.spec_format))
@@ -46,7 +42,7 @@ def register(kind: Kind) -> None:
 def unregister(key: str) -> None:
     """Remove a kind. Raises KeyError."""
     kind = _KINDS.pop(key)
-    if kind.body and all(each.body != kind.body for each in _KINDS.values()):
+    if kind.body and all(other.body != kind.body for other in _KINDS.values()):
         spec_format.unregister(kind.body)
 
 
@@ -56,7 +52,7 @@ def kinds() -> tuple[Kind, ...]:
 
 
 def kind_of(job: Job | None) -> Kind:
-    """The job's kind; the first one for a job that is not known yet, or of a kind from elsewhere."""
+    """The job's kind; the first kind for an unknown job or kind."""
     return _KINDS.get(job.kind if job else "") or next(iter(_KINDS.values()))
 
 
@@ -66,7 +62,7 @@ def titled(job: Job) -> str:
 
 
 def region_word(listed: Iterable[str]) -> str:
-    """What the places of jobs of these kinds are called: a region, where their services differ."""
+    """The word for where jobs of these kinds are: `region` if their services differ."""
     words = {_KINDS[key].words.region for key in listed if key in _KINDS}
     return words.pop() if len(words) == 1 else "region"
 
@@ -77,17 +73,17 @@ def own_fields(listed: Collection[str]) -> list[Field[JobRow]]:
 
 
 def may_cancel(job: Job) -> bool:
-    """Whether there is something to cancel: a job that was suspended instead has no pods any more."""
+    """Whether the job can be cancelled: a job that a cancel suspended has no pods any more."""
     return job.state.active and not (job.state is JobState.SUSPENDED and kind_of(job).cancel_suspends)
 
 
 def may_delete(job: Job) -> bool:
-    """Whether it may be deleted now: most services refuse that before the job has ended."""
+    """Whether the job can be deleted now: most services refuse that before the job has ended."""
     return job.state.terminal or kind_of(job).cancel_suspends
 
 
 def lost_runner(job: Job) -> str:
-    """That the job which runs this one was deleted: `its custom job was deleted`."""
+    """Words for the deletion of the job that runs this one: `its custom job was deleted`."""
     nouns = [_KINDS[key].words.noun for key in kind_of(job).task_kinds]
     return f"its {' or '.join(nouns) or 'job'} was deleted"
 
@@ -98,22 +94,19 @@ def kind_named(key: str) -> Kind:
 
 
 def kind_of_body(body: str, resource: Mapping[str, Any] | None = None) -> Kind:
-    """The kind whose profiles have this body; where several have, that of the object that is sent.
-
-    Raises:
-        KeyError: where no kind has it, or the object is of none of them.
-    """
+    """The kind whose profiles have this body; if several do, that of the object that is sent. Raises KeyError
+    if no kind has the body, or none has the object."""
     sent = resource or {}
     # A manifest may have objects beside the job.
-    made = [object_kind(each) for each in (sent.get("items") or [sent])]
+    objects = [object_kind(item) for item in (sent.get("items") or [sent])]
     for kind in _KINDS.values():
-        if kind.body == body and (not kind.objects or not set(kind.objects).isdisjoint(made)):
+        if kind.body == body and (not kind.objects or not set(kind.objects).isdisjoint(objects)):
             return kind
-    raise KeyError(", ".join(made) or body)
+    raise KeyError(", ".join(objects) or body)
 
 
 def object_kind(resource: Mapping[str, Any]) -> str:
-    """The kind of an object as `Kind.objects` has it: `PyTorchJob.kubeflow.org`; "" where it says none."""
+    """The kind of an object as in `Kind.objects`: `PyTorchJob.kubeflow.org`; "" if it has none."""
     group, slash, _ = str(resource.get("apiVersion") or "").rpartition("/")
     kind = str(resource.get("kind") or "")
     return f"{kind}.{group}" if kind and slash else kind

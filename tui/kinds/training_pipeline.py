@@ -1,4 +1,4 @@
-"""Vertex AI training pipelines: a custom job that the pipeline creates, and whose end is its own.
+"""Vertex AI training pipelines: a custom job that the pipeline creates and ends with.
 
 Google's SDK launches custom training this way (`CustomTrainingJob` and its siblings).
 """

@@ -1,4 +1,4 @@
-"""Vertex AI hyperparameter tuning jobs: custom jobs with other arguments each, by what they measure."""
+"""Vertex AI hyperparameter tuning jobs: custom jobs with varied arguments, compared by a metric."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tui.kinds.custom_job import EVENTS, LOGS, SPEC
 from tui.kinds.kind import Kind, Tab, Words
 
 OVERVIEW = Tab("overview", "tui.screens.tuning.overview:TuningOverviewPane")
-# Its name is that of the other kinds' parts: `tasks` is the key that opens them.
+# The key is the same for the parts of every kind: it opens the tab.
 TRIALS = Tab("tasks", "tui.screens.tuning.trials:TrialsPane")
 
 TUNING_JOB = Kind(

@@ -16,7 +16,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Maximum total size: every replica downloads and unpacks the files before it starts."""
 MAX_FILES = 20_000
 IGNORE_FILES = (".gcloudignore", ".gitignore")
-"""The first one that exists applies, as in gcloud."""
+"""The first existing file applies, as in gcloud."""
 ALWAYS_IGNORED = (
     ".git", ".hg", ".svn", ".gcloudignore", ".gitignore", "__pycache__", "*.py[cod]", ".venv", "venv",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints", "*.egg-info", "node_modules",
@@ -43,11 +43,8 @@ class SourceFiles:
 
 
 def collect(package: Package, beside: Path) -> SourceFiles:
-    """Collect the files (blocking). A relative folder is relative to `beside`, the profile's folder.
-
-    Raises:
-        PackagingError: with the file that can't be packed, and a fix.
-    """
+    """Collect the files (blocking). A relative folder is relative to `beside`, the profile's folder. Raises
+    PackagingError with the file that can't be packed, and a fix."""
     root = _resolved(beside / Path(package.path).expanduser(), "Check package.path.")
     if not root.is_dir():
         raise PackagingError(f"The package's folder {root} does not exist.", "Check package.path.")
@@ -67,7 +64,7 @@ def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
     import pathspec  # noqa: PLC0415
 
     ignored = pathspec.GitIgnoreSpec.from_lines([*ALWAYS_IGNORED, *_ignore_lines(root), *exclude])
-    found = 0
+    count = 0
     for above, folders, names in os.walk(root):
         here = Path(above).relative_to(root).as_posix()
         prefix = "" if here == "." else f"{here}/"
@@ -85,8 +82,8 @@ def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
         for name in names:
             if ignored.match_file(prefix + name):
                 continue
-            found += 1
-            if found > MAX_FILES:
+            count += 1
+            if count > MAX_FILES:
                 raise PackagingError(
                     f"{root} has more than {MAX_FILES:,} files.",
                     "Add what the job does not need to .gcloudignore or package.exclude.",
@@ -111,16 +108,16 @@ def _name(root: Path, name: str) -> str:
 
 
 def _resolved(path: Path, fix: str) -> Path:
-    """Where the path leads to. Raises PackagingError for links that lead back to themselves."""
+    """The target of the path. Raises PackagingError for links that form a loop."""
     try:
         return path.resolve()
     except (RuntimeError, OSError) as error:
         # Python raises RuntimeError for a loop until 3.12, and OSError from then on.
-        raise PackagingError(f"{path} is a link that leads back to itself.", fix) from error
+        raise PackagingError(f"{path} is a link that points back to itself.", fix) from error
 
 
 def _file(root: Path, path: Path) -> Path:
-    """The file to pack: a link to a file of the folder is packed as that file."""
+    """The file to pack; a link to a file of the folder is packed as that file."""
     fix = "Add it to .gcloudignore or package.exclude, or copy the target."
     target = _resolved(path, fix)
     if path.is_symlink() and not target.is_relative_to(root):
@@ -149,28 +146,28 @@ def _mib(size: int) -> str:
 
 
 def _check_start(package: Package, root: Path, names: Sequence[str]) -> None:
-    """Raises PackagingError if the script or module is not among the files."""
+    """Raise PackagingError if the script or module is not among the files."""
     if package.script:
         if not stays_below(package.script):
             raise PackagingError(f"The script {package.script} is outside the folder {root}.")
-        wanted = [Path(package.script).as_posix()]
+        candidates = [Path(package.script).as_posix()]
     else:
         path = package.module.replace(".", "/")
-        wanted = [f"{path}.py", f"{path}/__main__.py"]
-    if any(name in names for name in wanted):
+        candidates = [f"{path}.py", f"{path}/__main__.py"]
+    if any(name in names for name in candidates):
         return
-    what = f"script {package.script}" if package.script else f"module {package.module}"
-    there = [name for name in wanted if (root / name).exists()]
+    subject = f"script {package.script}" if package.script else f"module {package.module}"
+    there = [name for name in candidates if (root / name).exists()]
     if there:
-        raise PackagingError(f"The {what} is excluded from the package.", _SCRIPT_FIX)
+        raise PackagingError(f"The {subject} is excluded from the package.", _SCRIPT_FIX)
     near = ", ".join(name for name in names if name.endswith((".py", ".sh")))[:200]
     raise PackagingError(
-        f"The {what} is not in {root}.", f"There are {near}." if near else "There is no script at all."
+        f"The {subject} is not in {root}.", f"There are {near}." if near else "It has no scripts."
     )
 
 
 def _requirements(package: Package, root: Path) -> list[str]:
-    """Raises PackagingError."""
+    """Read the package's requirements. Raises PackagingError."""
     name = package.requirements or REQUIREMENTS
     if not package.requirements and not (root / name).is_file():
         return []
@@ -192,13 +189,13 @@ def _requirements(package: Package, root: Path) -> list[str]:
 
 
 def _digest(package: Package, files: Sequence[tuple[str, Path]], requirements: Sequence[str]) -> str:
-    found = hashlib.sha256(
+    digest = hashlib.sha256(
         repr((package.script, package.module, package.executor_image, list(requirements))).encode()
     )
     for name, path in files:
         status = path.stat()
-        found.update(repr((name, bool(status.st_mode & 0o100), status.st_size)).encode())
+        digest.update(repr((name, bool(status.st_mode & 0o100), status.st_size)).encode())
         with path.open("rb") as file:
             while block := file.read(_BLOCK):
-                found.update(block)
-    return found.hexdigest()
+                digest.update(block)
+    return digest.hexdigest()

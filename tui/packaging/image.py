@@ -19,14 +19,11 @@ _LINE = 1024 * 1024
 _LAST = 8
 
 
-async def find_builder(wanted: str = "auto") -> str:
-    """The builder that works: a program on PATH whose daemon answers; "" for none.
-
-    Raises:
-        PackagingError: when the wanted builder does not work, with the reason it gave.
-    """
+async def find_builder(requested: str = "auto") -> str:
+    """Find a working builder: a program on PATH whose daemon answers; "" if there is none. Raises
+    PackagingError if the requested builder does not work, with its own reason."""
     why = ""
-    for builder in BUILDERS if wanted == "auto" else (wanted,):
+    for builder in BUILDERS if requested == "auto" else (requested,):
         program = "gcloud" if builder == "cloud-build" else builder
         if shutil.which(program) is None:
             why = f"{program} is not on PATH"
@@ -36,10 +33,10 @@ async def find_builder(wanted: str = "auto") -> str:
         why = await _ask(program)
         if not why:
             return builder
-    if wanted == "auto":
+    if requested == "auto":
         return ""
     raise PackagingError(
-        f"{wanted} can't build an image here: {why}.", "Start it, or leave out package.build."
+        f"{requested} can't build an image here: {why}.", "Start it, or leave out package.build."
     )
 
 
@@ -56,11 +53,8 @@ async def _ask(program: str) -> str:
 
 
 async def run_builder(commands: Sequence[Sequence[str]], tell: Callable[[str], None]) -> None:
-    """Run the commands in order; `tell` gets every line. Cancelling ends the running command.
-
-    Raises:
-        PackagingError: with the last lines of the command that failed.
-    """
+    """Run the commands in order; `tell` gets every line. Cancelling stops the running command. Raises
+    PackagingError with the last lines of the failed command."""
     for command in commands:
         shown = " ".join(command)
         tell(shown)
@@ -69,8 +63,10 @@ async def run_builder(commands: Sequence[Sequence[str]], tell: Callable[[str], N
         except OSError as error:
             raise PackagingError(f"{command[0]} can't be started: {error.strerror or error}.") from error
         if code:
-            said = "\n".join(words) or "it gave no reason"
-            raise PackagingError(f"`{shown}` failed with exit code {code}:\n{said}", "Nothing was launched.")
+            output = "\n".join(words) or "it gave no reason"
+            raise PackagingError(
+                f"`{shown}` failed with exit code {code}:\n{output}", "Nothing was launched."
+            )
 
 
 async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int, list[str]]:
@@ -103,7 +99,7 @@ async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process group, even if this task is cancelled meanwhile."""
+    """Stop the process group, even if this task is cancelled meanwhile."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

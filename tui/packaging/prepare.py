@@ -33,7 +33,7 @@ Progress = Callable[["PackagingStep"], None]
 
 @dataclass(frozen=True, slots=True)
 class PackagingStep:
-    """One step of packaging. `done` of `total` bytes of an upload; 0 of 0 for other steps."""
+    """One step of packaging, with the uploaded bytes `done` of `total`; both are 0 for other steps."""
 
     words: str
     done: int = 0
@@ -58,7 +58,7 @@ class PackagePlan:
 
     @property
     def dockerfile(self) -> str:
-        """Empty for a source distribution."""
+        """The Dockerfile; empty for a source distribution."""
         return dockerfile(self.source.package, self.source.requirements) if self.builder else ""
 
     @property
@@ -66,10 +66,10 @@ class PackagePlan:
         """The package and how it is built, for display."""
         count, size = len(self.source.files), size_text(self.source.size)
         how = f"image, built by {self.builder}" if self.builder else "source distribution"
-        found = [f"package  {count} files, {size}, {how}", f"         {self.task.uri}"]
+        lines = [f"package  {count} files, {size}, {how}", f"         {self.task.uri}"]
         if self.source.requirements:
-            found.append(f"requires {', '.join(self.source.requirements)}")
-        return found
+            lines.append(f"requires {', '.join(self.source.requirements)}")
+        return lines
 
 
 def size_text(size: int) -> str:
@@ -78,13 +78,11 @@ def size_text(size: int) -> str:
 
 
 async def plan_package(order: PackageRequest) -> PackagePlan:
-    """Read the folder and decide. Sends and writes nothing.
+    """Read the folder and plan the package. Sends and writes nothing.
 
     With an `image` and a builder (docker, podman, Cloud Build) the package becomes an image, else a source
-    distribution. The emulator has no containers and always gets a source distribution.
-
-    Raises:
-        PackagingError: with the problem and its fix.
+    distribution. The emulator has no containers and always gets a source distribution. Raises PackagingError
+    with the problem and its fix.
     """
     job, package, target = order.job, order.package, order.target
     for path, sentence, fix in package.problems():
@@ -107,13 +105,13 @@ async def plan_package(order: PackageRequest) -> PackagePlan:
 
 
 async def prepare_package(plan: PackagePlan, backend: Backend, progress: Progress) -> dict[str, Any]:
-    """Build and deliver the package. Returns the CustomJob to send. Cancelling leaves nothing behind.
+    """Build and deliver the package. Return the CustomJob to send. Cancelling leaves nothing behind.
 
     Content that is already in the bucket is not uploaded again.
 
     Raises:
-        PackagingError: the package can't be built.
-        BackendError: the bucket refused it.
+        PackagingError: if the package can't be built.
+        BackendError: if the bucket refuses it.
     """
     with tempfile.TemporaryDirectory(prefix="vxtui-package-") as folder:
         if plan.builder:

@@ -14,14 +14,12 @@ from tui.domain.vertex.packaging import PackagingError, stays_below
 def read_requirements(
     text: str, file: str, include: Callable[[str], str], seen: frozenset[str] = frozenset()
 ) -> list[str]:
-    """The requirements in a pip file: names, versions, URLs and markers.
+    """Read a pip requirements file: names, versions, URLs and markers.
 
-    `include` reads a file that `-r` names, relative to the folder.
-
-    Raises:
-        PackagingError: with file and line, for options that only pip's command line takes.
+    `include` reads a file that `-r` names, relative to the folder. Raises PackagingError with file and line,
+    for options that only pip's command line accepts.
     """
-    found: list[str] = []
+    requirements: list[str] = []
     for number, line in _lines(text):
         where = f"{file}:{number}: {line[:80]}"
         option, _, value = line.partition("=" if line.startswith("--") and "=" in line else " ")
@@ -29,22 +27,22 @@ def read_requirements(
             name = posixpath.normpath(posixpath.join(posixpath.dirname(file), value.strip()))
             if name in seen | {file} or not stays_below(name):
                 raise PackagingError(f"{where}: it includes itself, or is outside the folder.")
-            found += read_requirements(include(name), name, include, seen | {file})
+            requirements += read_requirements(include(name), name, include, seen | {file})
         elif line.startswith("-"):
             raise PackagingError(
-                f"{where}: a package can't carry this option of pip.", _OPTIONS.get(option, _ENV)
+                f"{where}: a package can't have this pip option.", _OPTIONS.get(option, _ENV)
             )
         else:
             # Hashes name files of an index; a package's requirements can't carry them.
             words = line.split(" --", 1)[0].strip()
             try:
-                found.append(str(Requirement(words)))
+                requirements.append(str(Requirement(words)))
             except InvalidRequirement as error:
                 raise PackagingError(
                     f"{where}: {str(error).splitlines()[0]}.",
                     "Write NAME, NAME==VERSION or NAME @ URL; put your own folders below path.",
                 ) from None
-    return found
+    return requirements
 
 
 _ENV = "Set it in the pool's env: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS."

@@ -30,7 +30,7 @@ VERBS = {
     "suspend": ("tui.verbs.job_changes", "Suspend a job in a cluster: its pods end, the job stays."),
     "resume": ("tui.verbs.job_changes", "Resume a suspended job."),
     "scale": ("tui.verbs.job_changes", "Change the number of workers of a job in a cluster."),
-    "rerun": ("tui.verbs.job_changes", "Run a pipeline again, with what succeeded taken from the cache."),
+    "rerun": ("tui.verbs.job_changes", "Run a pipeline again; tasks that succeeded come from the cache."),
     "models": ("tui.verbs.serving.verbs", "List the models of the registry, or the versions of one."),
     "endpoints": ("tui.verbs.serving.verbs", "List endpoints; deploy, split the traffic, roll back."),
     "schedules": ("tui.verbs.schedules.verbs", "List, create, pause, resume and delete schedules."),
@@ -55,8 +55,8 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         module, _ = VERBS[cmd_name]
-        found: click.Command = getattr(importlib.import_module(module), cmd_name)
-        return found
+        command: click.Command = getattr(importlib.import_module(module), cmd_name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -117,7 +117,7 @@ def run() -> int:
 
         code = print_interrupted(as_json="--json" in sys.argv)
     except BrokenPipeError:
-        # The reader of the pipe has gone: write nothing more while the interpreter ends.
+        # The reader closed the pipe: write nothing more while the interpreter ends.
         sys.stdout = None  # type: ignore[assignment]
         code = 0
     except click.ClickException as error:

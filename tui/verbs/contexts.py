@@ -16,9 +16,11 @@ from tui.verbs.run import READS, Run, verb
 async def contexts(run: Run) -> None:
     """List contexts and mark the current one."""
     current = choose_context(run.settings, run.context_name).name
-    found = all_contexts(run.settings)
+    listed = all_contexts(run.settings)
     if run.json:
-        shown = [{**asdict(c), "read_only": run.is_read_only(c), "current": c.name == current} for c in found]
+        shown = [
+            {**asdict(c), "read_only": run.is_read_only(c), "current": c.name == current} for c in listed
+        ]
         print_json({"contexts": shown})
         return
     rows = [
@@ -30,6 +32,6 @@ async def contexts(run: Run) -> None:
             c.project,
             ", ".join(c.regions),
         ]
-        for c in found
+        for c in listed
     ]
     table(("", "NAME", "KIND", "ACCESS", "PROJECT", "REGIONS"), rows)

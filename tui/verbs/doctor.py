@@ -30,25 +30,25 @@ from tui.verbs.run import READS, Run, verb
 async def doctor(run: Run) -> int:
     """Check everything that a launch needs. Exit code 0 if all of it works, else 5."""
     context = choose_context(run.settings, run.context_name)
-    found = [_python(), _terminal(), _settings(run.settings), *_profiles(run), _trainer()]
+    results = [_python(), _terminal(), _settings(run.settings), *_profiles(run), _trainer()]
     if context.kind == "local":
-        found.append(await asyncio.to_thread(_emulator))
+        results.append(await asyncio.to_thread(_emulator))
     async with _opened(run) as backend:
-        found += await backend.check_health()
+        results += await backend.check_health()
     if run.json:
-        lines = [{"what": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in found]
+        lines = [{"what": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in results]
         print_json({"context": context.name, "checks": lines})
     else:
-        width = max(len(r.name) for r in found)
-        for r in found:
+        width = max(len(r.name) for r in results)
+        for r in results:
             out(f"{'✓' if r.ok else '✗'} {r.name:<{width}}  {r.detail}")
             if r.fix and not r.ok:
                 out(f"  {'':<{width}}  → {r.fix}")
-    return 0 if all(r.ok for r in found) else 5
+    return 0 if all(r.ok for r in results) else 5
 
 
 def _opened(run: Run):  # type: ignore[no-untyped-def]
-    """The backend, not connected: an unreachable service is a result here, not an error."""
+    """The unconnected backend: an unreachable service is a result here, not an error."""
     from contextlib import aclosing
 
     from tui.backends.factory import open_backend
@@ -77,7 +77,7 @@ def _settings(settings: Settings) -> ServiceHealth:
     known, wrong = known_themes([shipped("themes"), config_dir() / "themes"])
     wrong += key_problems(settings.keys)
     if settings.theme and settings.theme not in known:
-        wrong.append(f"No theme is called {settings.theme}. There are: {', '.join(known)}.")
+        wrong.append(f"No theme is called {settings.theme}. Available themes: {', '.join(known)}.")
     if wrong:
         return ServiceHealth("settings", False, f"{path}: {' '.join(wrong)}", f"Edit {path}.")
     return ServiceHealth(
@@ -86,9 +86,9 @@ def _settings(settings: Settings) -> ServiceHealth:
 
 
 def _profiles(run: Run) -> list[ServiceHealth]:
-    found = entries(profile_folder(run.settings))
-    bad = [(e, wrong) for e in found if (wrong := e.check_rules(run.context)[0])]
-    summary = ServiceHealth("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} are valid")
+    profiles = entries(profile_folder(run.settings))
+    bad = [(e, wrong) for e in profiles if (wrong := e.check_rules(run.context)[0])]
+    summary = ServiceHealth("profiles", not bad, f"{len(profiles) - len(bad)} of {len(profiles)} are valid")
     return [
         summary,
         *(ServiceHealth(f"profile {e.name}", False, wrong[0], f"Edit {e.path}.") for e, wrong in bad),
@@ -112,7 +112,7 @@ def _emulator() -> ServiceHealth:
     damaged = [path.name for path in files if _damaged(path)]
     if damaged:
         return ServiceHealth("emulator", False, f"damaged: {', '.join(damaged)}", "`vxtui emulator repair`")
-    detail = f"runs, pid {info['pid']}" if info else "not running; it starts when needed"
+    detail = f"running, pid {info['pid']}" if info else "not running; it starts when needed"
     return ServiceHealth("emulator", True, detail)
 
 
@@ -122,10 +122,10 @@ def _damaged(path: Path) -> bool:
         return False
     try:
         with contextlib.closing(sqlite3.connect(path)) as db:
-            found = db.execute("PRAGMA quick_check(1)").fetchone()
+            row = db.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.OperationalError:
-        # It can't be read: that is no sign of damage.
+        # The file can't be read, which is no sign of damage.
         return False
     except sqlite3.DatabaseError:
         return True
-    return found is None or found[0] != "ok"
+    return row is None or row[0] != "ok"

@@ -1,4 +1,4 @@
-"""A launch before it is sent: rules, checks and the price; and a dry run."""
+"""Checks before a launch: rules, preflight checks and the price; and a dry run."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from tui.verbs.output import note, out, out_document, print_json
 from tui.verbs.run import USAGE, Failure
 
 QUICK = 5.0
-"""Seconds that the checks may delay a launch, once the service is connected."""
+"""Seconds by which the checks may delay a launch once the service is connected."""
 _GLYPHS = {CheckStatus.OK: "✓", CheckStatus.PROBLEM: "✗", CheckStatus.UNKNOWN: "?"}
 _MARKS = {ProblemSeverity.ERROR: "✗", ProblemSeverity.WARNING: "!", ProblemSeverity.NOTE: "·"}
 
 
 @dataclass(slots=True)
 class DryRun:
-    """A launch before it is sent: the request, the problems that the rules find, and the checks."""
+    """A launch before it is sent: the request, the problems found by the rules, and the checks."""
 
     project: str
     request: Request
     problems: Sequence[Problem] = ()
     checks: list[Check] = field(default_factory=list)
     reveal: bool = False
-    """It shows the secrets too."""
+    """Whether to show the secrets."""
 
     @property
     def errors(self) -> list[Problem]:
-        """The problems that stop a launch."""
+        """Problems that stop a launch."""
         return [p for p in self.problems if p.severity is ProblemSeverity.ERROR]
 
     @property
     def fatal(self) -> list[Check]:
-        """The checks that say that the job would fail."""
+        """Checks that say that the job would fail."""
         return [check for check in self.checks if check.fatal]
 
     @property
     def price(self) -> Estimate:
-        """Its estimated cost."""
+        """The estimated cost."""
         return estimate(self.request.custom_job, self.request.region, read_prices(state_dir())[0])
 
     @property
@@ -61,7 +61,7 @@ class DryRun:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """The resource to send as it is shown, under its name in the request."""
+        """The resource to send as shown, under its name in the request."""
         return {self.format.resource_key: self.request.shown(reveal=self.reveal)}
 
     @property
@@ -71,19 +71,19 @@ class DryRun:
 
 
 async def run_checks(backend: Backend, request: Request, seconds: float | None = None) -> list[Check]:
-    """Every check in display order; one that takes more than `seconds` is left out."""
-    found: list[Check] = []
+    """Every check in display order; a check that takes more than `seconds` is left out."""
+    checks: list[Check] = []
     try:
         async with asyncio.timeout(seconds):
             async for check in preflight(backend, request.region, request.custom_job):
-                found.append(check)
+                checks.append(check)
     except TimeoutError:
-        found.append(unknown("service", f"some checks took more than {seconds:.0f} s and are left out"))
-    return in_order(found)
+        checks.append(unknown("service", f"some checks took more than {seconds:.0f} s and are left out"))
+    return in_order(checks)
 
 
 async def connect_and_check(backend: Backend, request: Request) -> list[Check]:
-    """Connect the backend and run every check; a failure to connect is a check."""
+    """Connect the backend and run every check; a failure to connect is reported as a check."""
     try:
         await backend.connect()
     except Unauthenticated as error:
@@ -94,7 +94,8 @@ async def connect_and_check(backend: Backend, request: Request) -> list[Check]:
 
 
 def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
-    """Print it; return the exit code: 2 if a problem is an error or a check says that the job would fail."""
+    """Print the dry run; return the exit code: 2 if a problem is an error or a check says that the job would
+    fail."""
     if as_json:
         print_json(document(dry.parent, dry.resource, dry.price, dry.problems, dry.checks))
     else:
@@ -116,9 +117,9 @@ def print_findings(dry: DryRun) -> None:
         note(f"? not known: {', '.join(dict.fromkeys(unknown_ids))}; --dry-run says why")
 
 
-def must_be_launchable(dry: DryRun, *, asked: bool, force: bool) -> None:
-    """Raises Failure if a check says that the job would fail, unless the user is asked or forces it."""
-    if dry.fatal and not asked and not force:
+def must_be_launchable(dry: DryRun, *, interactive: bool, force: bool) -> None:
+    """Raise Failure if a check says that the job would fail, unless the user is asked or forces it."""
+    if dry.fatal and not interactive and not force:
         raise Failure(
             "\n".join(check.words for check in dry.fatal),
             fix="Nothing was sent. Fix it, or add --force to launch anyway.",
@@ -127,7 +128,7 @@ def must_be_launchable(dry: DryRun, *, asked: bool, force: bool) -> None:
 
 
 def check_line(check: Check) -> str:
-    """Its status, what it checked, and the sentence."""
+    """The check's status, what it checked, and its sentence."""
     return f"{_GLYPHS[check.status]} {check.id.partition(':')[0]:<12} {check.sentence}"
 
 
@@ -138,7 +139,7 @@ def note_fix(fix: str) -> None:
 
 
 def _print_dry_run(dry: DryRun) -> None:
-    """The request on stdout, all else on stderr."""
+    """Print the request on stdout, all else on stderr."""
     job: Mapping[str, Any] = dry.request.custom_job
     note(f"{job.get('displayName', '')} in {dry.request.region}")
     for line in pool_lines(job):

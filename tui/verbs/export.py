@@ -26,7 +26,7 @@ from tui.verbs.run import READS, Failure, Run, assigned, check_regions, find_job
 @set_option
 @click.option("--region", metavar="REGION", help="For this region instead of the job's or the profile's.")
 @click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")
-@click.option("--reveal", is_flag=True, help="Write secrets too; without it the result says where they go.")
+@click.option("--reveal", is_flag=True, help="Write secrets too; by default placeholders show where they go.")
 @verb(READS)
 async def export(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -37,19 +37,19 @@ async def export(  # noqa: PLR0917 - one for each option
     target: str | None,
     reveal: bool,
 ) -> None:
-    """Print the request of a job or a profile: a gcloud command, a REST call by curl, a Python program, YAML.
+    """Print the request of a job or a profile: a gcloud command, a curl call, a Python program, YAML.
 
-    JOB|PROFILE is a profile's name or file, or else a job's id or name. The command of gcloud has its config
-    as a here-document. With --output FILE the config goes to the file, and what is printed uses it. A job of
-    a cluster is YAML for kubectl apply -f.
+    JOB|PROFILE is a profile's name or file, or else a job's id or name. The gcloud command has its config as
+    a here-document. With --output FILE the config goes to the file, and the printed command uses it. A
+    cluster job is YAML for kubectl apply -f.
     """
     check_regions([region] if region else [], run.context)
     file = (target or "") if form == "gcloud" else ""
-    asked = Asked(run, form, region or "", file, reveal)
-    done = await asked.export(source, assigned(assignments))
+    request = Asked(run, form, region or "", file, reveal)
+    done = await request.export(source, assigned(assignments))
     if done.problem:
-        # The sentence about the other side names the way there.
-        others = [each for each in FORMS if each != form]
+        # The message about the other services names the way to convert.
+        others = [other for other in FORMS if other != form]
         fix = "" if KUBECTL in done.problem else f"Export it with --as {' or --as '.join(others)}."
         raise Failure(done.problem, fix=fix, code="NOT_EXPRESSIBLE")
     _print(run, form, done, target)
@@ -73,7 +73,7 @@ def _print(run: Run, form: str, done: Exported, target: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for: the form, for which region, into which file, with secrets or without."""
+    """The options of an export: form, region, target file, and whether to include secrets."""
 
     run: Run
     form: str
@@ -82,7 +82,7 @@ class Asked:
     reveal: bool
 
     async def export(self, source: str, values: Mapping[str, str]) -> Exported:
-        """The export of a profile with these parameters, or of a job. Raises Failure."""
+        """Export a profile with these parameters, or a job. Raises Failure."""
         try:
             path = find(source, profile_folder(self.run.settings))
         except NoProfile as error:

@@ -29,34 +29,34 @@ PATIENCE = 30.0
 async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
     """Cancel JOB and wait up to 30 seconds for it to end.
 
-    JOB is an id, a resource name or a display name; of several jobs with this name the only one that runs.
+    JOB is an id, a resource name or a display name; if several jobs share the name, the only running one.
     """
     async with run.backend() as backend:
-        found = await find_job(backend, job)
-        # The operation refuses what can't be cancelled, and records that: there is nothing to ask.
-        suspends = kind_of(found).cancel_suspends
-        if may_change("job.cancel", found, backend):
-            parent = None if yes else await parent_of(backend, found)
+        target = await find_job(backend, job)
+        # Ask nothing if the operation will be refused; the operation itself records the refusal.
+        suspends = kind_of(target).cancel_suspends
+        if may_change("job.cancel", target, backend):
+            parent = None if yes else await parent_of(backend, target)
             goes_on = parent is None or parent.composite or not parent.state.active
             ends = "" if goes_on or parent is None else f", which ends the {titled(parent)}"
             ends = ", which suspends it: its pods end, the job stays" if suspends else ends
-            stakes = formatting.stakes(found, datetime.now(UTC))
-            await confirmed(f"Cancel {found.display_name} ({stakes}){ends}?", yes=yes)
-        value_of(await run.job_operations(backend).cancel(found))
+            stakes = formatting.stakes(target, datetime.now(UTC))
+            await confirmed(f"Cancel {target.display_name} ({stakes}){ends}?", yes=yes)
+        value_of(await run.job_operations(backend).cancel(target))
         pause = 0.2 if backend.info.local else 2.0
         waited = 0.0
-        while not no_wait and may_cancel(found) and waited < PATIENCE:
+        while not no_wait and may_cancel(target) and waited < PATIENCE:
             await asyncio.sleep(pause)
             waited += pause
-            found = await backend.job_service(found.name).get(found.name)
+            target = await backend.job_service(target.name).get(target.name)
     if run.json:
-        print_json(job_json(found))
+        print_json(job_json(target))
     else:
-        out(f"{found.display_name}: {'cancel requested' if no_wait else found.state.value.lower()}")
-    if may_cancel(found) and not no_wait:
+        out(f"{target.display_name}: {'cancel requested' if no_wait else target.state.value.lower()}")
+    if may_cancel(target) and not no_wait:
         note(
             f"The job has not ended within {PATIENCE:.0f} s; it is still being cancelled. "
-            f"`vxtui describe {found.id}` shows its state."
+            f"`vxtui describe {target.id}` shows its state."
         )
 
 
@@ -65,24 +65,24 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
 @yes_option
 @verb("job.delete")
 async def delete(run: Run, job: str, yes: bool) -> None:
-    """Delete JOB, which must have ended; of several jobs with this name the only one that has.
+    """Delete JOB, which must have ended; if several jobs share the name, the only ended one.
 
-    A job in a cluster may be deleted before: its pods end (propagation Foreground), then it is gone.
+    A job in a cluster may be deleted earlier: its pods end (propagation Foreground), then it is gone.
     """
     async with run.backend() as backend:
-        found = await find_job(backend, job, ended=True)
-        if may_change("job.delete", found, backend):
-            parts = {name for task in found.tasks for name in task.jobs}
+        target = await find_job(backend, job, ended=True)
+        if may_change("job.delete", target, backend):
+            parts = {name for task in target.tasks for name in task.jobs}
             stay = f", whose {pieces(len(parts), 'job stays', 'jobs stay')}" if parts else ""
-            state = found.state.value.lower()
-            await confirmed(f"Delete {found.display_name} ({found.id}, {state}){stay}?", yes=yes)
-        cancel = f"vxtui cancel {found.id}" if backend.offers("jobs.cancel", found.kind) else ""
-        fixes = {"FAILED_PRECONDITION": cancel or "Wait for its end."}
-        value_of(await run.job_operations(backend).delete(found), fixes)
+            state = target.state.value.lower()
+            await confirmed(f"Delete {target.display_name} ({target.id}, {state}){stay}?", yes=yes)
+        cancel = f"vxtui cancel {target.id}" if backend.offers("jobs.cancel", target.kind) else ""
+        fixes = {"FAILED_PRECONDITION": cancel or "Wait until it ends."}
+        value_of(await run.job_operations(backend).delete(target), fixes)
     if run.json:
-        print_json({"deleted": found.name})
+        print_json({"deleted": target.name})
     else:
-        out(f"deleted {found.name}")
+        out(f"deleted {target.name}")
 
 
 @click.command()
@@ -90,14 +90,14 @@ async def delete(run: Run, job: str, yes: bool) -> None:
 @yes_option
 @verb("job.suspend")
 async def suspend(run: Run, job: str, yes: bool) -> None:
-    """Suspend JOB in a cluster: its pods end, and it starts again when it is resumed."""
+    """Suspend JOB in a cluster: its pods end; resuming starts it again."""
     async with run.backend() as backend:
-        found = await find_job(backend, job)
-        if may_change("job.suspend", found, backend):
-            stakes = formatting.stakes(found, datetime.now(UTC))
-            await confirmed(f"Suspend {found.display_name} ({stakes})?", yes=yes)
-        value_of(await run.job_operations(backend).suspend(found))
-        _print_changed(run, await backend.job_service(found.name).get(found.name))
+        target = await find_job(backend, job)
+        if may_change("job.suspend", target, backend):
+            stakes = formatting.stakes(target, datetime.now(UTC))
+            await confirmed(f"Suspend {target.display_name} ({stakes})?", yes=yes)
+        value_of(await run.job_operations(backend).suspend(target))
+        _print_changed(run, await backend.job_service(target.name).get(target.name))
 
 
 @click.command()
@@ -105,33 +105,33 @@ async def suspend(run: Run, job: str, yes: bool) -> None:
 @yes_option
 @verb("job.resume")
 async def resume(run: Run, job: str, yes: bool) -> None:
-    """Resume the suspended JOB: its pods start anew."""
+    """Resume the suspended JOB: its pods start again."""
     async with run.backend() as backend:
-        found = await find_job(backend, job)
-        if may_change("job.resume", found, backend):
-            await confirmed(f"Resume {found.display_name}?", yes=yes)
-        value_of(await run.job_operations(backend).resume(found))
-        _print_changed(run, await backend.job_service(found.name).get(found.name))
+        target = await find_job(backend, job)
+        if may_change("job.resume", target, backend):
+            await confirmed(f"Resume {target.display_name}?", yes=yes)
+        value_of(await run.job_operations(backend).resume(target))
+        _print_changed(run, await backend.job_service(target.name).get(target.name))
 
 
-# Else -1 would be an unknown option, and not a number that is too small.
+# Otherwise click would read -1 as an unknown option, not as a number that is too small.
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("job")
 @click.argument("workers", type=click.IntRange(0))
 @yes_option
 @verb("job.scale")
 async def scale(run: Run, job: str, workers: int, yes: bool) -> None:
-    """Give JOB so many WORKERS.
+    """Scale JOB to this number of WORKERS.
 
-    A PyTorchJob needs an elasticPolicy for this, and keeps to its minReplicas and maxReplicas.
+    A PyTorchJob needs an elasticPolicy for this, and stays within its minReplicas and maxReplicas.
     """
     async with run.backend() as backend:
-        found = await find_job(backend, job)
-        if may_change("job.scale", found, backend) and not scale_problem(found, workers):
-            to = f"to {formatting.pieces(workers, 'worker')} ({bounds_words(found)})"
-            await confirmed(f"Scale {found.display_name} {to}?", yes=yes)
-        value_of(await run.job_operations(backend).scale(found, workers))
-        _print_changed(run, await backend.job_service(found.name).get(found.name))
+        target = await find_job(backend, job)
+        if may_change("job.scale", target, backend) and not scale_problem(target, workers):
+            to = f"to {formatting.pieces(workers, 'worker')} ({bounds_words(target)})"
+            await confirmed(f"Scale {target.display_name} {to}?", yes=yes)
+        value_of(await run.job_operations(backend).scale(target, workers))
+        _print_changed(run, await backend.job_service(target.name).get(target.name))
 
 
 def _print_changed(run: Run, job: Job) -> None:
@@ -146,14 +146,14 @@ def _print_changed(run: Run, job: Job) -> None:
 @yes_option
 @verb("job.rerun")
 async def rerun(run: Run, job: str, yes: bool) -> None:
-    """Run the pipeline JOB again, with what succeeded taken from the service's cache."""
+    """Run the pipeline JOB again; tasks that succeeded are taken from the service's cache."""
     async with run.backend() as backend:
-        found = await find_job(backend, job, ended=True)
-        found = await backend.job_service(found.name).get(found.name)
-        good, count = reused(found.tasks)
-        await confirmed(f"Run {found.display_name} again ({good} of {count} tasks succeeded)?", yes=yes)
-        made = value_of(await run.job_operations(backend).rerun(found))
+        target = await find_job(backend, job, ended=True)
+        target = await backend.job_service(target.name).get(target.name)
+        good, count = reused(target.tasks)
+        await confirmed(f"Run {target.display_name} again ({good} of {count} tasks succeeded)?", yes=yes)
+        created = value_of(await run.job_operations(backend).rerun(target))
     if run.json:
-        print_json(job_json(made))
+        print_json(job_json(created))
     else:
-        out(f"created {made.name}")
+        out(f"created {created.name}")

@@ -32,54 +32,58 @@ from tui.verbs.run import READS, Failure, Run, find_job, parent_of, verb
 
 @click.command()
 @click.option(
-    "--filter", "query", metavar="FILTER", default="", help="As on the screen, e.g. 'state:running team:nlp'."
+    "--filter",
+    "query",
+    metavar="FILTER",
+    default="",
+    help="Filter as on the screen, e.g. 'state:running team:nlp'.",
 )
 @verb(READS)
 async def jobs(run: Run, query: str) -> int:
     """List jobs over all regions of the context, newest first."""
-    wanted = _parsed(query)
-    found: list[Job] = []
+    job_filter = _parsed(query)
+    listed_jobs: list[Job] = []
     failed: list[BackendError] = []
     errors = []
     async with run.backend() as backend:
         async for page in backend.list_jobs():
-            found += page.jobs
+            listed_jobs += page.jobs
             if page.error is not None:
-                said = {"region": page.region, "code": page.error.code, "message": page.error.message}
-                # What keeps every kind of a region from being read is said once.
-                if said not in errors:
+                region_error = {"region": page.region, "code": page.error.code, "message": page.error.message}
+                # Report an error that affects every kind of a region once.
+                if region_error not in errors:
                     failed.append(page.error)
-                    errors.append(said)
+                    errors.append(region_error)
         progress: Mapping[str, Progress] = {}
         try:
             progress = await backend.progress.read(
-                [j for j in found if j.state is JobState.RUNNING and j.runs_itself]
+                [j for j in listed_jobs if j.state is JobState.RUNNING and j.runs_itself]
             )
         except BackendError as unread:
-            # The list itself was answered.
+            # The list itself succeeded.
             note(sentences(f"The progress of running jobs can't be read: {unread.message}", unread.fix))
-    found = with_parents(replace(j, progress=progress.get(j.runner, j.progress)) for j in found)
-    now, listed = datetime.now(UTC), found
-    found = [job for job in found if wanted.matches(job, now)]
-    found.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
+    listed_jobs = with_parents(replace(j, progress=progress.get(j.runner, j.progress)) for j in listed_jobs)
+    now, listed = datetime.now(UTC), listed_jobs
+    listed_jobs = [job for job in listed_jobs if job_filter.matches(job, now)]
+    listed_jobs.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     if run.json:
         costs = JobCosts(listed, read_prices(state_dir())[0], now)
         sources = JobSources(cost_json=costs.of)
-        shown = [job_json(job, sources=sources) for job in found]
-        print_json({"jobs": shown, "totals": costs.totals(found), "errors": errors})
+        shown = [job_json(job, sources=sources) for job in listed_jobs]
+        print_json({"jobs": shown, "totals": costs.totals(listed_jobs), "errors": errors})
     else:
-        _print(found, now)
-        if not found and query and not failed:
+        _print(listed_jobs, now)
+        if not listed_jobs and query and not failed:
             note(f"No job matches the filter {query}.")
-        elif not found and not failed:
+        elif not listed_jobs and not failed:
             note(_first_run(run.context))
         for error in failed:
             note(sentences(error.message, error.fix))
-    return failed[0].exit_code if failed and not found else 0
+    return failed[0].exit_code if failed and not listed_jobs else 0
 
 
 def _first_run(context: Context) -> str:
-    """What an empty list says: how to launch a first job."""
+    """The hint of an empty list: how to launch a first job."""
     if context.kind == "group":
         return f"No jobs here yet. {one_context(context)}"
     profile, does = context.first_profile
@@ -87,7 +91,7 @@ def _first_run(context: Context) -> str:
 
 
 def _parsed(query: str) -> JobQuery:
-    """The filter. Raises Failure with what is wrong in it."""
+    """Parse the filter. Raises Failure."""
     try:
         return parse(query)
     except QueryError as error:
@@ -117,7 +121,7 @@ async def read_progress(backend: Backend, job: Job) -> Progress:
 
 
 async def _progress_or_error(backend: Backend, job: Job) -> Progress | BackendError:
-    """Its progress, or why its log can't be read."""
+    """A job's progress, or why its log can't be read."""
     try:
         return await read_progress(backend, job)
     except BackendError as error:
@@ -131,78 +135,76 @@ async def _progress_or_error(backend: Backend, job: Job) -> Progress | BackendEr
 async def describe(run: Run, job: str, reveal: bool) -> None:
     """Show one job. JOB is an id, a full resource name or a display name.
 
-    Of several jobs with this name it shows the only one that runs. Secrets in its specification are masked.
+    If several jobs share the name, the only running one is shown. Secrets in its specification are masked.
     """
     async with run.backend() as backend:
-        found = await find_job(backend, job)
-        service = backend.job_service(found.name)
-        # Each is a round trip of its own.
-        found, said, spec, parent = await asyncio.gather(
-            service.get(found.name),
-            _progress_or_error(backend, found),
-            service.spec(found.name),
-            parent_of(backend, found),
+        target = await find_job(backend, job)
+        service = backend.job_service(target.name)
+        # Each call is a round trip of its own.
+        target, read, spec, parent = await asyncio.gather(
+            service.get(target.name),
+            _progress_or_error(backend, target),
+            service.spec(target.name),
+            parent_of(backend, target),
         )
-        diagnosis = await read_diagnosis(backend, found)
-    found = replace(found, parent=parent.name if parent else "")
-    progress = found.progress if isinstance(said, BackendError) else said
-    if isinstance(said, BackendError):
-        # The rest is known: what its log would tell is what is missing.
-        note(sentences(f"The progress in its log can't be read: {said.message}", said.fix))
+        diagnosis = await read_diagnosis(backend, target)
+    target = replace(target, parent=parent.name if parent else "")
+    progress = target.progress if isinstance(read, BackendError) else read
+    if isinstance(read, BackendError):
+        # The rest is known; only the log's progress is missing.
+        note(sentences(f"The progress in its log can't be read: {read.message}", read.fix))
     if run.json:
-        print_json({**job_json(found, progress, diagnosis), "resource": spec if reveal else masked(spec)[0]})
+        print_json({**job_json(target, progress, diagnosis), "resource": spec if reveal else masked(spec)[0]})
         return
-    _print_job(found, parent, progress)
-    _print_why(found, diagnosis)
-    _print_replicas(found)
+    _print_job(target, parent, progress)
+    _print_why(target, diagnosis)
+    _print_replicas(target)
 
 
-def _print_job(found: Job, parent: Job | None, progress: Progress) -> None:
+def _print_job(job: Job, parent: Job | None, progress: Progress) -> None:
     now = datetime.now(UTC)
-    out(f"{found.display_name}  {found.state.value.lower()}  ({found.native_state})")
-    out(f"  {found.name}")
-    out(
-        f"  {kind_of(found).words.noun}" + (f", part of the {titled(parent)} ({parent.id})" if parent else "")
-    )
-    for task in found.tasks:
+    out(f"{job.display_name}  {job.state.value.lower()}  ({job.native_state})")
+    out(f"  {job.name}")
+    out(f"  {kind_of(job).words.noun}" + (f", part of the {titled(parent)} ({parent.id})" if parent else ""))
+    for task in job.tasks:
         out(f"  task {task.name or task.id}: {task.job or 'no job yet'}  {task.state.value.lower()}")
-    strategy = f", {found.strategy.lower()}" if found.groups else ""
-    out(f"  age {formatting.age(found.age(now))}, ran {formatting.age(found.duration(now))}{strategy}")
-    if found.persistent_resource:
-        waits = "waits for replicas of" if found.state is JobState.PENDING else "on"
-        out(f"  {waits} the persistent resource {found.persistent_resource}")
+    strategy = f", {job.strategy.lower()}" if job.groups else ""
+    out(f"  age {formatting.age(job.age(now))}, ran {formatting.age(job.duration(now))}{strategy}")
+    if job.persistent_resource:
+        waits = "waits for replicas of" if job.state is JobState.PENDING else "on"
+        out(f"  {waits} the persistent resource {job.persistent_resource}")
     if progress.step is not None:
         out(f"  step {steps_text(progress)}")
 
 
-def _print_why(found: Job, diagnosis: Diagnosis | None) -> None:
-    """Why it is in its state, and what to do about it."""
-    if found.reason and found.error is None:
-        out(f"  {found.reason}")
-    for why in found.waiting if found.state.active else ():
+def _print_why(job: Job, diagnosis: Diagnosis | None) -> None:
+    """Print why the job is in its state, and what to do about it."""
+    if job.reason and job.error is None:
+        out(f"  {job.reason}")
+    for why in job.waiting if job.state.active else ():
         out(f"  waits: {why}")
-    if found.error:
-        note(f"  error {found.error.code}: {found.error.message}")
+    if job.error:
+        note(f"  error {job.error.code}: {job.error.message}")
     if diagnosis is not None and diagnosis.meaning:
         out(f"  {'likely' if diagnosis.guess else 'that means'}: {diagnosis.meaning}")
     if diagnosis is not None and diagnosis.fix:
         out(f"  next step: {diagnosis.fix}")
 
 
-def _print_replicas(found: Job) -> None:
-    if not found.replicas:
-        # A job made of tasks has none itself.
+def _print_replicas(job: Job) -> None:
+    if not job.replicas:
+        # A job made of tasks has no replicas itself.
         return
     out("")
     rows = [
         [r.id, r.role, r.state.value.lower(), "" if r.exit_code is None else str(r.exit_code)]
-        for r in found.replicas
+        for r in job.replicas
     ]
     heads = ["REPLICA", "ROLE", "STATE", "EXIT"]
-    if any(r.node or r.reason or r.restarts is not None for r in found.replicas):
+    if any(r.node or r.reason or r.restarts is not None for r in job.replicas):
         heads += ["RESTARTS", "NODE", "REASON"]
-        for row, r in zip(rows, found.replicas, strict=True):
+        for row, r in zip(rows, job.replicas, strict=True):
             row += ["" if r.restarts is None else str(r.restarts), r.node, r.reason]
     table(heads, rows, right=(3, 4) if len(heads) > 4 else (3,))
-    if found.restarts_note:
-        out(f"  {found.restarts_note}")
+    if job.restarts_note:
+        out(f"  {job.restarts_note}")

@@ -59,9 +59,9 @@ from tui.verbs.run import (
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 NAMES = 15.0
-"""Seconds for which a dry run waits for the names of the jobs: a cluster's are listed anew each time."""
+"""Seconds for which a dry run waits for the names of the jobs: a cluster's jobs are listed anew each time."""
 PATIENCE = 600.0
-"""Seconds after which --wait gives up a service that does not answer."""
+"""Seconds after which --wait gives up on a service that does not answer."""
 
 
 @click.command()
@@ -93,7 +93,7 @@ async def launch(  # noqa: PLR0917 - one for each option
     """Launch PROFILE: a name, or a path to a profile or a gcloud config file.
 
     Checks run first. If one says that the job would fail, the question says so; with --yes the launch is
-    refused (exit code 2) unless --force is given too. A check that can't tell does not stop the launch.
+    refused (exit code 2) unless --force is set too. An inconclusive check does not stop the launch.
     """
     context = run.one_context
     check_regions([region] if region else [], context)
@@ -120,7 +120,7 @@ async def launch(  # noqa: PLR0917 - one for each option
     async with run.backend() as backend:
         dry.checks = await run_checks(backend, request, QUICK)
         print_findings(dry)
-        must_be_launchable(dry, asked=not yes, force=force)
+        must_be_launchable(dry, interactive=not yes, force=force)
         fatal = [] if force else dry.fatal
         await confirmed(_question(request, context, fatal, dry.price), yes=yes)
         job = value_of(
@@ -148,7 +148,7 @@ def _note_interrupt(sent: SentLaunch) -> None:
 
 
 def _left_running(run: Run, job: Job, why: str) -> int:
-    """Print the job that goes on after an interrupt; return the exit code."""
+    """Print the job that keeps running after an interrupt; return the exit code."""
     note(f"{why}; {job.display_name} keeps running. `vxtui cancel {job.id}` ends it.")
     _print(run, job)
     return INTERRUPTED
@@ -162,7 +162,7 @@ def _print(run: Run, job: Job, progress: Progress | None = None, diagnosis: Diag
 
 
 def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str = "") -> Request:
-    """The request of a profile with its parameters, without its package. Raises Failure."""
+    """Build the request of a profile with its parameters, without its package. Raises Failure."""
     checked = check(run, reference, assignments, region)
     if checked.errors:
         raise _refused(checked.errors)
@@ -170,32 +170,33 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str 
 
 
 async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) -> Request:
-    """The request with the placeholders of its name filled in; jobs are listed only for `{n}`.
+    """Fill in the placeholders of the request's name; list jobs only for `{n}`.
 
-    A deleted job's name is not used again: its outputs may still be there. Raises Failure where the service
-    would refuse the name. A dry run needs no service: jobs that it can't list in `NAMES` seconds don't count.
+    A deleted job's name is not reused: its outputs may still exist. Raises Failure if the service would
+    refuse the name. A dry run needs no service: jobs that can't be listed within `NAMES` seconds don't count.
     """
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):
         return _must_be_launchable_as(request)
     facts = await asyncio.to_thread(name_facts, profile, now(), request.custom_job)
-    beginning, taken = prefix(template, facts), list[str]()
+    beginning, existing = prefix(template, facts), list[str]()
     if beginning is not None:
-        taken += await asyncio.to_thread(run.launched_names)
+        existing += await asyncio.to_thread(run.launched_names)
         try:
             async with asyncio.timeout(NAMES if dry_run else None):
-                taken += await _names_beginning(run, beginning)
+                existing += await _names_beginning(run, beginning)
         except (BackendError, TimeoutError) as error:
             if not dry_run:
                 raise
             why = error.message if isinstance(error, BackendError) else f"no answer within {NAMES:.0f} s."
             note(f"note: the jobs can't be listed, so they don't count in the name: {why}")
-    name = expand(template, facts, taken)
+    name = expand(template, facts, existing)
     return _must_be_launchable_as(replace(request, custom_job={**request.custom_job, "displayName": name}))
 
 
 def _must_be_launchable_as(request: Request) -> Request:
-    """The request. Raises Failure for a name that the service would refuse, or whose replicas never start."""
+    """Return the request. Raises Failure if the service would refuse the name, or its replicas would never
+    start."""
     problem = request.name_problem
     if problem is not None:
         name = request.custom_job.get("displayName")
@@ -204,18 +205,19 @@ def _must_be_launchable_as(request: Request) -> Request:
 
 
 async def named_offline(run: Run, reference: str, request: Request) -> Request:
-    """The request with its name, for display and export: no service is asked, and `{n}` is 1."""
+    """The request with its name, for display and export: no service is called, and `{n}` is 1."""
     profile = find(reference, profile_folder(run.settings))
     if "{n}" in str(request.custom_job.get("displayName")):
-        note("note: the number in the name is counted at the launch.")
+        note("note: the number in the name is assigned at launch.")
     return replace(request, custom_job=await asyncio.to_thread(named, request.custom_job, profile, now()))
 
 
 async def _names_beginning(run: Run, beginning: str) -> list[str]:
-    """Names of jobs that begin so, in the regions that answer; others where the service can't filter."""
+    """Names of jobs with this prefix, in the regions that answer; other names too if the service can't
+    filter."""
     async with run.backend() as backend:
         streams = [jobs.list_all(filter=jobs.name_filter(beginning)) for jobs in backend.jobs.values()]
-        return [job.display_name for each in streams async for page in each for job in page.jobs]
+        return [job.display_name for stream in streams async for page in stream for job in page.jobs]
 
 
 def _refused(problems: Sequence[Problem]) -> Failure:
@@ -223,14 +225,14 @@ def _refused(problems: Sequence[Problem]) -> Failure:
 
 
 def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -> Checked:
-    """The request of a profile with its parameters, and its problems. Raises Failure."""
+    """Render a profile with its parameters and check it. Raises Failure."""
     values = assigned(assignments)
     try:
         path = find(reference, profile_folder(run.settings))
         profile = read_profile(path)
         commands = {p.name: p.at_launch for p in profile.parameters}
         values = values | launch_values(
-            commands, given=values, project=run.context.project, now=now(), folder=Path.cwd()
+            commands, given_names=values, project=run.context.project, now=now(), folder=Path.cwd()
         )
         return check_in(profile, values, run.context, region)
     except NoProfile as error:
@@ -244,11 +246,11 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
 
 
 def _question(request: Request, context: Context, fatal: Sequence[Check], price: Estimate) -> str:
-    """The question before a launch: the job, what it costs, and why it would fail."""
+    """The question before a launch: the job, its cost, and why it would fail."""
     body = request.custom_job
-    what = f"Launch {body['displayName']} ({size_of(body)}) in {context.name}, {request.region}"
+    action = f"Launch {body['displayName']} ({size_of(body)}) in {context.name}, {request.region}"
     cost = f"Price: {price_words(price, billed=context.billed)}"
-    return sentences(f"{what} anyway?" if fatal else f"{what}?", cost, *(check.words for check in fatal))
+    return sentences(f"{action} anyway?" if fatal else f"{action}?", cost, *(check.words for check in fatal))
 
 
 def _state_words(job: Job) -> str:
@@ -266,7 +268,7 @@ def _state_words(job: Job) -> str:
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
-    """Print on stderr how it goes on until the job ends; an interrupt does not end the job."""
+    """Print on stderr how the job progresses until it ends; an interrupt does not end the job."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
     silent, shown = 0.0, _state_words(job)
     note(shown)

@@ -16,18 +16,18 @@ from tui.verbs.run import READS, Run, find_job, naming_lost_runner, runner_of, t
 
 @click.command()
 @click.argument("job")
-@click.option("--task", metavar="TASK", help="Those of this task of JOB, by its name or id.")
+@click.option("--task", metavar="TASK", help="Show the metrics of this task of JOB, by name or id.")
 @verb(READS)
 async def metrics(run: Run, job: str, task: str | None) -> None:
     """Show the utilization of each replica of JOB, and the metrics that were not measured."""
     async with run.backend() as backend:
-        found, _ = await asyncio.gather(find_job(backend, job), backend.metrics.prepare())
+        target, _ = await asyncio.gather(find_job(backend, job), backend.metrics.prepare())
         if task is not None:
-            name = task_named(found, task, "metrics").jobs[-1]
-            found = await backend.job_service(name).get(name)
-        with naming_lost_runner(found):
-            runner = runner_of(found, "metrics")
-            reading = await backend.metrics.read(runner, job=found if runner == found.name else None)
+            name = task_named(target, task, "metrics").jobs[-1]
+            target = await backend.job_service(name).get(name)
+        with naming_lost_runner(target):
+            runner = runner_of(target, "metrics")
+            reading = await backend.metrics.read(runner, job=target if runner == target.name else None)
     if run.json:
         print_json(
             {
@@ -60,11 +60,11 @@ async def metrics(run: Run, job: str, task: str | None) -> None:
 
 
 def _sources(series: Iterable[Series]) -> list[str]:
-    """What is simulated, and which figures are from somewhere else than is usual."""
+    """Notes on simulated figures and on figures from unusual sources."""
     by_source: dict[tuple[str, bool], set[str]] = {}
-    for each in series:
-        if each.source or each.simulated:
-            by_source.setdefault((each.source, each.simulated), set()).add(each.metric)
+    for one_series in series:
+        if one_series.source or one_series.simulated:
+            by_source.setdefault((one_series.source, one_series.simulated), set()).add(one_series.metric)
     lines = []
     for (source, simulated), metrics in sorted(by_source.items()):
         words = [*["simulated"] * simulated, *[f"from {source}"] * bool(source)]

@@ -26,18 +26,18 @@ def out(text: str = "") -> None:
 
 
 def out_document(text: str) -> None:
-    """Print lines on stdout as they are: JSON, or text that is painted or was made plain before."""
+    """Print lines on stdout unchanged: JSON, or text that is already painted or made plain."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """Print one line for people on stderr, without control sequences and secrets."""
+    """Print one line for people on stderr, with control sequences removed and secrets masked."""
     sys.stderr.write(plain(mask_text(text)) + "\n")
     sys.stderr.flush()
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print a document with the number of its schema."""
+    """Print a document with its schema number."""
     out_document(json_text({"schema": SCHEMA, **value}, indent=2))
 
 
@@ -55,17 +55,19 @@ def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: b
 
 
 def print_interrupted(*, as_json: bool, fix: str = "") -> int:
-    """Say that the user ended the verb, and what to do now; return the exit code."""
+    """Report that the user ended the verb, and what to do now; return the exit code."""
     return print_error("INTERRUPTED", WORD, fix, INTERRUPTED, as_json=as_json)
 
 
 def crash(error: BaseException) -> int:
     """Write the traceback of a defect to a file, and one sentence to the user; return the exit code."""
     where = crash_log.write(error)
-    # Masked before it is cut: the start of a secret has no shape.
+    # Mask before cutting: the start of a secret is not recognised.
     words = plain(mask_text(str(error)))[:200]
-    said = f"vxtui failed unexpectedly ({type(error).__name__}: {words}); {where}."
-    return print_error("INTERNAL", said, "Please report it with that file.", 5, as_json="--json" in sys.argv)
+    message = f"vxtui failed unexpectedly ({type(error).__name__}: {words}); {where}."
+    return print_error(
+        "INTERNAL", message, "Please report it with that file.", 5, as_json="--json" in sys.argv
+    )
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:

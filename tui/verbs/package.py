@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def plan_of(run: Run, reference: str, request: Request) -> PackagePlan | None:
-    """The plan of the package, printed on stderr; `None` for a profile without one. Raises Failure."""
+    """Return the plan of the package, printed on stderr; `None` for a profile without one. Raises Failure."""
     if request.package is None:
         return None
     from tui.packaging.prepare import plan_package

@@ -1,4 +1,4 @@
-"""`vxtui prices`: hourly prices of machines, and current ones from the billing catalogue."""
+"""`vxtui prices`: hourly machine prices; `refresh` reads current ones from the billing catalogue."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
     table_of, problem = read_prices(state_dir())
     if problem:
         note(problem)
-    found = []
+    shown = []
     for name in machines or known:
         for kind, count in _shapes(known[name]):
             estimates = {s: estimate(_job(name, kind, count, s), place, table_of) for s in STRATEGIES}
-            found.append((name, kind, count, estimates))
+            shown.append((name, kind, count, estimates))
     if run.json:
         print_json(
             {
@@ -60,7 +60,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
                         "standard": price_json(by["STANDARD"]),
                         "spot": price_json(by["SPOT"]),
                     }
-                    for name, kind, count, by in found
+                    for name, kind, count, by in shown
                 ],
             }
         )
@@ -72,7 +72,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
             *(money(by[s].hour) for s in STRATEGIES),
             by["STANDARD"].oldest if by["STANDARD"].hour else "",
         ]
-        for name, kind, count, by in found
+        for name, kind, count, by in shown
         if machines or by["STANDARD"].hour
     ]
     table(("MACHINE", "ACCEL", "$/H", "$/H SPOT", "OLDEST PRICE"), rows, right=(2, 3))
@@ -83,29 +83,29 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
 
 async def _refresh(run: Run) -> None:
     async with run.backend() as backend:
-        found = await backend.prices.read()
+        prices_read = await backend.prices.read()
     try:
-        kept = keep_prices(state_dir(), found)
+        kept = keep_prices(state_dir(), prices_read)
     except OSError as error:
-        raise Failure(f"The prices can't be kept: {error}", code="IO") from error
+        raise Failure(f"The prices can't be saved: {error}", code="IO") from error
     if run.json:
         print_json(
             {
-                "date": found.date,
-                "source": found.source,
-                "simulated": found.simulated,
+                "date": prices_read.date,
+                "source": prices_read.source,
+                "simulated": prices_read.simulated,
                 "kept": kept,
-                "regions": len(found.regions),
-                "prices": sum(len(prices) for prices in found.regions.values()),
+                "regions": len(prices_read.regions),
+                "prices": sum(len(prices) for prices in prices_read.regions.values()),
             }
         )
     else:
-        for line in fetched_words(found, kept=kept).splitlines():
+        for line in fetched_words(prices_read, kept=kept).splitlines():
             note(line)
 
 
 def _shapes(machine: catalog.Machine) -> list[tuple[str, int]]:
-    """Its accelerators with their smallest count; none if they are optional."""
+    """A machine's accelerators with their smallest count; none if they are optional."""
     plain = machine.name.startswith(("n1-", "e2-", "n2-", "n4-", "c2-", "m1-"))
     return [("", 0)] if plain else [(kind, counts[0]) for kind, counts in machine.accelerators]
 

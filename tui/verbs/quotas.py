@@ -35,12 +35,12 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
         await _show_fit(run, profile, regions)
         return
     async with run.backend() as backend:
-        found = await _read(backend, regions)
+        listed = await _read(backend, regions)
         home = backend.info.regions
     if not every and not regions:
-        found = [q for q in found if q.used or q.named or q.region in home]
+        listed = [q for q in listed if q.used or q.named or q.region in home]
     now = datetime.now(UTC)
-    rows = [QuotaRow(quota, now) for quota in found]
+    rows = [QuotaRow(quota, now) for quota in listed]
     if run.json:
         print_json({"quotas": [json_object(QUOTA_FIELDS, row) for row in rows]})
     else:
@@ -53,8 +53,8 @@ async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
     async with run.backend() as backend:
         home = backend.info.regions
         places = list(dict.fromkeys(regions or (*home, *catalog.regions())))
-        found = await _read(backend, places)
-    fits = [fit for fit in fits_in(job, places, found) if regions or not fit.hardware]
+        listed = await _read(backend, places)
+    fits = [fit for fit in fits_in(job, places, listed) if regions or not fit.hardware]
     fits.sort(key=lambda fit: STATUSES.index(fit.status))
     if run.json:
         print_json({"profile": profile, "regions": [_fit_json(fit) for fit in fits]})
@@ -65,8 +65,8 @@ async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
 async def _read(backend: Backend, regions: Sequence[str]) -> list[Quota]:
     """The quotas with the use of the jobs that run, as every screen shows them."""
     now = datetime.now(UTC)
-    found, jobs = await asyncio.gather(backend.quotas.read(regions), active_jobs(backend))
-    return with_running(found, jobs, now)
+    listed, jobs = await asyncio.gather(backend.quotas.read(regions), active_jobs(backend))
+    return with_running(listed, jobs, now)
 
 
 def _fit_json(fit: Fit) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a verb runs: common options, the read-only gate, an open backend, errors as exit codes."""
+"""How a verb runs: common options, the read-only check, an open backend, errors as exit codes."""
 
 from __future__ import annotations
 
@@ -61,18 +61,19 @@ class Failure(OperationError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A call of a verb: settings, context and output format. `read_only` is the option."""
+    """One call of a verb: settings, context and output format. `read_only` is the option."""
 
     settings: Settings
     context_name: str
     json: bool
     read_only: bool
     unanswered: list[SentLaunch] = field(default_factory=list)
-    """Launches that were sent and have no reply yet."""
+    """Launches that were sent but not answered yet."""
 
     @asynccontextmanager
     async def backend(self, context: Context | None = None) -> AsyncIterator[Backend]:
-        """The backend of the open context or another, connected; of a group every member that can be."""
+        """Connect the backend of the open context or of another; for a group, every member that can
+        connect."""
         async with open_backend(context or self.context, self.settings) as backend:
             # A verb reads once: a member that connects later would be missing from its result.
             await backend.settle()
@@ -80,7 +81,7 @@ class Run:
 
     @property
     def context(self) -> Context:
-        """The context that is open. Raises SettingsError."""
+        """The open context. Raises SettingsError."""
         return choose_context(self.settings, self.context_name)
 
     @property
@@ -94,40 +95,40 @@ class Run:
         return context
 
     def job_operations(self, backend: Backend) -> JobOperations:
-        """Launch, cancel and delete."""
+        """Operations that launch, cancel and delete jobs."""
         return JobOperations(self._runner(self.context), backend)
 
     def endpoint_operations(self, backend: Backend) -> EndpointOperations:
-        """Split the traffic."""
+        """Operations that split traffic and deploy models."""
         return EndpointOperations(self._runner(self.context), backend)
 
     def resource_operations(self, backend: Backend) -> ResourceOperations:
-        """Create, reboot and delete persistent resources."""
+        """Operations that create, reboot and delete persistent resources."""
         return ResourceOperations(self._runner(self.context), backend)
 
     def schedule_operations(self, backend: Backend) -> ScheduleOperations:
-        """Create, pause, resume and delete schedules."""
+        """Operations that create, pause, resume and delete schedules."""
         return ScheduleOperations(self._runner(self.context), backend)
 
     def shell_operations(self, backend: Backend) -> ShellOperations:
-        """Run programs in replicas."""
+        """Operations that run programs in replicas."""
         return ShellOperations(self._runner(self.context), backend)
 
     def profile_operations(self) -> ProfileOperations:
-        """Write profile files."""
+        """Operations that write profile files."""
         return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
 
     def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
-        """Start this machine's emulator, inject faults and stop it, for a context of this machine."""
+        """Operations that start and stop this machine's emulator and inject faults, for a local context."""
         return EmulatorOperations(self._runner(context or self.emulator_context))
 
     def kubernetes_operations(self) -> KubernetesOperations:
-        """Start this machine's Kubernetes, inject faults and stop it."""
+        """Operations that start and stop this machine's Kubernetes and inject faults."""
         return KubernetesOperations(self._runner(self.emulator_context))
 
     @property
     def emulator_jobs(self) -> Context:
-        """Where a job of the emulator is looked for: the open context if all of it is of this machine."""
+        """The context in which to find an emulator's job: the open one if it is entirely local."""
         context = self.context
         if context.kind == "group" and all(m.kind == "local" for m in members_of(self.settings, context)):
             return context
@@ -135,12 +136,12 @@ class Run:
 
     @property
     def emulator_context(self) -> Context:
-        """The context of the emulator: `local` if the open one is of another service."""
+        """The context of the emulator: `local` if the open context uses another service."""
         context = self.context
         return context if context.kind == "local" else choose_context(self.settings, LOCAL)
 
     def launched_names(self) -> set[str]:
-        """Names of jobs that were launched in the open context before; blocking. Raises SettingsError."""
+        """Names of jobs launched earlier in the open context (blocking). Raises SettingsError."""
         journal = self._journal()
         journal.read_launches()
         return journal.launched([self.context.name])
@@ -150,7 +151,7 @@ class Run:
 
     def _runner(self, context: Context) -> OperationRunner:
         journal = self._journal()
-        projects = {each.name: each.project for each in all_contexts(self.settings)}
+        projects = {context.name: context.project for context in all_contexts(self.settings)}
         return OperationRunner(context, self._access(context), journal, "verb", projects=projects, warn=note)
 
     def is_read_only(self, context: Context) -> bool:
@@ -160,39 +161,36 @@ class Run:
     def _access(self, context: Context) -> Access:
         return access_of(self.settings, context, flag=self.read_only)
 
-    def must_be_writable(self, declared: Declared, given: Mapping[str, Any]) -> None:
-        """Raises Failure if the verb, called with these values, would change a read-only context."""
-        if not declared.mutates(given):
+    def must_be_writable(self, declared: Declared, values: Mapping[str, Any]) -> None:
+        """Raise Failure if the verb, called with these values, would change a read-only context."""
+        if not declared.mutates(values):
             return
-        found = operation(declared.operation)
-        for context in (self.context, *([self.emulator_context] if found.local else [])):
-            refusal = read_only_refusal(found, self._access(context).read_only)
+        declared_operation = operation(declared.operation)
+        for context in (self.context, *([self.emulator_context] if declared_operation.local else [])):
+            refusal = read_only_refusal(declared_operation, self._access(context).read_only)
             if refusal is not None:
                 raise Failure(refusal.reason, fix=refusal.fix, code=refusal.code)
 
 
 def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
-    """Whether the job's kind and state and the login allow the operation; if not, a verb asks no question."""
+    """Whether the job's kind and state and the login allow the operation; otherwise a verb asks no
+    question."""
     return job_refusal(operation_id, job, ActionSelection(backend=backend)) is None
 
 
 def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:
-    """The result of an operation. `fixes` are the verb's own, by error code.
-
-    Raises:
-        Failure: if it failed.
-    """
+    """The result of an operation. `fixes` are the verb's own, by error code. Raises Failure if it failed."""
     error = outcome.error
     if error is not None:
         lines = [outcome.text, *(f"{path}: {text}" for path, text in outcome.fields.items())]
         fix = (fixes or {}).get(error.code, outcome.fix)
         raise Failure("\n".join(lines), fix=fix, code=error.code, exit_code=error.exit_code)
-    # None is a value too.
+    # None is a valid value.
     return cast("T", outcome.value)
 
 
 def assigned(assignments: Sequence[str]) -> dict[str, str]:
-    """Values of parameters by name, from `--set NAME=VALUE`. Raises Failure."""
+    """Parse parameter values from `--set NAME=VALUE`. Raises Failure."""
     values: dict[str, str] = {}
     for text in assignments:
         name, equals, value = text.partition("=")
@@ -210,15 +208,15 @@ class Declared:
     when: Mapping[str, bool]
     """The parameters with which it changes something; empty if it always does."""
 
-    def mutates(self, given: Mapping[str, Any]) -> bool:
+    def mutates(self, values: Mapping[str, Any]) -> bool:
         """Whether the verb changes something with these values of its parameters."""
-        return bool(self.operation) and all(bool(given[name]) is value for name, value in self.when.items())
+        return bool(self.operation) and all(bool(values[name]) is value for name, value in self.when.items())
 
 
 MOST_TASKS = 20
-"""Tasks that a message names."""
+"""Tasks listed in a message."""
 READS = ""
-"""For `verb`: it only reads."""
+"""Argument of `verb` for a verb that only reads."""
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
@@ -229,17 +227,17 @@ _DECLARED: dict[Callable[..., Any], Declared] = {}
 
 
 def declared_of(command: click.Command) -> Declared:
-    """The operation that a verb declares. Raises KeyError for a command that is no verb."""
+    """The operation that a verb declares. Raises KeyError if the command is not a verb."""
     assert command.callback is not None
     return _DECLARED[command.callback]
 
 
 def verb(operation_id: str, **when: bool) -> Callable[[Verb], Callable[..., Any]]:
-    """`async def name(run, …) -> exit code` as a click callback with the common options.
+    """Turn `async def name(run, …) -> exit code` into a click callback with the common options.
 
     `operation_id` is the verb's operation in the registry of actions, or `READS`. With `when`, e.g.
-    `fix=True`, the verb changes something only if the parameter has that value. In a read-only context it
-    is refused before it runs.
+    `fix=True`, the verb changes something only if the parameter has that value. In a read-only context it is
+    refused before it runs.
     """
     declared = Declared(operation_id, when)
     if operation_id:
@@ -252,12 +250,12 @@ def verb(operation_id: str, **when: bool) -> Callable[[Verb], Callable[..., Any]
         @click.pass_context
         @functools.wraps(function)
         def call(
-            ctx: click.Context, /, *, as_json: bool, context_name: str | None, read_only: bool, **given: Any
+            ctx: click.Context, /, *, as_json: bool, context_name: str | None, read_only: bool, **values: Any
         ) -> None:
             above = ctx.find_root().obj or {}
             name = context_name or above.get("context") or ""
             flag = read_only or bool(above.get("read_only"))
-            ctx.exit(_run(function, declared, given, name, as_json=as_json, read_only=flag))
+            ctx.exit(_run(function, declared, values, name, as_json=as_json, read_only=flag))
 
         _DECLARED[call] = declared
         return call
@@ -266,15 +264,21 @@ def verb(operation_id: str, **when: bool) -> Callable[[Verb], Callable[..., Any]
 
 
 def _run(
-    function: Verb, declared: Declared, given: dict[str, Any], context: str, *, as_json: bool, read_only: bool
+    function: Verb,
+    declared: Declared,
+    values: dict[str, Any],
+    context: str,
+    *,
+    as_json: bool,
+    read_only: bool,
 ) -> int:
     """Run the verb and print its error; return the exit code."""
     run = None
     try:
         run = Run(load_settings(), context, as_json, read_only)
-        run.must_be_writable(declared, given)
+        run.must_be_writable(declared, values)
         with raising():
-            return asyncio.run(_guarded(function, run, given)) or 0
+            return asyncio.run(_guarded(function, run, values)) or 0
     except (BackendError, OperationError) as error:
         return print_error(error.code, error.message, error.fix, error.exit_code, as_json=as_json)
     except SettingsError as error:
@@ -285,7 +289,7 @@ def _run(
 
 
 async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
-    """Run the verb; SIGTERM cancels it as ctrl+c does."""
+    """Run the verb; SIGTERM cancels it like ctrl+c."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -293,10 +297,8 @@ async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
 
 
 def check_regions(regions: Iterable[str], context: Context) -> None:
-    """Raises Failure for a region that neither trains jobs nor is one of the context's.
-
-    Which namespaces a cluster has only the cluster knows.
-    """
+    """Raise Failure for a region that neither trains jobs nor is one of the context's. A cluster's namespaces
+    are known only to the cluster."""
     if context.kind == "kubernetes":
         return
     for region in regions:
@@ -306,38 +308,40 @@ def check_regions(regions: Iterable[str], context: Context) -> None:
 
 
 async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> Job:
-    """The job with this id, resource name or display name.
+    """Find the job with this id, resource name or display name.
 
-    Of several with the name it takes the only one that has not ended, or with `ended` the only one that has.
+    If several share the name, take the only active one, or with `ended` the only ended one.
 
     Raises:
         NotFound: if there is none.
-        Failure: if several jobs have the display name; it lists them.
+        Failure: if the name is ambiguous; it lists the jobs.
     """
-    found = await backend.find_jobs(reference)
+    matches = await backend.find_jobs(reference)
     if (
-        len(found) > 1
-        and len(fit := [j for j in found if (j.state.terminal if ended else j.state.active)]) == 1
+        len(matches) > 1
+        and len(fit := [j for j in matches if (j.state.terminal if ended else j.state.active)]) == 1
     ):
-        found = fit
-    if not found:
+        matches = fit
+    if not matches:
         raise NotFound(
             f"There is no job {reference} in the context {backend.info.name}.",
             fix="`vxtui jobs` lists all.",
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         lines = "\n".join(
             f"  {j.id}  {j.state.value.lower()}  {j.context}  {j.region}  {j.display_name}"
-            for j in found[:20]
+            for j in matches[:20]
         )
         raise Failure(
-            f"{len(found)} jobs are named {reference}:\n{lines}", fix=_told_apart_by(found), code="AMBIGUOUS"
+            f"{len(matches)} jobs are named {reference}:\n{lines}",
+            fix=_told_apart_by(matches),
+            code="AMBIGUOUS",
         )
-    return found[0]
+    return matches[0]
 
 
 def _told_apart_by(jobs: Sequence[Job]) -> str:
-    """What names one of these jobs. Two contexts of one service list the same job twice."""
+    """How to identify one of these jobs. Two contexts of one service list the same job twice."""
     if len({job.id for job in jobs}) == len(jobs):
         return "Use the id."
     if len({job.name for job in jobs}) == len(jobs):
@@ -346,7 +350,7 @@ def _told_apart_by(jobs: Sequence[Job]) -> str:
 
 
 async def parent_of(backend: Backend, job: Job) -> Job | None:
-    """The job that this one is a part of; `None` also where that can't be read."""
+    """The parent of the job; `None` also if it can't be read."""
     try:
         return await backend.parent_of(job)
     except BackendError:
@@ -355,11 +359,8 @@ async def parent_of(backend: Backend, job: Job) -> Job | None:
 
 @contextmanager
 def naming_lost_runner(job: Job) -> Iterator[None]:
-    """Say it where the job that runs this one was deleted.
-
-    Raises:
-        Failure: with that sentence in place of a NotFound for another job than this one.
-    """
+    """Explain a NotFound for the deleted job that runs this one. Raises Failure if instead of the NotFound of
+    another job than this one."""
     try:
         yield
     except NotFound as error:
@@ -371,7 +372,7 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
 
 
 def task_choice(job: Job, verb: str) -> str:
-    """How to name one of a job's tasks that have a job: what failed or runs first."""
+    """How to name one of a job's tasks that have a job, the failed or running ones first."""
     having = [task for task in job.tasks if task.jobs]
     order = (JobState.FAILED, JobState.RUNNING)
     having.sort(key=lambda task: order.index(task.state) if task.state in order else len(order))
@@ -382,60 +383,50 @@ def task_choice(job: Job, verb: str) -> str:
     more = (
         [f"  and {len(having) - MOST_TASKS} more: `vxtui tasks {job.id}`"] if len(having) > MOST_TASKS else []
     )
-    return "\n".join((f"`vxtui {verb} {job.id} --task TASK` has those of one task:", *lines, *more))
+    return "\n".join((f"`vxtui {verb} {job.id} --task TASK` shows one task:", *lines, *more))
 
 
-def task_named(job: Job, wanted: str, verb: str) -> Task:
-    """The task of a job with this id, or with this name if only one has it.
-
-    Raises:
-        Failure: if there is none, if several have the name, or if it has no job.
-    """
-    found = [task for task in job.tasks if task.id == wanted] or [
-        task for task in job.tasks if task.name == wanted
+def task_named(job: Job, reference: str, verb: str) -> Task:
+    """The task of a job with this id, or with this name if only one has it. Raises Failure if there is none,
+    if several share the name, or if it has no job."""
+    matches = [task for task in job.tasks if task.id == reference] or [
+        task for task in job.tasks if task.name == reference
     ]
-    with_job = [task for task in found if task.jobs]
+    with_job = [task for task in matches if task.jobs]
     if len(with_job) == 1:
         return with_job[0]
     fix = task_choice(job, verb) if any(task.jobs for task in job.tasks) else ""
-    if not found:
-        message = f"{job.display_name} has no task {wanted}."
+    if not matches:
+        message = f"{job.display_name} has no task {reference}."
         raise Failure(message, fix=fix, code=NotFound.code, exit_code=NotFound.exit_code)
     if not with_job:
-        state = (found[0].native_state or found[0].state.value).lower()
-        message = f"The task {wanted} of {job.display_name} has no job: it is {state}."
+        state = (matches[0].native_state or matches[0].state.value).lower()
+        message = f"The task {reference} of {job.display_name} has no job: it is {state}."
         raise Failure(message, fix=fix, code="FAILED_PRECONDITION", exit_code=1)
-    raise Failure(f"{len(with_job)} tasks are named {wanted}: use the id.", fix=fix, code="AMBIGUOUS")
+    raise Failure(f"{len(with_job)} tasks are named {reference}: use the id.", fix=fix, code="AMBIGUOUS")
 
 
 def runner_of(job: Job, tab: str) -> str:
-    """Name of the job that has this one's `logs` or `metrics`.
-
-    Raises:
-        Failure: if jobs of its kind have none, if several tasks have them, or the task has no job yet.
-    """
+    """Name of the job that has this job's `logs` or `metrics`. Raises Failure if jobs of its kind have none,
+    if several tasks have them, or if the task has no job yet."""
     kind = kind_of(job)
     if not kind.has(tab):
         message = f"A {kind.words.noun} has no {tab} of its own."
         fix = task_choice(job, tab) if any(task.jobs for task in job.tasks) else ""
         raise Failure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
-    found = job.logged_as if tab == "logs" else job.runner
-    if not found:
+    runner = job.logged_as if tab == "logs" else job.runner
+    if not runner:
         raise Failure(
             f"{job.display_name} has no log and no metrics of its own; the jobs of its tasks have.",
             fix=f"`vxtui tasks {job.id}` names them.",
             code="FAILED_PRECONDITION",
             exit_code=1,
         )
-    return found
+    return runner
 
 
 async def confirmed(question: str, *, yes: bool) -> None:
-    """Ask the user, unless `yes`.
-
-    Raises:
-        Failure: for a no, or if there is no terminal.
-    """
+    """Ask the user, unless `yes`. Raises Failure if the answer is no, or if there is no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():

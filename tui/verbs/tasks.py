@@ -26,29 +26,29 @@ from tui.verbs.run import READS, Run, find_job, verb
 async def tasks(run: Run, job: str) -> None:
     """List the parts of JOB that are jobs of their own: the trials of a tuning job, the best first."""
     async with run.backend() as backend:
-        found = await find_job(backend, job)
-        found = await backend.job_service(found.name).get(found.name)
-    study = study_of(found)
-    ordered = by_goal(found.tasks, study) if study.goal else list(found.tasks)
-    winner = best(found.tasks, study)
+        target = await find_job(backend, job)
+        target = await backend.job_service(target.name).get(target.name)
+    study = study_of(target)
+    ordered = by_goal(target.tasks, study) if study.goal else list(target.tasks)
+    winner = best(target.tasks, study)
     if run.json:
         print_json(
             {
-                "job": found.name,
+                "job": target.name,
                 "best": winner.id if winner is not None else None,
                 "tasks": [task_json(task) for task in ordered],
             }
         )
         return
     if not ordered:
-        noun = kind_of(found).words.noun
-        reason = "the service has created none yet" if found.composite else f"a {noun} runs by itself"
-        note(f"{found.display_name} has no tasks: {reason}.")
+        noun = kind_of(target).words.noun
+        reason = "the service has created none yet" if target.composite else f"a {noun} runs by itself"
+        note(f"{target.display_name} has no tasks: {reason}.")
         return
     if study.goal:
-        _print_trials(found, ordered, winner)
+        _print_trials(target, ordered, winner)
     else:
-        _print_tree(found, ordered)
+        _print_tree(target, ordered)
 
 
 def _print_tree(job: Job, tasks: list[Task]) -> None:

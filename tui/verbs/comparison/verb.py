@@ -17,12 +17,12 @@ from tui.verbs.run import READS, Failure, Run, find_job, verb
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.option("--all", "everything", is_flag=True, help="Also what is equal.")
+@click.option("--all", "everything", is_flag=True, help="Show equal rows too.")
 @verb(READS)
 async def compare(run: Run, first: str, second: str, everything: bool) -> None:
     """Compare two runs of one kind: only the parameters, results and tasks that differ."""
     async with run.backend() as backend:
-        jobs = [await find_job(backend, each) for each in (first, second)]
+        jobs = [await find_job(backend, reference) for reference in (first, second)]
         nouns = [kind_of(job).words.noun for job in jobs]
         if jobs[0].kind != jobs[1].kind:
             raise Failure(
@@ -30,11 +30,11 @@ async def compare(run: Run, first: str, second: str, everything: bool) -> None:
                 fix="Name two jobs of one kind.",
                 code="USAGE",
             )
-        (one, facts), (other, more) = await asyncio.gather(*(read_facts(backend, job.name) for job in jobs))
+        (job, facts), (other, more) = await asyncio.gather(*(read_facts(backend, job.name) for job in jobs))
     rows = rows_of(facts, more)
     shown = [row for row in rows if everything or row.differs]
     if run.json:
-        print_json({"a": one.name, "b": other.name, "rows": [_json(row) for row in shown]})
+        print_json({"a": job.name, "b": other.name, "rows": [_json(row) for row in shown]})
         return
     if not shown:
         note(f"The two {nouns[0]}s do not differ in {len(rows)} lines.")

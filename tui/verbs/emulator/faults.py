@@ -39,11 +39,11 @@ async def clear(run: Run, numbers: tuple[int, ...]) -> None:
 
 
 def _command(entry: FaultEntry) -> click.Command:
-    """The verb of a fault."""
+    """Create the verb of a fault."""
 
     @verb("emulator.fault")
-    async def inject(run: Run, **given: Any) -> None:
-        request = _request(entry, given)
+    async def inject(run: Run, **options: Any) -> None:
+        request = _request(entry, options)
         job = request.pop("job", "")
         if entry.argument == "job":
             answer = await _inject_into_job(run, job, request)
@@ -61,7 +61,7 @@ def _command(entry: FaultEntry) -> click.Command:
 
 
 def _parameter(option: Option) -> click.Parameter:
-    """The option of the verb; several flags of one choice share a parameter."""
+    """Create the option of the verb; several flags of one choice share a parameter."""
     name = option.name
     if option.value:
         return click.Option([option.flag, name], flag_value=option.value, default=None, help=option.help)
@@ -79,10 +79,10 @@ def _parameter(option: Option) -> click.Parameter:
     return click.Option(names, metavar=option.metavar, type=kind, multiple=option.several, help=option.help)
 
 
-def _request(entry: FaultEntry, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The request with the options that are set. Raises UsageError."""
+def _request(entry: FaultEntry, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the request from the options that are set. Raises UsageError."""
     values: dict[str, Any] = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
+        name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value
     }
     if sum(name in values for name in entry.exclusive) > 1:
         flags = [option.flag for option in entry.options if option.name in entry.exclusive and option.flag]
@@ -94,15 +94,15 @@ def _request(entry: FaultEntry, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pair(option: Option, text: str) -> dict[str, float]:
-    """The two fields of an option such as SHARE:SECONDS. Raises BadParameter."""
+    """Parse the two fields of an option such as SHARE:SECONDS. Raises BadParameter."""
     first, _, second = text.partition(":")
     try:
-        found = {option.name: float(first), option.pair: float(second)}
+        fields = {option.name: float(first), option.pair: float(second)}
     except ValueError:
-        found = {}
-    if not found or not option.least <= found[option.name] <= option.most or found[option.pair] <= 0:
+        fields = {}
+    if not fields or not option.least <= fields[option.name] <= option.most or fields[option.pair] <= 0:
         raise click.BadParameter(f"{text!r}: write {option.metavar}, e.g. 0.1:5", param_hint=option.flag)
-    return found
+    return fields
 
 
 async def _inject_into_job(run: Run, reference: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from tui.verbs.run import READS, Run, value_of, verb
 _USE = 'Use it by: eval "$(vxtui emulator gcloud)"; end it by: eval "$(vxtui emulator gcloud --unset)"'
 _NO_SERVER = {"rest": "", "buckets": ""}
 _REST_APIS = ("aiplatform", "logging", "monitoring", "cloudquotas")
-"""Names of gcloud for the services that the emulator serves over REST by the paths that gcloud uses."""
+"""gcloud's names of the services that the emulator serves over REST by gcloud's paths."""
 
 
 @click.command("gcloud")
-@click.option("--unset", is_flag=True, help="Print what takes the variables out of the shell again.")
+@click.option("--unset", is_flag=True, help="Print the commands that unset the variables.")
 @verb(READS)
 async def gcloud(run: Run, unset: bool) -> None:
     """Print the environment in which gcloud talks to the emulator, for the shell's eval.
@@ -36,11 +36,11 @@ async def gcloud(run: Run, unset: bool) -> None:
     """
     state, context = default_state_dir(), run.emulator_context
     info = _NO_SERVER if unset else await _with_rest(run, state)
-    found = gcloud_environment(state, info, context.project, context.home_region)
+    environment = gcloud_environment(state, info, context.project, context.home_region)
     if run.json:
-        print_json({"environment": found})
+        print_json({"environment": environment})
         return
-    for name, value in found.items():
+    for name, value in environment.items():
         out(f"unset {name}" if unset else f"export {name}={shlex.quote(value)}")
     if sys.stdout.isatty():
         note(_USE)

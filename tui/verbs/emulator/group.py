@@ -56,13 +56,13 @@ async def start(
 @verb("emulator.repair")
 async def repair(run: Run) -> None:
     """Repair damaged databases of the stopped emulator: keep what can be read, move the rest aside."""
-    found = value_of(await run.emulator_operations().repair())
+    databases = value_of(await run.emulator_operations().repair())
     if run.json:
-        print_json({"databases": found})
+        print_json({"databases": databases})
         return
-    for one in found:
-        kept = f"{one['rows']} rows kept, the damaged file is {one['aside']}"
-        out(f"{one['name']}: {kept if one['aside'] else 'sound'}")
+    for database in databases:
+        kept = f"{database['rows']} rows kept, the damaged file is {database['aside']}"
+        out(f"{database['name']}: {kept if database['aside'] else 'sound'}")
 
 
 def _show(info: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that every server of this machine has."""
+"""The verbs shared by all local servers."""
 
 from __future__ import annotations
 
@@ -52,18 +52,14 @@ def add_server_verbs(
 
 
 async def _print_log_tail(run: Run, path: Path, lines: int) -> None:
-    """Print the last lines of a log.
-
-    Raises:
-        Failure: where there is none yet.
-    """
+    """Print the last lines of a log. Raises Failure if there is no log yet."""
     try:
         text = await asyncio.to_thread(path.read_text, errors="replace")
     except FileNotFoundError as error:
         raise Failure(f"there is no log at {path} yet", code="NOT_FOUND", exit_code=3) from error
-    found = text.splitlines()[-lines:]
+    tail = text.splitlines()[-lines:]
     if run.json:
-        print_json({"lines": found})
+        print_json({"lines": tail})
     else:
-        for line in found:
+        for line in tail:
             out(line)

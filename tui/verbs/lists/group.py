@@ -1,4 +1,4 @@
-"""A group of verbs whose first word may also be one of the list."""
+"""A command group whose first argument may also name a listed resource."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import click
 
 
 class ListGroup(click.Group):
-    """`schedules nightly` is `schedules list nightly`, and so is no word at all."""
+    """`schedules nightly` means `schedules list nightly`; `schedules` alone means `schedules list`."""
 
-    def __init__(self, *args: Any, first: str = "list", **more: Any) -> None:
-        """`first` is the command that lists all or shows one."""
-        super().__init__(*args, **more)
+    def __init__(self, *args: Any, first: str = "list", **keywords: Any) -> None:
+        """`first` is the command that lists all resources or shows one."""
+        super().__init__(*args, **keywords)
         self._first = first
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

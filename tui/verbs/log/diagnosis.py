@@ -1,4 +1,4 @@
-"""What is wrong with a job, from its service and from the last lines of the replica that failed."""
+"""The diagnosis of a job from its service and from the last lines of the failed replica."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, fi
 
 
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
-    """The diagnosis that the screen of the job shows; the log is read where that may say more."""
+    """Return the diagnosis that the job's screen shows; read the log if it may add to it."""
     failed = first_failed(job) if asks_the_log(job) else None
     if failed is None or not job.runner:
         return diagnosis_of(job)
@@ -20,6 +20,6 @@ async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
         async for batch in backend.logs.read(query, newest_first=True, limit=LAST_LINES):
             lines += [entry.message for entry in batch.entries if isinstance(entry, LogEntry)]
     except BackendError:
-        # What the service says of the job itself is known.
+        # The service's own error is known.
         return diagnosis_of(job)
     return diagnosis_of(job, lines, whole=not lines)

@@ -15,18 +15,18 @@ from tui.store.log.text_input import TextInput
 from tui.verbs.output import SCHEMA, note, out_document
 
 PIECE = 1024 * 1024
-"""Bytes of a line above which it is printed in pieces of that length."""
+"""Length in bytes above which a line is printed in pieces."""
 WAIT = 0.05
-"""Seconds between two looks at a pipe or a file that is followed."""
+"""Seconds between two checks of a followed pipe or file."""
 
 
 class FilePrinter:
-    """Prints the lines that pass a filter. A line of any length needs bounded memory."""
+    """Prints the lines that pass a filter, with bounded memory for lines of any length."""
 
-    def __init__(self, path: Path, wanted: LineFilter, *, as_json: bool) -> None:
-        """Raises OSError for a file that can't be read."""
+    def __init__(self, path: Path, line_filter: LineFilter, *, as_json: bool) -> None:
+        """Raises OSError if the file can't be read."""
         self._path = path
-        self._wanted = wanted
+        self._filter = line_filter
         self._json = as_json
         self._input = TextInput(path)
         self._number = 0
@@ -34,7 +34,7 @@ class FilePrinter:
         self._read = 0
 
     async def run(self, *, follow: bool) -> None:
-        """Print until the end; with `follow` a file on a disk has none. Raises OSError."""
+        """Print until the end; with `follow` a file on disk has none. Raises OSError."""
         try:
             while True:
                 data = self._input.read()
@@ -49,14 +49,14 @@ class FilePrinter:
                     self._input.close()
                     self._input = TextInput(self._path)
                     self._number = self._read = 0
-                # A signal is heard here.
+                # Give signals a chance to be handled.
                 await asyncio.sleep(0 if data else WAIT)
             self._end()
         finally:
             self._input.close()
 
     def _replaced(self) -> str:
-        """What happened to a file that is followed; empty where it only grows or is away for a moment."""
+        """What happened to a followed file; empty if it only grows or is missing for a moment."""
         try:
             there = self._path.stat()
         except OSError:
@@ -84,10 +84,10 @@ class FilePrinter:
 
     def _print(self, lines: list[bytes]) -> None:
         texts = [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
-        found = as_lines(self._number, texts)
+        columns = as_lines(self._number, texts)
         printed = []
-        for at in self._wanted.of(found):
-            line = found.line(at)
+        for at in self._filter.of(columns):
+            line = columns.line(at)
             if isinstance(line, LogEntry):
                 number = self._number + at
                 printed.append(_json(line, number) if self._json else plain(line.message))
@@ -97,6 +97,6 @@ class FilePrinter:
 
 
 def _json(entry: LogEntry, number: int) -> str:
-    """One object a line; a line of a file has no time and no replica."""
+    """One object per line; a line of a file has no time and no replica."""
     line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
     return json.dumps(line | {"json": entry.json}, ensure_ascii=True)

@@ -41,10 +41,10 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
     "replicas",
     multiple=True,
     metavar="R",
-    help="Only this replica, e.g. workerpool1-0; of a tuning job this trial, e.g. 7.",
+    help="Only this replica, e.g. workerpool1-0; for a tuning job this trial, e.g. 7.",
 )
 @click.option(
-    "--task", metavar="TASK", help="The log of this task of JOB, e.g. of a pipeline, by its name or id."
+    "--task", metavar="TASK", help="Print the log of this task of JOB, e.g. of a pipeline, by name or id."
 )
 @click.option(
     "--follow", "-f", is_flag=True, help="Follow the log until the job ends; a file, until interrupted."
@@ -67,7 +67,7 @@ async def logs(  # noqa: PLR0917 - one for each option
     grep: str | None,
 ) -> int | None:
     """Print the log of JOB, all replicas merged in time order."""
-    wanted = _pattern(grep)
+    pattern = _pattern(grep)
     try:
         lowest = Severity.parse(severity)
     except ValueError as error:
@@ -76,31 +76,31 @@ async def logs(  # noqa: PLR0917 - one for each option
     if (job is None) == (path is None):
         raise click.UsageError("Name a JOB, or a file with --file PATH.")
     if path is not None:
-        return await _show_file(run, path, LineFilter(severity=lowest, pattern=wanted), follow=follow)
+        return await _show_file(run, path, LineFilter(severity=lowest, pattern=pattern), follow=follow)
     assert job is not None
     async with run.backend() as backend:
-        found = await find_job(backend, job)
+        target = await find_job(backend, job)
         if task is not None:
-            name = task_named(found, task, "logs").jobs[-1]
-            found = await backend.job_service(name).get(name)
-        known = [r.id for r in known_replicas(found)]
-        if found.composite:
-            known = [task.id for task in found.tasks if task.jobs]
+            name = task_named(target, task, "logs").jobs[-1]
+            target = await backend.job_service(name).get(name)
+        known = [r.id for r in known_replicas(target)]
+        if target.composite:
+            known = [task.id for task in target.tasks if task.jobs]
         for replica in replicas:
             if replica not in known and replica != "service":
-                raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
-        runner = runner_of(found, "logs")
-        created = found.create_time if runner == found.name else None
+                raise Failure(f"{target.display_name} has no replica {replica}; it has {', '.join(known)}.")
+        runner = runner_of(target, "logs")
+        created = target.create_time if runner == target.name else None
         query = LogQuery(
-            runner, tuple(replicas), since=begin, severity=lowest, created=created, tasks=found.composite
+            runner, tuple(replicas), since=begin, severity=lowest, created=created, tasks=target.composite
         )
-        async for batch in _batches(backend, found, query, follow):
+        async for batch in _batches(backend, target, query, follow):
             if batch.note:
                 note(batch.note)
             for gap in batch.gaps:
                 note(f"┄┄ {gap.words} ┄┄")
             for entry in batch.entries:
-                if wanted is None or wanted.matches(entry.message):
+                if pattern is None or pattern.matches(entry.message):
                     _print_entry(entry, run.json)
             sys.stdout.flush()
     return None
@@ -113,14 +113,14 @@ def _print_entry(entry: LogEntry, as_json: bool) -> None:
         out(_line(entry))
 
 
-async def _show_file(run: Run, path: Path, wanted: LineFilter, *, follow: bool) -> int:
+async def _show_file(run: Run, path: Path, line_filter: LineFilter, *, follow: bool) -> int:
     """Show a file on the screen; print its lines with `--json` or without a terminal."""
     try:
         if not run.json and sys.stdout.isatty() and sys.stdin.isatty():
             from tui.file_viewer import view_file
 
             return await view_file(path, run.settings)
-        await FilePrinter(path, wanted, as_json=run.json).run(follow=follow)
+        await FilePrinter(path, line_filter, as_json=run.json).run(follow=follow)
     except OSError as error:
         raise Failure(f"--file {path}: {error.strerror or error}.") from error
     return 0
@@ -135,7 +135,7 @@ async def _batches(backend: Backend, job: Job, query: LogQuery, follow: bool) ->
         except NotFound:
             if job.logged_as == job.name:
                 raise
-        # A log outlives the job that wrote it, but can't be followed.
+        # A log outlives its job, but can't be followed then.
         note(f"The log has ended: {lost_runner(job)}.")
     async for batch in backend.logs.read(query):
         yield batch
@@ -149,11 +149,8 @@ def _pattern(text: str | None) -> Pattern | None:
 
 
 def parse_since(text: str, now: datetime) -> datetime:
-    """A time, or a duration before `now`; a time without a zone is in this machine's.
-
-    Raises:
-        Failure: when it is neither.
-    """
+    """Parse a time, or a duration before `now`; a time without a zone is in this machine's zone. Raises
+    Failure if it is neither."""
     try:
         return parse_time(text, now=now, start=None)
     except ValueError as error:
@@ -161,7 +158,7 @@ def parse_since(text: str, now: datetime) -> datetime:
 
 
 def _json(entry: LogEntry) -> str:
-    """One object a line, as documented in docs/JSON.md."""
+    """One object per line, as documented in docs/JSON.md."""
     return json.dumps(
         {
             "schema": SCHEMA,

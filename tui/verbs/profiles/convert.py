@@ -14,12 +14,12 @@ from tui.store.profiles.library import NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Failure, Run, value_of, verb
 
-KINDS = [each.kind for each in WORKLOADS]
+KINDS = [workload.kind for workload in WORKLOADS]
 
 
 @click.command("convert")
 @click.argument("profile")
-@click.option("--to", type=click.Choice(families()), required=True, help="The side to make a profile for.")
+@click.option("--to", type=click.Choice(families()), required=True, help="Service family to convert to.")
 @click.option(
     "--kind", type=click.Choice(KINDS, case_sensitive=False), default="PyTorchJob", show_default=True,
     help="Kind of the object on a cluster.",
@@ -30,33 +30,37 @@ KINDS = [each.kind for each in WORKLOADS]
 async def convert_profile(  # noqa: PLR0917 - one for each option
     run: Run, profile: str, to: str, kind: str, name: str | None, force: bool
 ) -> None:
-    """Make of PROFILE, a name or a path, one for the other side: the same job on a cluster or on Vertex AI.
+    """Convert PROFILE, a name or a path, to the other service family: the same job on a cluster or on Vertex
+    AI.
 
-    What one side has and the other has not is named, a line each, on stderr and at the head of the result.
-    Without --output the result is printed.
+    Each difference is reported in a line on stderr and at the head of the result. Without --output the result
+    is printed.
     """
-    found = _converted(run, profile, to, kind)
+    result = _converted(run, profile, to, kind)
     path = ""
     if name:
-        outcome = await run.profile_operations().write(name, found.text, force=force)
+        outcome = await run.profile_operations().write(name, result.text, force=force)
         path = str(value_of(outcome, {"EXISTS": "Give another name, or --force to overwrite it."}))
     if run.json:
-        rows = [{"field": each.place or None, "sentence": each.sentence} for each in found.differences]
-        print_json({"to": to, "path": path or None, "text": found.text, "differences": rows})
+        rows = [
+            {"field": difference.place or None, "sentence": difference.sentence}
+            for difference in result.differences
+        ]
+        print_json({"to": to, "path": path or None, "text": result.text, "differences": rows})
         return
-    for each in found.differences:
-        note(f"differs: {each}")
+    for difference in result.differences:
+        note(f"differs: {difference}")
     if path:
         out(path)
     else:
-        sys.stdout.write(found.text)
+        sys.stdout.write(result.text)
 
 
 def _converted(run: Run, reference: str, to: str, kind: str) -> Converted:
-    """The result. Raises Failure."""
+    """Convert a profile. Raises Failure."""
     try:
-        found = read_profile(find(reference, profile_folder(run.settings)))
-        return convert(found, to, kind)
+        profile = read_profile(find(reference, profile_folder(run.settings)))
+        return convert(profile, to, kind)
     except NoProfile as error:
         fix = "`vxtui profiles list` lists all."
         raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error

@@ -27,14 +27,14 @@ def profiles() -> None:
 @verb(READS)
 async def list_profiles(run: Run) -> None:
     """List every profile, with the problem of one that can't be used."""
-    found = entries(profile_folder(run.settings))
-    problems = {e.key: "; ".join(e.check_rules(run.context)[0]) for e in found}
-    rows = [e.row(problems[e.key]) for e in found]
+    profile_entries = entries(profile_folder(run.settings))
+    problems = {e.key: "; ".join(e.check_rules(run.context)[0]) for e in profile_entries}
+    rows = [e.row(problems[e.key]) for e in profile_entries]
     if run.json:
         print_json({"profiles": [json_object(PROFILE_FIELDS, row) for row in rows]})
         return
     print_fields(PROFILE_FIELDS, rows)
-    for e in found:
+    for e in profile_entries:
         if problems[e.key]:
             note(f"{e.name} can't be used: {problems[e.key]}")
 

@@ -48,33 +48,33 @@ async def import_profile(
     SOURCE is a file (a gcloud config, a REST body, a shell script that calls gcloud; it is not run), `-` for
     stdin, a job's id or name, or a command line: vxtui profiles import -- gcloud ai custom-jobs create …
     """
-    found = await _imported(run, source, command)
-    chosen = name or found.name
-    outcome = await run.profile_operations().write(chosen, found.text, force=force)
+    imported = await _imported(run, source, command)
+    chosen = name or imported.name
+    outcome = await run.profile_operations().write(chosen, imported.text, force=force)
     path = value_of(outcome, _FIXES)
-    for line in found.notes:
+    for line in imported.notes:
         note(f"note: {line}")
-    problems = inspect(found.text, str(path), chosen)
+    problems = inspect(imported.text, str(path), chosen)
     for problem in problems:
         if problem.severity is not ProblemSeverity.NOTE:
             note(f"{problem.severity}: {problem}")
     if run.json:
         shown = [problem_json(p) for p in problems]
-        print_json({"name": chosen, "path": str(path), "notes": list(found.notes), "problems": shown})
+        print_json({"name": chosen, "path": str(path), "notes": list(imported.notes), "problems": shown})
     else:
         out(str(path))
 
 
 async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported:
-    """The profile that `source` describes. Raises Failure."""
+    """Import the profile that `source` describes. Raises Failure."""
     text = source[0] if len(source) == 1 else shlex.join(source)
     try:
-        found = _read(text, command)
-        if found is None:
+        imported = _read(text, command)
+        if imported is None:
             async with run.backend() as backend:
                 job = await _job(backend, text)
-                found = from_resource(await backend.job_service(job.name).spec(job.name))
-        return found
+                imported = from_resource(await backend.job_service(job.name).spec(job.name))
+        return imported
     except ProfileInvalid as error:
         raise Failure(str(error), fix=_way_out(error.problems), code="INVALID_PROFILE") from error
     except OSError as error:
@@ -82,7 +82,7 @@ async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported
 
 
 async def _job(backend: Backend, reference: str) -> Job:
-    """The job of this id or name. Raises NotFound, Failure."""
+    """Return the job of this id or name. Raises NotFound, Failure."""
     try:
         return await find_job(backend, reference)
     except NotFound:
@@ -95,21 +95,21 @@ def _is_folder(reference: str) -> bool:
     return Path(reference).expanduser().is_dir()
 
 
-def _folder(path: str, what: str) -> Failure:
+def _folder(path: str, reason: str) -> Failure:
     return Failure(
-        f"{path}: {what} is a folder.", fix="Name a file in it, or the id or name of a job.", code="USAGE"
+        f"{path}: {reason} is a folder.", fix="Name a file in it, or the id or name of a job.", code="USAGE"
     )
 
 
 def _way_out(problems: Sequence[Problem]) -> str:
-    # What a command line or a job describes has no line in a file that could be fixed.
+    # A profile from a command line or a job has no file with lines to fix.
     if any(fixable(p) and p.line and Path(p.file).is_file() for p in problems):
         return "Nothing was written. `vxtui profiles validate FILE --fix` applies the automatic fixes."
     return "Nothing was written."
 
 
 def _read(source: str, command: str) -> Imported | None:
-    """The profile from stdin, a command line or a file; None if `source` can only be a job."""
+    """The profile from stdin, a command line or a file; `None` if `source` can only be a job."""
     if source == "-":
         with ending_at_once():
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -135,13 +135,13 @@ def _decoded(data: bytes, file: str) -> str:
 
 
 def _of_text(text: str, file: str, folder: Path, command: str) -> Imported:
-    """Import a text; the files that it names are relative to `folder`."""
+    """Import a text; its file references are relative to `folder`."""
 
     return from_text(text, file, configs(folder), surroundings(folder, command))
 
 
 def configs(folder: Path) -> Config:
-    """Reads the files of `--config` that a command in `folder` names."""
+    """Return a reader of the `--config` files that a command in `folder` names."""
 
     def config(name: str) -> ConfigFile:
         path = folder / Path(name).expanduser()
@@ -152,7 +152,7 @@ def configs(folder: Path) -> Config:
 
 
 def surroundings(folder: Path, command: str = "") -> Surroundings:
-    """Where a script in `folder` is read."""
+    """The surroundings of a script in `folder`."""
 
     def read(name: str) -> str:
         path = folder / name

@@ -29,22 +29,22 @@ from tui.verbs.profiles.interchange import configs, surroundings
 from tui.verbs.run import USAGE, Failure, Run, assigned, set_option, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
-"""Source of the rules about the file itself rather than about the service."""
+"""Source of the rules that concern the file itself rather than the service."""
 _COLOURS = {ProblemSeverity.ERROR: "31", ProblemSeverity.WARNING: "33", ProblemSeverity.NOTE: "36"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """What the rules apply to: parameters, region ("" for the file's own), emulator or cloud."""
+    """Parameters, region ("" for the file's own), and whether to check for the emulator."""
 
-    given: Mapping[str, str]
+    values: Mapping[str, str]
     region: str
     local: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file as it was named, and its content."""
+    """A file as named by the user, and its content."""
 
     shown: str
     path: Path
@@ -62,10 +62,10 @@ class _File:
 async def validate(
     run: Run, profiles: tuple[str, ...], assignments: tuple[str, ...], region: str, fix: bool
 ) -> int:
-    """Check profiles against every rule; exit 2 when there is an error.
+    """Check profiles against every rule; exit 2 if there is an error.
 
-    A file may be a profile, a gcloud config, a REST body or a gcloud command line. The rules are those of
-    the cloud, unless --context names a local context.
+    A file may be a profile, a gcloud config, a REST body or a gcloud command line. The cloud's rules apply,
+    unless --context names a local context.
     """
     where = _where(run, assignments, region)
     files = [_read(run, reference) for reference in profiles]
@@ -84,15 +84,15 @@ async def validate(
 
 
 def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
-    given = assigned(assignments)
+    values = assigned(assignments)
     if not run.context_name:
-        return _Where(given, region, False)
+        return _Where(values, region, False)
     context = choose_context(run.settings, run.context_name)
-    return _Where(given, region, context.emulated)
+    return _Where(values, region, context.emulated)
 
 
 def _read(run: Run, reference: str) -> _File:
-    """The file of a name or path. Raises Failure if there is none or it can't be read."""
+    """Read the file of a name or path. Raises Failure if there is none or it can't be read."""
     try:
         path = find(reference, profile_folder(run.settings))
         if path.stat().st_size > MAX_BYTES:
@@ -121,24 +121,22 @@ def _is_document(text: str) -> bool:
 
 
 def _look(file: _File, where: _Where) -> list[Problem]:
-    """Every problem of one file."""
+    """Return every problem of one file."""
     if file.broken:
         return list(file.broken)
     text = file.text if not file.command else _profile_of(file)
     if isinstance(text, list):
         return text
-    found = inspect(text, file.shown, file.path.stem, where.given, region=where.region, local=where.local)
+    problems = inspect(text, file.shown, file.path.stem, where.values, region=where.region, local=where.local)
     if file.command:
-        # The lines are those of the profile, not of the command line; fixes can't be written.
-        return [replace(p, line=0, column=0, edits=()) for p in found]
-    return [*found, *_notes(file)]
+        # The lines are those of the generated profile, not of the command line; fixes can't be written.
+        return [replace(p, line=0, column=0, edits=()) for p in problems]
+    return [*problems, *_notes(file)]
 
 
 def _profile_of(file: _File) -> str | list[Problem]:
-    """The profile of a command line, valid or not; the problems if it can't be read.
-
-    The files that it names are relative to its own folder.
-    """
+    """Convert a command line to a profile, valid or not; return the problems if it can't be read. File
+    references are relative to the command line's own folder."""
     folder = file.path.absolute().parent
 
     try:
@@ -152,25 +150,35 @@ def _profile_of(file: _File) -> str | list[Problem]:
 
 
 def _notes(file: _File) -> list[Problem]:
-    """Notes about a file whose fields are correct."""
+    """Notes about a file whose fields are all correct."""
     if is_json(file.text):
         return []
     try:
         document = read(file.text, file.shown)
     except ProfileInvalid:
         return []
-    found = []
-    for said in document_notes(document.value):
-        line, column = document.place(said.path)
-        found.append(
-            Problem(file.shown, line, dotted(said.path), said.sentence, said.fix, said.rule, said.severity,
-                    said.source, said.path, column)
-        )  # fmt: skip
-    return found
+    problems = []
+    for remark in document_notes(document.value):
+        line, column = document.place(remark.path)
+        problems.append(
+            Problem(
+                file.shown,
+                line,
+                dotted(remark.path),
+                remark.sentence,
+                remark.fix,
+                remark.rule,
+                remark.severity,
+                remark.source,
+                remark.path,
+                column,
+            )
+        )
+    return problems
 
 
 async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
-    """The problems left after fixing one file, and the change as a unified diff; "" for none."""
+    """The problems left after fixing one file, and the change as a unified diff; "" if nothing changed."""
     before = _look(file, where)
     if file.command and before:
         note(
@@ -184,20 +192,20 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
             fix=f"Copy {file.path} to {profile_folder(run.settings)} and fix the copy.",
         )
     text, name = file.text, file.path.stem
-    found = apply_fixes(text, file.shown, name, where.given, region=where.region, local=where.local)
-    if found.text == text:
+    fixed = apply_fixes(text, file.shown, name, where.values, region=where.region, local=where.local)
+    if fixed.text == text:
         return before, ""
-    value_of(await run.profile_operations().fix(file.path, found.text))
+    value_of(await run.profile_operations().fix(file.path, fixed.text))
     diff = difflib.unified_diff(
-        text.splitlines(keepends=True), found.text.splitlines(keepends=True), file.shown, file.shown
+        text.splitlines(keepends=True), fixed.text.splitlines(keepends=True), file.shown, file.shown
     )
-    known = _secrets(text) | _secrets(found.text)
+    known = _secrets(text) | _secrets(fixed.text)
     shown = "".join(mask_text(line, known) for line in _ended(diff))
-    return [*found.remaining, *_notes(_File(file.shown, file.path, found.text, False))], shown
+    return [*fixed.remaining, *_notes(_File(file.shown, file.path, fixed.text, False))], shown
 
 
 def _secrets(text: str) -> set[str]:
-    """Those in a profile's text."""
+    """Secrets in a profile's text."""
     try:
         return secrets_in(read(text, "").value)
     except ProfileInvalid:
@@ -209,7 +217,7 @@ def _ended(lines: Iterator[str]) -> Iterator[str]:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-# What is printed
+# Output
 
 
 def _json(problem: Problem) -> dict[str, Any]:
@@ -240,13 +248,13 @@ def _say(problems: list[Problem], files: int, diffs: list[dict[str, Any]], fix: 
 def _line(problem: Problem, colours: bool) -> str:
     """`file:line:column: severity id: sentence fix`."""
     place = [problem.file, *(str(n) for n in (problem.line, problem.column) if n)]
-    # The message of a rule names its field; that of the file's form does not, nor one without a line.
+    # A rule's message names its field; a message about the file's form, or without a line, does not.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
     leaf = leaf if problem.line else problem.field
-    told = mask_text(sentences(problem.message, problem.fix))
-    said = f"{leaf}: {told}" if leaf else told
+    text = mask_text(sentences(problem.message, problem.fix))
+    message = f"{leaf}: {text}" if leaf else text
     severity = _painted(problem.severity.value, _COLOURS[problem.severity], colours)
-    return f"{plain(':'.join(place))}: {severity} {problem.id}: {plain(said)}"
+    return f"{plain(':'.join(place))}: {severity} {problem.id}: {plain(message)}"
 
 
 def _painted(text: str, code: str, colours: bool) -> str:
@@ -256,7 +264,7 @@ def _painted(text: str, code: str, colours: bool) -> str:
 def _summary(problems: list[Problem], files: int, fix: bool) -> str:
     """`2 errors, 1 warning in 3 files; --fix fixes 2 of them.`"""
     counts = [(s, sum(p.severity is s for p in problems)) for s in ProblemSeverity]
-    said = ", ".join(f"{n} {s.value}{'s' if n > 1 else ''}" for s, n in counts if n) or "no problems"
+    counts_text = ", ".join(f"{n} {s.value}{'s' if n > 1 else ''}" for s, n in counts if n) or "no problems"
     able = sum(map(fixable, problems))
     offer = f"; --fix fixes {able} of them" if able and not fix else ""
-    return f"{said} in {files} file{'s' if files > 1 else ''}{offer}."
+    return f"{counts_text} in {files} file{'s' if files > 1 else ''}{offer}."

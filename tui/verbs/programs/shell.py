@@ -17,49 +17,49 @@ from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Failure, Run, find_job, value_of, verb
 
 ENDED_BEFORE = 1
-"""Exit code where the replica or the emulator ended first."""
+"""Exit code if the replica or the emulator ended first."""
 
 
 @click.command()
 @click.argument("job")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--replica", metavar="ID", help="Such as workerpool1-0; the primary by default.")
+@click.option("--replica", metavar="ID", help="Replica, e.g. workerpool1-0; by default the primary.")
 @verb("job.shell")
 async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | None) -> int:
     """Open a shell in a running replica of JOB, or run COMMAND there; write `--` before its options.
 
-    It has the replica's environment and working folder. The exit code is that of the program. Vertex AI opens
-    shells in the browser alone: there the verb prints the address.
+    It has the replica's environment and working folder. The exit code is the program's. Vertex AI opens
+    shells only in the browser: there the verb prints the address.
     """
     async with run.backend() as backend:
-        found = await find_job(backend, job)
-        where = _replica(found, replica)
-        if not backend.offers_for(found.name, "shells"):
-            return await _in_the_browser(run, backend, found, where, command)
+        target = await find_job(backend, job)
+        where = _replica(target, replica)
+        if not backend.offers_for(target.name, "shells"):
+            return await _in_the_browser(run, backend, target, where, command)
         operations = run.shell_operations(backend)
         if run.json and not command:
             raise Failure("--json needs a COMMAND: a shell is for a person.", code="USAGE")
         if run.json:
-            end = await _captured(operations, found, where, command)
+            end = await _captured(operations, target, where, command)
         else:
-            end = await _connected(operations, found, where, command)
+            end = await _connected(operations, target, where, command)
     if end.exit_code is None:
         note(end.reason)
         return ENDED_BEFORE
     return end.exit_code
 
 
-def _replica(job: Job, wanted: str | None) -> str:
-    """The replica to use. Raises Failure where none can have a shell."""
+def _replica(job: Job, requested: str | None) -> str:
+    """The replica to use. Raises Failure if none can have a shell."""
     problem = shell_problem(job)
     if problem:
         look = "tasks" if job.state.active and job.tasks else "describe"
         raise Failure(problem, fix=f"vxtui {look} {job.id}", code="FAILED_PRECONDITION", exit_code=1)
-    known = [each.id for each in known_replicas(job)]
-    if wanted is not None and wanted not in known:
-        message = f"{job.display_name} has no replica {wanted}; it has {', '.join(known)}."
+    known = [replica.id for replica in known_replicas(job)]
+    if requested is not None and requested not in known:
+        message = f"{job.display_name} has no replica {requested}; it has {', '.join(known)}."
         raise Failure(message, code="NOT_FOUND", exit_code=3)
-    return wanted or known[0]
+    return requested or known[0]
 
 
 async def _connected(
@@ -80,8 +80,8 @@ async def _captured(
 
     async def collect(session: ShellSession) -> ShellEnd:
         await session.end_input()
-        while (found := await session.read()) is not None:
-            written[found[0]] += found[1]
+        while (chunk := await session.read()) is not None:
+            written[chunk[0]] += chunk[1]
         return session.ended or LOST_PROGRAM
 
     end = value_of(await operations.open(job, replica, ShellRequest(command), collect))
@@ -99,8 +99,8 @@ async def _captured(
 async def _in_the_browser(
     run: Run, backend: Backend, job: Job, replica: str, command: tuple[str, ...]
 ) -> int:
-    """Print the address of the replica's shell. Raises Failure where there is none, or for a command."""
-    # A list does not say the addresses.
+    """Print the address of the replica's shell. Raises Failure if there is none, or for a command."""
+    # A listing omits the addresses.
     uri = web_shell(await backend.job_service(job.runner).get(job.runner), replica)
     if command or not uri:
         message = f"{IN_THE_BROWSER}{f': {uri}' if uri else f', and {replica} has none'}."

@@ -16,13 +16,15 @@ from tui.web_browser import open_page
 
 @click.command()
 @click.argument("job")
-@click.option("--port", type=click.IntRange(0, 65535), help="By default the first free one from 6006 on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port; by default the first free one from 6006 on."
+)
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @verb(READS)
 async def tensorboard(run: Run, job: str, port: int | None, no_browser: bool) -> int:
     """Show the events of JOB in TensorBoard, until Ctrl+C. A tuning job shows each trial as a run.
 
-    It starts the TensorBoard that is installed, on baseOutputDirectory/logs.
+    It starts the installed TensorBoard on baseOutputDirectory/logs.
     """
     try:
         async with run.backend() as backend:
@@ -34,7 +36,7 @@ async def tensorboard(run: Run, job: str, port: int | None, no_browser: bool) ->
 
 
 async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:
-    """Tell where it is, and wait for its end or the user's. Raises TensorBoardError."""
+    """Print the address, and wait for the program's end or the user's interrupt. Raises TensorBoardError."""
     if run.json:
         print_json({"url": running.url, "log_dir": running.folder, "pid": running.pid})
     else:
@@ -46,9 +48,9 @@ async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:
     try:
         code = await running.process.wait()
     except asyncio.CancelledError:
-        # Ctrl+C and SIGTERM are the way to end it.
+        # Ctrl+C and SIGTERM are the normal ways to end it.
         return 0
     if code > 0:
         raise TensorBoardError(f"TensorBoard has ended with exit code {code}.")
-    # The terminal's Ctrl+C reaches it too, and may end it first.
+    # The terminal's Ctrl+C reaches TensorBoard too, and may end it first.
     return 0

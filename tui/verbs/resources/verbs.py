@@ -18,8 +18,8 @@ from tui.domain.vertex.cost import an_hour, hourly_parts
 from tui.session import now
 from tui.store.jobs.costs import read_prices
 from tui.verbs.launch import prepare
-from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
+from tui.verbs.lists.lookup import Noun, end, errors_json, one_of
 from tui.verbs.output import note, print_json, print_nested
 from tui.verbs.run import (
     READS,
@@ -35,15 +35,15 @@ from tui.verbs.run import (
 
 RESOURCE = Noun("persistent resource", "vxtui resources", chosen_id=True)
 _ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
-"""What the service takes (docs/facts/vertex.md 12.1)."""
+"""Ids that the service accepts (docs/facts/vertex.md 12.1)."""
 
 
 @click.group(cls=ListGroup, first="show")
 def resources() -> None:
-    """Persistent resources: machines that stay, and on which jobs run without provisioning.
+    """Persistent resources: machines that stay, on which jobs run without provisioning.
 
-    Without a command: list them; with RESOURCE, an id or a resource name, that one. They cost money while
-    they run, used or not. A profile runs on one with `persistentResourceId: ID` in its jobSpec.
+    Without a command: list them, or show RESOURCE, an id or a resource name. They cost money while they run,
+    used or not. A profile runs on one with `persistentResourceId: ID` in its jobSpec.
     """
 
 
@@ -53,25 +53,25 @@ def resources() -> None:
 async def show(run: Run, resource: str | None) -> int:
     """List them, or show RESOURCE."""
     async with run.backend() as backend:
-        found = await backend.resources.list_all()
-        shown = found.items if resource is None else [one_of(backend, found, resource, RESOURCE)]
+        results = await backend.resources.list_all()
+        shown = results.items if resource is None else [one_of(backend, results, resource, RESOURCE)]
         jobs = await _jobs_of(backend, shown)
     if run.json:
         objects = [json_object(RESOURCE_FIELDS, row) for row in _rows(shown, jobs)]
-        print_json({"resources": objects, "errors": errors_json(found)})
+        print_json({"resources": objects, "errors": errors_json(results)})
     else:
         print_nested(RESOURCE_FIELDS, POOL_FIELDS, [(row, row.resource.pools) for row in _rows(shown, jobs)])
         for listed in shown:
             if listed.error:
                 note(f"{listed.id}: {listed.error}")
-        if not shown and not found.errors:
+        if not shown and not results.errors:
             note("No persistent resources here. `vxtui resources create NAME --from PROFILE` makes one.")
-    return end(run, found)
+    return end(run, results)
 
 
 @resources.command()
 @click.argument("name")
-@click.option("--from", "profile", required=True, metavar="PROFILE", help="Take the machines of its pools.")
+@click.option("--from", "profile", required=True, metavar="PROFILE", help="Use the machines of its pools.")
 @set_option
 @click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
 @yes_option
@@ -104,8 +104,8 @@ async def create(  # noqa: PLR0917 - one for each option
             f"{an_hour(hour)} until it is deleted, used or not.",
             yes=yes,
         )
-        made = value_of(await run.resource_operations(backend).create(place, name, body))
-    _print_one(run, made)
+        created = value_of(await run.resource_operations(backend).create(place, name, body))
+    _print_one(run, created)
     return 0
 
 
@@ -116,10 +116,10 @@ async def create(  # noqa: PLR0917 - one for each option
 async def reboot(run: Run, resource: str, yes: bool) -> int:
     """Reboot the machines of RESOURCE; refused while jobs are on it."""
     async with run.backend() as backend:
-        found = one_of(backend, await backend.resources.list_all(), resource, RESOURCE)
-        await confirmed(f"Reboot {found.id} ({pieces(found.replicas, 'replica')})?", yes=yes)
-        made = value_of(await run.resource_operations(backend).reboot(found))
-    _print_one(run, made)
+        target = one_of(backend, await backend.resources.list_all(), resource, RESOURCE)
+        await confirmed(f"Reboot {target.id} ({pieces(target.replicas, 'replica')})?", yes=yes)
+        rebooted = value_of(await run.resource_operations(backend).reboot(target))
+    _print_one(run, rebooted)
     return 0
 
 
@@ -130,33 +130,33 @@ async def reboot(run: Run, resource: str, yes: bool) -> int:
 async def delete(run: Run, resource: str, yes: bool) -> int:
     """Delete RESOURCE, which cancels the jobs on it."""
     async with run.backend() as backend:
-        found = one_of(backend, await backend.resources.list_all(), resource, RESOURCE)
-        on = jobs_on(found, (await _jobs_of(backend, [found]))[found.name])
+        target = one_of(backend, await backend.resources.list_all(), resource, RESOURCE)
+        on = jobs_on(target, (await _jobs_of(backend, [target]))[target.name])
         ends = f", which cancels {pieces(len(on), 'job')}" if on else ""
-        await confirmed(f"Delete {found.id} ({pieces(found.replicas, 'replica')}){ends}?", yes=yes)
-        value_of(await run.resource_operations(backend).delete(found))
+        await confirmed(f"Delete {target.id} ({pieces(target.replicas, 'replica')}){ends}?", yes=yes)
+        value_of(await run.resource_operations(backend).delete(target))
     if run.json:
-        print_json({"deleted": found.name, "cancels": [job.name for job in on]})
+        print_json({"deleted": target.name, "cancels": [job.name for job in on]})
     else:
-        note(f"Deleting {found.id}{ends}.")
+        note(f"Deleting {target.id}{ends}.")
     return 0
 
 
-async def _jobs_of(backend: Backend, found: Sequence[PersistentResource]) -> dict[str, list[Job]]:
-    """The jobs of each resource by its name. Those are younger than the oldest resource."""
-    jobs: dict[str, list[Job]] = {each.name: [] for each in found}
-    times = [each.create_time for each in found if each.create_time is not None]
+async def _jobs_of(backend: Backend, resources_read: Sequence[PersistentResource]) -> dict[str, list[Job]]:
+    """The jobs of each resource by its name; only jobs younger than the oldest resource are listed."""
+    jobs: dict[str, list[Job]] = {each.name: [] for each in resources_read}
+    times = [each.create_time for each in resources_read if each.create_time is not None]
     service = backend.jobs.get("custom_job")
-    if service is None or not found:
+    if service is None or not resources_read:
         return jobs
-    since = f'create_time>="{rfc3339(min(times))}"' if len(times) == len(found) else ""
+    since = f'create_time>="{rfc3339(min(times))}"' if len(times) == len(resources_read) else ""
     async for page in service.list_all(filter=since):
-        for each in found:
+        for each in resources_read:
             jobs[each.name] += [job for job in page.jobs if each.runs(job)]
     return jobs
 
 
-def _rows(found: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) -> list[ResourceRow]:
+def _rows(results: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) -> list[ResourceRow]:
     prices, at = read_prices(state_dir())[0], now()
     return [
         ResourceRow(
@@ -166,7 +166,7 @@ def _rows(found: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) ->
             hourly_parts(resource.parts(), resource.region, prices),
             prices_of=prices.date,
         )
-        for resource in found
+        for resource in results
     ]
 
 

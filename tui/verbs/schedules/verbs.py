@@ -28,8 +28,8 @@ from tui.domain.vertex.dry_run import price_words
 from tui.session import now
 from tui.verbs.dry_run import DryRun
 from tui.verbs.launch import prepare
-from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
+from tui.verbs.lists.lookup import Noun, end, errors_json, one_of
 from tui.verbs.output import note, print_fields, print_json, table
 from tui.verbs.run import (
     READS,
@@ -46,14 +46,14 @@ from tui.verbs.run import (
 BODY = "pipelineJob"
 SCHEDULE = Noun("schedule", "vxtui schedules")
 UPCOMING = 3
-"""First runs that are shown before a schedule is created."""
+"""Number of upcoming runs shown before a schedule is created."""
 
 
 @click.group(cls=ListGroup)
 def schedules() -> None:
-    """Schedules: pipelines that run at the times of a cron.
+    """Schedules: pipelines that run at the times of a cron expression.
 
-    Without a command: list them; with SCHEDULE, a display name, id or resource name, that one.
+    Without a command: list them, or show SCHEDULE, a display name, id or resource name.
     """
 
 
@@ -66,16 +66,16 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
     if runs and schedule is None:
         raise Failure("--runs needs a SCHEDULE.", code="USAGE")
     async with run.backend() as backend:
-        found = await backend.schedules.list_all()
-        shown = found.items if schedule is None else [one_of(backend, found, schedule, SCHEDULE)]
+        results = await backend.schedules.list_all()
+        shown = results.items if schedule is None else [one_of(backend, results, schedule, SCHEDULE)]
         jobs = list(await backend.schedules.runs(shown[0].name)) if runs else []
     if run.json:
         more = {"runs": [job_json(job) for job in jobs]} if runs else {}
         listed = [schedule_json(each, now()) for each in shown]
-        print_json({"schedules": listed, "errors": errors_json(found), **more})
+        print_json({"schedules": listed, "errors": errors_json(results), **more})
     else:
         print_fields(SCHEDULE_FIELDS, [ScheduleRow(each, now()) for each in shown])
-        if not shown and not found.errors:
+        if not shown and not results.errors:
             note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` makes one.")
         if runs:
             rows = [
@@ -85,7 +85,7 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
             table(
                 ("RUN", "STATE", "AGE", "CREATED"), [[str(cell) for cell in row] for row in rows], right=(2,)
             )
-    return end(run, found)
+    return end(run, results)
 
 
 _TIME = click.DateTime(
@@ -100,11 +100,16 @@ _TIME = click.DateTime(
     "--cron", required=True, metavar="CRON", help="Five fields, with TZ=ZONE before them, else UTC."
 )
 @click.option(
-    "--start", type=_TIME, metavar="TIME", help="Start no run before; without a zone this machine's."
+    "--start",
+    type=_TIME,
+    metavar="TIME",
+    help="Start no run before this time; without a zone in this machine's.",
 )
-@click.option("--end", type=_TIME, metavar="TIME", help="Start no run after.")
-@click.option("--max-runs", type=click.IntRange(1), metavar="N", help="Complete after so many runs.")
-@click.option("--max-active", type=click.IntRange(1), metavar="N", help="Runs that may be active at once.")
+@click.option("--end", type=_TIME, metavar="TIME", help="Start no run after this time.")
+@click.option("--max-runs", type=click.IntRange(1), metavar="N", help="Complete after this many runs.")
+@click.option(
+    "--max-active", type=click.IntRange(1), metavar="N", help="Number of runs that may be active at once."
+)
 @click.option("--queue", is_flag=True, help="Let runs above --max-active wait instead of skipping them.")
 @set_option
 @click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
@@ -139,8 +144,8 @@ async def create(  # noqa: PLR0917 - one for each option
             f"Price of each: {price}.",
             yes=yes,
         )
-        made = value_of(await run.schedule_operations(backend).create(place, new))
-    _print_one(run, made)
+        created = value_of(await run.schedule_operations(backend).create(place, new))
+    _print_one(run, created)
     return 0
 
 
@@ -149,12 +154,12 @@ async def create(  # noqa: PLR0917 - one for each option
 @yes_option
 @verb("schedule.pause")
 async def pause(run: Run, schedule: str, yes: bool) -> int:
-    """Start no more runs of SCHEDULE; those that run go on."""
+    """Stop starting runs of SCHEDULE; running ones continue."""
     async with run.backend() as backend:
-        found = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
-        await confirmed(f"Pause {found.display_name} ({found.when})?", yes=yes)
-        made = value_of(await run.schedule_operations(backend).pause(found))
-    _print_one(run, made)
+        target = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
+        await confirmed(f"Pause {target.display_name} ({target.when})?", yes=yes)
+        paused = value_of(await run.schedule_operations(backend).pause(target))
+    _print_one(run, paused)
     return 0
 
 
@@ -166,11 +171,11 @@ async def pause(run: Run, schedule: str, yes: bool) -> int:
 async def resume(run: Run, schedule: str, catch_up: bool, yes: bool) -> int:
     """Start runs of the paused SCHEDULE again."""
     async with run.backend() as backend:
-        found = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
+        target = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
         missed = ", and start the runs that were due in the pause" if catch_up else ""
-        await confirmed(f"Resume {found.display_name} ({found.when}){missed}?", yes=yes)
-        made = value_of(await run.schedule_operations(backend).resume(found, catch_up=catch_up))
-    _print_one(run, made)
+        await confirmed(f"Resume {target.display_name} ({target.when}){missed}?", yes=yes)
+        resumed = value_of(await run.schedule_operations(backend).resume(target, catch_up=catch_up))
+    _print_one(run, resumed)
     return 0
 
 
@@ -181,19 +186,19 @@ async def resume(run: Run, schedule: str, catch_up: bool, yes: bool) -> int:
 async def delete(run: Run, schedule: str, yes: bool) -> int:
     """Delete SCHEDULE; its runs stay."""
     async with run.backend() as backend:
-        found = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
-        await confirmed(f"Delete the schedule {found.display_name} ({found.when})?", yes=yes)
-        value_of(await run.schedule_operations(backend).delete(found))
+        target = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
+        await confirmed(f"Delete the schedule {target.display_name} ({target.when})?", yes=yes)
+        value_of(await run.schedule_operations(backend).delete(target))
     if run.json:
-        print_json({"deleted": found.name})
+        print_json({"deleted": target.name})
     else:
-        note(f"Deleted {found.display_name}.")
+        note(f"Deleted {target.display_name}.")
     return 0
 
 
-def _must_be_new(name: str, found: Sequence[Schedule]) -> None:
-    """Two schedules of one name both run, and no verb could tell them apart by it. Raises Failure."""
-    other = next((each for each in found if each.display_name == name), None)
+def _must_be_new(name: str, existing: Sequence[Schedule]) -> None:
+    """Raise Failure if the name exists: both schedules would run, and no verb could tell them apart."""
+    other = next((each for each in existing if each.display_name == name), None)
     if other is not None:
         raise Failure(
             f"There is a schedule {name} already: {other.name} ({other.when}).",
@@ -203,7 +208,7 @@ def _must_be_new(name: str, found: Sequence[Schedule]) -> None:
 
 
 def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
-    """The pipeline job of each run. Nobody fills in a template of its name, so it has the schedule's."""
+    """The pipeline job of each run, named like the schedule: the service fills in no placeholders."""
     name = str(resource.get("displayName", ""))
     if not name or is_template(name):
         problem = name_problem(schedule)
@@ -214,13 +219,13 @@ def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
 
 
 def _must_be_valid(findings: Sequence[Finding]) -> None:
-    """Print the warnings. Raises Failure for an error."""
-    bad = [each for each in findings if each.severity is ProblemSeverity.ERROR]
+    """Print the warnings. Raise Failure if there is an error."""
+    bad = [finding for finding in findings if finding.severity is ProblemSeverity.ERROR]
     if bad:
-        text = "\n".join(f"{_option(each)}: {each.sentence}" for each in bad)
+        text = "\n".join(f"{_option(finding)}: {finding.sentence}" for finding in bad)
         raise Failure(text, fix=bad[0].fix, code="INVALID_ARGUMENT")
-    for each in findings:
-        note(f"{each.severity.value}: {_option(each)}: {sentences(each.sentence, each.fix)}")
+    for finding in findings:
+        note(f"{finding.severity.value}: {_option(finding)}: {sentences(finding.sentence, finding.fix)}")
 
 
 _OPTIONS = {
@@ -229,12 +234,12 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def _option(found: Finding) -> str:
-    return _OPTIONS[str(found.path[0])]
+def _option(finding: Finding) -> str:
+    return _OPTIONS[str(finding.path[0])]
 
 
 def _utc(moment: datetime | None) -> datetime | None:
-    """A time without a zone is one of this machine."""
+    """Interpret a time without a zone in this machine's zone."""
     return moment.astimezone(UTC) if moment is not None else None
 
 

@@ -1,4 +1,4 @@
-"""What `vxtui endpoints` changes: the split, a deployment, a roll back."""
+"""Changes of `vxtui endpoints`: the split, a deployment, a roll back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.store.jobs.costs import read_prices
 from tui.verbs.run import Declared, Failure, Run, confirmed, value_of
 
 MACHINE = "n1-standard-2"
-"""For a version that is deployed without --machine, where the endpoint has no machine yet."""
+"""Machine type if --machine is missing and the endpoint has no machine yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,24 @@ class Wanted:
 
     @property
     def options(self) -> list[str]:
-        """The changes that are asked for; more than one can't be."""
-        given = {
+        """The requested changes; only one may be."""
+        values = {
             "--split": self.split, "--deploy": self.deploy, "--roll-back": self.roll_back,
             "--undeploy": self.undeploy,
         }  # fmt: skip
-        return [name for name, value in given.items() if value]
+        return [name for name, value in values.items() if value]
 
 
-def check(run: Run, wanted: Wanted, endpoint: str | None) -> None:
-    """Raises Failure for options that don't go together, and in a read-only context."""
-    options = wanted.options
+def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
+    """Raise Failure for incompatible options, and in a read-only context."""
+    options = requested.options
     if len(options) > 1:
         raise Failure(
             f"{' and '.join(options)} are two changes.", fix="Make one after the other.", code="USAGE"
         )
-    if (wanted.percent is not None or wanted.machine) and not wanted.deploy:
+    if (requested.percent is not None or requested.machine) and not requested.deploy:
         raise Failure("--percent and --machine belong to --deploy.", code="USAGE")
-    if wanted.deploy and wanted.percent is None:
+    if requested.deploy and requested.percent is None:
         raise Failure("--deploy needs --percent, its share of the requests.", code="USAGE")
     if options and endpoint is None:
         raise Failure(f"{options[0]} needs an endpoint.", fix="`vxtui endpoints` lists them.", code="USAGE")
@@ -59,23 +59,23 @@ def check(run: Run, wanted: Wanted, endpoint: str | None) -> None:
 
 
 async def change(
-    run: Run, backend: Backend, endpoint: ServingEndpoint, wanted: Wanted, *, yes: bool
+    run: Run, backend: Backend, endpoint: ServingEndpoint, requested: Wanted, *, yes: bool
 ) -> ServingEndpoint:
-    """Make the change after a question; the endpoint as it is then. Raises Failure, BackendError."""
-    if wanted.split:
-        return await _split(run, backend, endpoint, wanted.split, yes=yes)
-    if wanted.deploy:
-        return await _deploy(run, backend, endpoint, wanted, yes=yes)
-    if wanted.roll_back:
+    """Make the change after a question; return the endpoint afterwards. Raises Failure, BackendError."""
+    if requested.split:
+        return await _split(run, backend, endpoint, requested.split, yes=yes)
+    if requested.deploy:
+        return await _deploy(run, backend, endpoint, requested, yes=yes)
+    if requested.roll_back:
         return await _roll_back(run, backend, endpoint, yes=yes)
-    return await _undeploy(run, backend, endpoint, wanted.undeploy, yes=yes)
+    return await _undeploy(run, backend, endpoint, requested.undeploy, yes=yes)
 
 
 async def _split(
-    run: Run, backend: Backend, endpoint: ServingEndpoint, wanted: Mapping[str, int], *, yes: bool
+    run: Run, backend: Backend, endpoint: ServingEndpoint, split: Mapping[str, int], *, yes: bool
 ) -> ServingEndpoint:
     try:
-        percents = traffic_split(endpoint.deployed, wanted)
+        percents = traffic_split(endpoint.deployed, split)
     except SplitError as error:
         raise _refused(error, endpoint) from error
     await confirmed(f"Split the requests of {endpoint.display_name}: {moves(endpoint, percents)}?", yes=yes)
@@ -90,16 +90,16 @@ async def _roll_back(run: Run, backend: Backend, endpoint: ServingEndpoint, *, y
 
 
 async def _deploy(
-    run: Run, backend: Backend, endpoint: ServingEndpoint, wanted: Wanted, *, yes: bool
+    run: Run, backend: Backend, endpoint: ServingEndpoint, requested: Wanted, *, yes: bool
 ) -> ServingEndpoint:
-    percent = wanted.percent or 0
+    percent = requested.percent or 0
     try:
         split_with_new(endpoint.deployed, percent)
     except SplitError as error:
         raise _refused(error, endpoint) from error
-    version = await _version(backend, endpoint, wanted.deploy)
-    used = next((each.machine for each in endpoint.deployed if each.machine), MACHINE)
-    machine = wanted.machine or used
+    version = await _version(backend, endpoint, requested.deploy)
+    used = next((model.machine for model in endpoint.deployed if model.machine), MACHINE)
+    machine = requested.machine or used
     hour = machine_hour(
         machine, built_in_accelerator(machine), 1, endpoint.region, read_prices(state_dir())[0]
     )
@@ -123,12 +123,12 @@ async def _undeploy(
 
 def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
     """The deployed model with this id or version. Raises Failure."""
-    fits = [each for each in endpoint.deployed if each.id == reference] or [
-        each for each in endpoint.deployed if each.version == reference
+    fits = [model for model in endpoint.deployed if model.id == reference] or [
+        model for model in endpoint.deployed if model.version == reference
     ]
     if len(fits) == 1:
         return fits[0]
-    known = ", ".join(f"{each.id} (version {each.version})" for each in endpoint.deployed) or "none"
+    known = ", ".join(f"{model.id} (version {model.version})" for model in endpoint.deployed) or "none"
     how = "Several deployed models have" if fits else "No deployed model has"
     raise Failure(
         f"{how} the id or the version {reference}. Deployed: {known}.",
@@ -138,32 +138,32 @@ def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
 
 
 async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) -> Model:
-    """The version that MODEL@VERSION or MODEL@ALIAS means; without @ the default one.
+    """The version for MODEL@VERSION or MODEL@ALIAS; without @ the default version.
 
     Raises:
-        NotFound: where there is none.
-        Failure: where several models have the name.
+        NotFound: if there is none.
+        Failure: if several models share the name.
     """
     name, _, version = reference.partition("@")
     place = endpoint.name.rpartition("/endpoints/")[0]
-    found = await backend.serving.models()
-    here = [each for each in found.items if each.name.rpartition("/models/")[0] == place]
-    fits: Sequence[Model] = [each for each in here if name in {each.id, each.name}] or [
-        each for each in here if each.display_name == name
+    results = await backend.serving.models()
+    here = [model for model in results.items if model.name.rpartition("/models/")[0] == place]
+    fits: Sequence[Model] = [model for model in here if name in {model.id, model.name}] or [
+        model for model in here if model.display_name == name
     ]
     if len(fits) > 1:
-        lines = "\n".join(f"  {each.id}  {each.display_name}" for each in fits[:20])
+        lines = "\n".join(f"  {model.id}  {model.display_name}" for model in fits[:20])
         raise Failure(f"{len(fits)} models are named {name}:\n{lines}", fix="Use the id.", code="AMBIGUOUS")
     if not fits:
         raise NotFound(f"There is no model {name} in {place}.", fix="`vxtui models` lists all.")
     if not version:
         return fits[0]
     versions = await backend.serving.versions(fits[0].name)
-    for each in versions:
-        if version == each.version or version in each.aliases:
-            return each
-    known = ", ".join(" ".join((each.version, *each.aliases)) for each in versions)
-    raise NotFound(f"{fits[0].display_name} has no version {version}.", fix=f"There are: {known}.")
+    for candidate in versions:
+        if version == candidate.version or version in candidate.aliases:
+            return candidate
+    known = ", ".join(" ".join((model.version, *model.aliases)) for model in versions)
+    raise NotFound(f"{fits[0].display_name} has no version {version}.", fix=f"Available: {known}.")
 
 
 def _refused(error: SplitError, endpoint: ServingEndpoint) -> Failure:

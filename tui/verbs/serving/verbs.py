@@ -17,7 +17,7 @@ from tui.domain.fields.field import json_object
 from tui.domain.fields.models import MODEL_FIELDS, ModelRow
 from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Model, ServingEndpoint
-from tui.verbs.lists.found import Noun, end, errors_json, one_of
+from tui.verbs.lists.lookup import Noun, end, errors_json, one_of
 from tui.verbs.output import note, out, print_fields, print_json, print_nested
 from tui.verbs.run import READS, Failure, Run, verb, yes_option
 from tui.verbs.serving import changes
@@ -31,73 +31,77 @@ MODEL, ENDPOINT = Noun("model", "vxtui models"), Noun("endpoint", "vxtui endpoin
 async def models(run: Run, model: str | None) -> int:
     """List the models of the registry; of MODEL, an id or a display name, every version."""
     async with run.backend() as backend:
-        found = await backend.serving.models()
-        shown: Sequence[Model] = found.items
+        results = await backend.serving.models()
+        shown: Sequence[Model] = results.items
         if model is not None:
-            shown = await backend.serving.versions(one_of(backend, found, model, MODEL).name)
+            shown = await backend.serving.versions(one_of(backend, results, model, MODEL).name)
     now = datetime.now(UTC)
     rows = [ModelRow(version, now) for version in shown]
     if run.json:
-        print_json({"models": [json_object(MODEL_FIELDS, row) for row in rows], "errors": errors_json(found)})
+        print_json(
+            {"models": [json_object(MODEL_FIELDS, row) for row in rows], "errors": errors_json(results)}
+        )
     else:
         print_fields(MODEL_FIELDS, rows)
-        if not shown and not found.errors:
+        if not shown and not results.errors:
             note("No models here yet. A training pipeline with `modelToUpload` makes one.")
-    return end(run, found)
+    return end(run, results)
 
 
 @click.command()
 @click.argument("endpoint", required=False)
 @click.option(
     "--split", multiple=True, metavar="VERSION=PERCENT",
-    help="Send this percent of the requests to a version, or to a deployed model by its id; repeatable. "
-    "Those not named get none.",
+    help="Send this percentage of requests to a version, or to a deployed model by its id; repeatable. "
+    "The others get none.",
 )  # fmt: skip
 @click.option(
-    "--deploy", metavar="MODEL@VERSION", default="", help="Deploy a version, beside what is deployed already."
+    "--deploy", metavar="MODEL@VERSION", default="", help="Deploy a version in addition to the deployed ones."
 )
 @click.option("--percent", type=click.IntRange(0, 100), help="Share of the requests for --deploy.")
-@click.option("--machine", default="", help="Machine type for --deploy; by default that of the others.")
-@click.option("--roll-back", is_flag=True, help="Go back to the split before the last change by vxtui.")
-@click.option("--undeploy", metavar="VERSION", default="", help="Take a deployed version off it.")
-@click.option("--logs", is_flag=True, help="Print the last lines of its model servers.")
+@click.option(
+    "--machine", default="", help="Machine type for --deploy; by default that of the deployed models."
+)
+@click.option("--roll-back", is_flag=True, help="Restore the split before vxtui's last change.")
+@click.option("--undeploy", metavar="VERSION", default="", help="Undeploy this version.")
+@click.option("--logs", is_flag=True, help="Print the last log lines of its model servers.")
 @yes_option
 @verb("endpoint.split", split=True)
 async def endpoints(
     run: Run, endpoint: str | None, split: tuple[str, ...], logs: bool, yes: bool, **more: Any
 ) -> int:
-    """List endpoints with what is deployed to them; deploy to ENDPOINT, and split its traffic.
+    """List endpoints and their deployed models; deploy to ENDPOINT, and split its traffic.
 
     ENDPOINT is an id, a resource name or a display name.
     """
-    wanted = changes.Wanted(_percents(split), **more)
-    changes.check(run, wanted, endpoint)
-    if logs and (wanted.options or endpoint is None):
+    requested = changes.Wanted(_percents(split), **more)
+    changes.check(run, requested, endpoint)
+    if logs and (requested.options or endpoint is None):
         raise Failure("--logs needs an endpoint, and no change.", code="USAGE")
     async with run.backend() as backend:
-        found = await backend.serving.endpoints()
-        shown: Sequence[ServingEndpoint] = found.items
+        results = await backend.serving.endpoints()
+        shown: Sequence[ServingEndpoint] = results.items
         if endpoint is not None:
-            shown = [one_of(backend, found, endpoint, ENDPOINT)]
+            shown = [one_of(backend, results, endpoint, ENDPOINT)]
         if logs:
             return _print_log(run, shown[0], await backend.serving.log(shown[0].name))
-        if wanted.options:
-            shown = [await changes.change(run, backend, shown[0], wanted, yes=yes)]
+        if requested.options:
+            shown = [await changes.change(run, backend, shown[0], requested, yes=yes)]
         loads = await _loads(run, backend, shown)
     now = datetime.now(UTC)
     rows = [EndpointRow(endpoint, loads, now) for endpoint in shown]
     if run.json:
         listed = [json_object(ENDPOINT_FIELDS, row) for row in rows]
-        print_json({"endpoints": listed, "errors": errors_json(found)})
+        print_json({"endpoints": listed, "errors": errors_json(results)})
     else:
         print_nested(
             ENDPOINT_FIELDS,
             DEPLOYED_FIELDS,
             [(row, row.versions or [DeployedRow(row.endpoint, None, now)]) for row in rows],
         )
-        if not shown and not found.errors:
+        if not shown and not results.errors:
             note("No endpoints here yet. The SDK's Endpoint.create makes one.")
-    return end(run, found)
+    return end(run, results)
 
 
 def _print_log(run: Run, endpoint: ServingEndpoint, entries: Sequence[LogEntry]) -> int:
@@ -119,20 +123,20 @@ def _print_log(run: Run, endpoint: ServingEndpoint, entries: Sequence[LogEntry])
 
 
 def _percents(split: Sequence[str]) -> dict[str, int]:
-    """Raises Failure for what is not VERSION=PERCENT."""
-    found: dict[str, int] = {}
+    """Parse VERSION=PERCENT options. Raises Failure."""
+    percents: dict[str, int] = {}
     for text in split:
         key, equals, value = text.partition("=")
         if not (key and equals and value.isascii() and value.isdigit()):
             raise Failure(f"--split {text}: write VERSION=PERCENT, e.g. 2=10.", code="USAGE")
-        if key in found:
-            raise Failure(f"--split {text}: {key} has {found[key]} % already.", code="USAGE")
-        found[key] = int(value)
-    return found
+        if key in percents:
+            raise Failure(f"--split {text}: {key} has {percents[key]} % already.", code="USAGE")
+        percents[key] = int(value)
+    return percents
 
 
 async def _loads(run: Run, backend: Backend, shown: Sequence[ServingEndpoint]) -> Loads:
-    """The figures of the last minutes; why there are none is a note."""
+    """The load of the last minutes; a note says why there is none."""
     try:
         return await backend.serving.loads(shown)
     except BackendError as error:

@@ -36,7 +36,7 @@ def fault() -> None:
 @click.option("--times", type=click.IntRange(0), default=0, help="Only for this many requests.")
 @verb("emulator.fault")
 async def api(
-    run: Run, resource: str, verb_name: str, code: str | None, kind: str | None, **asked: Any
+    run: Run, resource: str, verb_name: str, code: str | None, kind: str | None, **options: Any
 ) -> None:
     """Add a fault of RESOURCE, e.g. pods, 'pods/log', pytorchjobs.kubeflow.org or '*'.
 
@@ -44,12 +44,12 @@ async def api(
     """
     if code and kind:
         raise click.UsageError("--error, --denied, --lost, --cut and --expired exclude each other.")
-    if kind == "cut" and not asked["after"]:
+    if kind == "cut" and not options["after"]:
         raise click.UsageError("--cut needs --after.")
     request = {
         "do": "api", "resource": resource, "verb": verb_name, "kind": kind or "", "code": int(code or 0)
     }  # fmt: skip
-    request |= {key: value for key, value in asked.items() if value}
+    request |= {key: value for key, value in options.items() if value}
     answer = value_of(await run.kubernetes_operations().fault(request))
     _print(run, answer, _words(answer))
 
@@ -83,7 +83,7 @@ for _command in COMMANDS:
 
 
 def _print_all(run: Run, answer: dict[str, Any]) -> None:
-    _print(run, answer, *([_words(one) for one in answer["api"]] or ["no faults"]))
+    _print(run, answer, *([_words(fault) for fault in answer["api"]] or ["no faults"]))
 
 
 def _print(run: Run, answer: Mapping[str, Any], *lines: str) -> None:
@@ -94,13 +94,15 @@ def _print(run: Run, answer: Mapping[str, Any], *lines: str) -> None:
             out(line)
 
 
-def _words(one: Mapping[str, Any]) -> str:
-    kind = {"error": str(one["code"]), "cut": f"cut after {one['after']:g} s"}.get(one["kind"], one["kind"])
-    said = [
+def _words(entry: Mapping[str, Any]) -> str:
+    kind = {"error": str(entry["code"]), "cut": f"cut after {entry['after']:g} s"}.get(
+        entry["kind"], entry["kind"]
+    )
+    parts = [
         kind,
-        f"{one['delay']:g} s late" if one["delay"] else "",
-        f"retry after {one['retry_after']:g} s" if one["retry_after"] else "",
-        f"for {one['left_seconds']:g} s" if one["left_seconds"] else "",
-        f"{one['left_times']} times" if one["left_times"] else "",
+        f"{entry['delay']:g} s late" if entry["delay"] else "",
+        f"retry after {entry['retry_after']:g} s" if entry["retry_after"] else "",
+        f"for {entry['left_seconds']:g} s" if entry["left_seconds"] else "",
+        f"{entry['left_times']} times" if entry["left_times"] else "",
     ]
-    return f"{one['number']}  {one['verb']} {one['resource']}: {', '.join(filter(None, said))}"
+    return f"{entry['number']}  {entry['verb']} {entry['resource']}: {', '.join(filter(None, parts))}"

@@ -26,7 +26,7 @@ def _namespace(function: Decorated) -> Decorated:
 @_namespace
 @verb("emulator.fault")
 async def evict(run: Run, pod: str, namespace: str) -> None:
-    """Evict POD as a kubelet does whose node runs out of memory."""
+    """Evict POD like a kubelet whose node runs out of memory."""
     await _ask(run, f"{namespace}/{pod}: evicted", do="evict", pod=pod, namespace=namespace)
 
 
@@ -36,9 +36,9 @@ async def evict(run: Run, pod: str, namespace: str) -> None:
 @_namespace
 @verb("emulator.fault")
 async def oom(run: Run, pod: str, container: str, namespace: str) -> None:
-    """Kill a container of POD as the kernel does for too much memory."""
-    said = f"{namespace}/{pod}: killed"
-    await _ask(run, said, do="oom", pod=pod, container=container, namespace=namespace)
+    """Kill a container of POD like the kernel's OOM killer."""
+    words = f"{namespace}/{pod}: killed"
+    await _ask(run, words, do="oom", pod=pod, container=container, namespace=namespace)
 
 
 @click.command()
@@ -47,7 +47,7 @@ async def oom(run: Run, pod: str, container: str, namespace: str) -> None:
 @click.option("--back", type=float, metavar="SECONDS", help="Time until it returns; negative: never.")
 @verb("emulator.fault")
 async def preempt(run: Run, node: str, notice: float | None, back: float | None) -> None:
-    """Reclaim NODE as GKE does a Spot machine."""
+    """Reclaim NODE like a Spot VM of GKE."""
     times = {name: value for name, value in (("notice", notice), ("back", back)) if value is not None}
     await _ask(run, f"{node}: preempted", do="preempt", node=node, **times)
 
@@ -55,12 +55,14 @@ async def preempt(run: Run, node: str, notice: float | None, back: float | None)
 @click.command("slow-pull")
 @click.argument("image")
 @click.option("--seconds", type=_SECONDS, required=True, metavar="SECONDS", help="Time of each pull.")
-@click.option("--for", "lasts", type=_SECONDS, default=3600, metavar="SECONDS", help="How long it is so.")
+@click.option(
+    "--for", "lasts", type=_SECONDS, default=3600, metavar="SECONDS", help="How long the fault lasts."
+)
 @verb("emulator.fault")
 async def slow_pull(run: Run, image: str, seconds: float, lasts: float) -> None:
-    """Let pulls of IMAGE, which may have shell wildcards, take a while."""
-    said = f"{image}: pulls take {seconds:g} s"
-    await _ask(run, said, do="slow-pull", image=image, seconds=seconds, lasts=lasts)
+    """Slow down pulls of IMAGE, which may have shell wildcards."""
+    words = f"{image}: pulls take {seconds:g} s"
+    await _ask(run, words, do="slow-pull", image=image, seconds=seconds, lasts=lasts)
 
 
 @click.command()
@@ -83,18 +85,18 @@ async def uncordon(run: Run, node: str) -> None:
 @click.argument("node")
 @verb("emulator.fault")
 async def drain(run: Run, node: str) -> None:
-    """Cordon NODE and evict its pods by the API."""
+    """Cordon NODE and evict its pods through the API."""
     await _ask(run, f"{node}: drained", do="drain", node=node)
 
 
-async def _ask(run: Run, said: str, **request: Any) -> None:
-    """Ask the server, and print its answer or, for a person, what it did with the pods that it hit."""
+async def _ask(run: Run, words: str, **request: Any) -> None:
+    """Send the request; print the answer as JSON, or `words` and the affected pods."""
     answer = value_of(await run.kubernetes_operations().fault(request))
     if run.json:
         print_json(answer)
         return
     pods = answer.get("pods") or []
-    out(f"{said}; pods: {', '.join(pods)}" if pods else said)
+    out(f"{words}; pods: {', '.join(pods)}" if pods else words)
 
 
 COMMANDS = (evict, oom, preempt, slow_pull, cordon, uncordon, drain)
