@@ -161,7 +161,7 @@ async def test_a_mistake_in_the_filter_is_said_and_the_text_stays(tmp_path: Path
         await pilot.press(*"zz")
         bar = app.screen.query_one("FilterBar")
         assert bar.text == "gpu:a100 state:qzz"  # type: ignore[attr-defined]
-        assert "no state is called" in str(app.screen.query_one("#problem").content)  # type: ignore[attr-defined]
+        assert "unknown state" in str(app.screen.query_one("#problem").content)  # type: ignore[attr-defined]
         assert app.is_running
         await pilot.press("backspace", "backspace", "backspace", *"failed", "enter")
         assert shown(app) == ["vit-ablation"]

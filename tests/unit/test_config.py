@@ -71,15 +71,16 @@ def test_the_environment_goes_before_the_file_and_before_the_memory(
         ("contexts:\n  - {project: p}", "config.yaml:2: contexts[0].name: this setting is missing."),
         (
             "context: nope",
-            "config.yaml:1: context: No context is called nope. There are: local, local-k8s, all.",
+            "config.yaml:1: context: No context is called nope. Known contexts: local, local-k8s, all.",
         ),
         (
             "contexts:\n  - {name: g, kind: group, members: [local, x]}",
-            "config.yaml:2: contexts[0].members[1]: No context is called x. There are: local, local-k8s.",
+            "config.yaml:2: contexts[0].members[1]: No context is called x. "
+            "Known contexts: local, local-k8s.",
         ),
-        ("slow: true\nthem: nord", "config.yaml:2: them: there is no such setting; did you mean theme?"),
-        ("slow: true\nzzz: nord", "config.yaml:2: zzz: there is no such setting. Known are contexts"),
-        ("contexts:\n  - {name: a, zone: b}", "config.yaml:2: contexts[0].zone: there is no such setting."),
+        ("slow: true\nthem: nord", "config.yaml:2: them: unknown setting; did you mean theme?"),
+        ("slow: true\nzzz: nord", "config.yaml:2: zzz: unknown setting. Known settings: contexts"),
+        ("contexts:\n  - {name: a, zone: b}", "config.yaml:2: contexts[0].zone: unknown setting."),
         ("contexts:\n  - {name: a, regions: []}", "at least one region"),
         ("contexts:\n  - {name: a, kind: gke}", "contexts[0].kind: "),
         ("[1, 2]", "expected fields such as `contexts:`"),

@@ -63,12 +63,12 @@ def test_an_unknown_error_still_says_where_to_look() -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (75, "left after a checkpoint, to go on later"),
+        (75, "stopped after a checkpoint, to continue later"),
         (127, "the command was not found"),
         (137, "ended by SIGKILL, often out of memory (OOM)"),
         (143, "ended by SIGTERM"),
         (250, "an error of the program"),
-        (203, "left after a checkpoint, to go on later"),
+        (203, "stopped after a checkpoint, to continue later"),
         (76, "the other nodes did not join in time"),
         (3, "an error of the program"),
     ],

@@ -25,7 +25,7 @@ REFUSED = [
     (pools(f"{POOL},accelerator-count=1"), "accelerator-count needs accelerator-type"),
     (pools(f"{POOL},accelerator-type=nvidia-tesla-t4"), "Write NVIDIA_TESLA_T4"),
     (pools(f"{POOL},accelerator-type=nvidia_l4"), "Write NVIDIA_L4"),
-    (pools(f"{POOL},accelerator-type=ACCELERATOR_TYPE_UNSPECIFIED"), "is no accelerator-type"),
+    (pools(f"{POOL},accelerator-type=ACCELERATOR_TYPE_UNSPECIFIED"), "is not an accelerator-type"),
     (pools("machine-type=n1-standard-4, container-image-uri=gcr.io/p/t"), "Remove the space"),
     (NAMED + f"--worker-pool-spec={POOL}, {T4}", "belongs to no flag"),
     (f"--worker-pool-spec={POOL}", "--display-name=NAME"),
@@ -41,8 +41,8 @@ REFUSED = [
     (pools("machine-type=n1-standard-4,script=t.py,local-package-path=."), "needs executor-image-uri"),
     (pools(f"{EXECUTOR},local-package-path=."), "one of python-module and script"),
     (pools(f"{EXECUTOR},local-package-path=.,script=t.py", POOL), "runs in every pool"),
-    (pools(POOL) + " --args=--lr,1,--bs,1", "'1' stands in it twice"),
-    (pools(POOL) + " --command=a --command=b,a", "'a' stands in it twice"),
+    (pools(POOL) + " --args=--lr,1,--bs,1", "'1' occurs twice"),
+    (pools(POOL) + " --command=a --command=b,a", "'a' occurs twice"),
 ]  # fmt: skip
 
 

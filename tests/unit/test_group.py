@@ -229,7 +229,7 @@ def test_a_group_of_the_settings(tmp_path: Path) -> None:
     assert choose_context(settings, "both").members == ["one", "local"]
     assert choose_context(settings, ALL).members == ["one", "local", "local-k8s"]
     settings.contexts[1].members.append("nobody")
-    with pytest.raises(SettingsError, match=r"called nobody\. There are: one, local"):
+    with pytest.raises(SettingsError, match=r"called nobody\. Known contexts: one, local"):
         choose_context(settings, "both")
     file.write_text("contexts:\n- {name: both, kind: group}\n")
     with pytest.raises(SettingsError, match="members"):

@@ -49,18 +49,18 @@ def test_a_date_is_that_of_the_command(form: str) -> None:
     done = subprocess.run(
         ["date", "-u", "-d", "@1772600767", f"+{form}"], capture_output=True, text=True, check=True
     )
-    made = launch_values({"T": f"date -u +{form}"}, given=(), project="", now=NOW, folder=Path())
+    made = launch_values({"T": f"date -u +{form}"}, given_names=(), project="", now=NOW, folder=Path())
     assert made == {"T": done.stdout.strip()}
 
 
 def test_commit_user_and_project_are_found_or_left_out(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     commands = {"C": "git rev-parse --short HEAD", "U": "whoami", "P": "gcloud config get-value project"}
-    without = launch_values(commands, given=("U",), project="", now=NOW, folder=tmp_path)
+    without = launch_values(commands, given_names=("U",), project="", now=NOW, folder=tmp_path)
     assert without == {}
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    found = launch_values(commands, given=(), project="p", now=NOW, folder=tmp_path)
+    found = launch_values(commands, given_names=(), project="p", now=NOW, folder=tmp_path)
     commit = subprocess.run(
         [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
     ).stdout.strip()

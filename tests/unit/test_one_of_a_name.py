@@ -37,9 +37,9 @@ def test_a_short_name_means_one_only_where_all_regions_answer(noun: Noun, short:
         look(short, noun, ITEM, down=True)
     with pytest.raises(Unavailable, match="not reached"):
         look("other", noun, ITEM, down=True)
-    with pytest.raises(NotFound, match=f"There is no {noun.one} other in the context here"):
+    with pytest.raises(NotFound, match=f"There is no {noun.singular} other in the context here"):
         look("other", noun, ITEM)
-    with pytest.raises(Failure, match=f"2 {noun.one}s are named {short}:\n.*us-central1.*\n.*us-east4"):
+    with pytest.raises(Failure, match=f"2 {noun.singular}s are named {short}:\n.*us-central1.*\n.*us-east4"):
         look(short, noun, ITEM, OTHER)
 
 

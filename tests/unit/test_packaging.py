@@ -233,7 +233,7 @@ def test_what_ignore_files_leave_out_is_not_packed(folder: Path) -> None:
 def test_a_folder_that_is_a_loop_of_links_is_named(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "back")
     (tmp_path / "back").symlink_to(tmp_path / "loop")
-    with pytest.raises(PackagingError, match="leads back to itself"):
+    with pytest.raises(PackagingError, match="points back to itself"):
         collect(package(path="loop"), tmp_path)
 
 
@@ -247,7 +247,7 @@ def test_links_are_packed_as_files_and_none_leads_outside(folder: Path, tmp_path
         ("out", tmp_path / "outside/secret", "outside the folder"),
         ("dir", tmp_path / "outside", "link to a folder"),
         ("gone", folder / "nowhere", "link to a file that does not exist"),
-        ("loop", folder / "loop", "link that leads back to itself"),
+        ("loop", folder / "loop", "link that points back to itself"),
     ):
         (folder / name).symlink_to(target)
         with pytest.raises(PackagingError, match=words):

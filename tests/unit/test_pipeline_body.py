@@ -50,7 +50,7 @@ def test_the_file_is_read_at_the_launch_and_sent(tmp_path: Path) -> None:
     ("text", "line", "words"),
     [
         ("a: 1\n b: 2\n", 2, "mapping"),
-        ("- 1\n", 0, "no compiled pipeline"),
+        ("- 1\n", 0, "not a compiled pipeline"),
         ("", 0, "empty"),
         (b"a: \xff\n", 1, "UTF-8"),
     ],
@@ -272,7 +272,7 @@ def test_each_task_has_a_price_and_only_what_is_known_is_counted(tmp_path: Path)
     by_name = {each["name"]: each for each in price_json(price)["tasks"]}
     assert by_name["once"]["machine"] == "n1-standard-16 with 2 T4"
     assert by_name["once"]["hour"]["low"] > by_name["made"]["hour"]["low"] > 0
-    assert by_name["made"]["runs"] is None and "only the run knows" in by_name["made"]["note"]
+    assert by_name["made"]["runs"] is None and "only at run time" in by_name["made"]["note"]
     assert "not known before it runs" in price_words(price)
     assert any("3 times" in line for line in task_lines(price))
     assert needs(job) == {
@@ -305,7 +305,7 @@ def test_the_job_of_googles_component_is_priced_where_its_pools_are_known(tmp_pa
     job = profile(tmp_path, compiled).check().request.custom_job
     known, later = price_json(estimate(job, "us-central1"))["tasks"]
     assert known["machine"] == "a2-highgpu-1g with 1 A100" and known["hour"]["low"] > 4
-    assert later["hour"] is None and "known when it runs" in later["note"]
+    assert later["hour"] is None and "known only at run time" in later["note"]
     assert needs(job)["custom_model_training_nvidia_a100_gpus"] == 2
 
 

@@ -124,7 +124,7 @@ def test_what_does_not_read_well_is_declined_at_once() -> None:
             "300 tasks side by side",
         ),
         ([Node(str(n), 9, tuple(map(str, range(n)))) for n in range(30)], "435 lines, and at most"),
-        ([Node("a", 3, ("b",)), Node("b", 3, ("a",))], "in a circle"),
+        ([Node("a", 3, ("b",)), Node("b", 3, ("a",))], "in a cycle"),
     ):
         with pytest.raises(NotDrawable, match=why):
             draw(nodes)

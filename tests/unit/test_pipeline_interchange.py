@@ -83,7 +83,7 @@ def test_a_compiled_pipeline_that_is_broken_is_not_imported() -> None:
             from_text(text, "dag.yaml", lambda _: {})
         [problem] = caught.value.problems
         assert problem.line and problem.field == f"{at}.dag.tasks.a.componentRef"
-        assert "names 'comp-nope', which is no component" in problem.message
+        assert "names 'comp-nope', which is not a component" in problem.message
 
 
 @pytest.mark.parametrize(("api", "what"), [("argoproj.io/v1alpha1", "Argo"), ("tekton.dev/v1", "Tekton")])
@@ -102,7 +102,7 @@ def test_a_pipeline_of_another_service_says_to_compile_it_with_kfp_2(api: str, w
 def test_a_reported_pipeline_becomes_a_profile() -> None:
     for found in (from_resource(REPORTED), from_text(json.dumps(REPORTED), "f", lambda _: {})):
         assert found.name == "dag"
-        assert found.notes == ("templateUri was left out: the profile has the specification that ran",)
+        assert found.notes == ("templateUri was left out: the profile contains the specification that ran",)
         made = again(found.text)
         assert (made.format.body, made.region, dict(made.labels)["team"]) == (
             "pipelineJob",

@@ -246,7 +246,7 @@ def test_an_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> Non
     for words in (["jobs", "--context", "none"], ["contexts", "--context", "none"]):
         done = CliRunner().invoke(cli, [*words, "--json"])
         message = json.loads(done.output)["error"]["message"]
-        assert message == "No context is called none. There are: local, guarded, local-k8s, all."
+        assert message == "No context is called none. Known contexts: local, guarded, local-k8s, all."
 
 
 @pytest.mark.parametrize(
@@ -282,6 +282,6 @@ def test_no_name_of_a_member_is_taken_for_a_region(profile: str) -> None:
 def test_a_program_that_is_exported_has_a_name_without_placeholders(form: str) -> None:
     done = CliRunner().invoke(cli, ["profiles", "export", "local-2node", "--as", form])
     assert done.exit_code == 0 and "local-2node-1" in done.stdout
-    assert "{profile}" not in done.stdout and "counted at the launch" in done.stderr
+    assert "{profile}" not in done.stdout and "assigned at launch" in done.stderr
     done = CliRunner().invoke(cli, ["profiles", "show", "local-2node", "--json"])
     assert json.loads(done.stdout)["body"]["displayName"] == "local-2node-1"

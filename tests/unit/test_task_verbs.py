@@ -42,7 +42,7 @@ def test_another_one_is_refused_with_those_that_there_are(wanted: str, message: 
         task_named(PIPELINE, wanted, "logs")
     assert caught.value.message == message and caught.value.code == code
     first, *rest = caught.value.fix.splitlines()
-    assert first == "`vxtui logs 9 --task TASK` has those of one task:"
+    assert first == "`vxtui logs 9 --task TASK` shows one task:"
     # What a person looks for comes first.
     assert rest == ["  4  train  failed", "  1  tokenize  succeeded", "  3  train  succeeded"]
 

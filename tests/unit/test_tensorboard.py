@@ -19,12 +19,12 @@ from tui import tensorboard
 from tui.backends.group import GroupBackend
 from tui.backends.interface import StorageService
 from tui.config.settings import ALL
-from tui.domain.training.event_folder import event_folder
 from tui.tensorboard import (
     HOST,
     TensorBoardError,
     check_reads,
     choose_port,
+    event_folder,
     events_of,
     find_program,
     interpreter,

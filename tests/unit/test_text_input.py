@@ -164,7 +164,7 @@ def test_a_line_of_megabytes_is_bounded(tmp_path: Path) -> None:
     log = TextFile(path)
     found = texts(log)
     assert (found[0], found[2]) == ("a", "b")
-    assert found[1] == "x" * text_file.LINE + " … (the line goes on)"
+    assert found[1] == "x" * text_file.LINE + " … (the line continues)"
     log.close()
 
 

@@ -263,7 +263,7 @@ def test_what_it_lacks_is_said_by_its_own_name(
     monkeypatch.setattr(service, "cancel", JobService.cancel)
     # It is refused before the question.
     assert "A toy can't be cancelled." in refused(cancel)["message"]
-    assert refused(delete, "--yes")["fix"] == "Wait for its end."
+    assert refused(delete, "--yes")["fix"] == "Wait until it ends."
     monkeypatch.setattr(service, "delete", JobService.delete)
     assert "A toy can't be deleted." in refused(delete)["message"]
 

@@ -283,7 +283,7 @@ async def test_the_command_that_the_messages_name_finds_the_job(tmp_path: Path) 
     assert code == 0 and [job["id"] for job in json.loads(out)["jobs"]] == ["2"]
     async with vxtui(tmp_path, fake, "jobs", "--filter", "state:nosuch", "--json") as shown:
         code, out, _ = await shown.end()
-    assert code == 2 and "no state is called" in json.loads(out)["error"]["message"]
+    assert code == 2 and "unknown state" in json.loads(out)["error"]["message"]
 
 
 async def test_a_refusal_after_the_job_was_made_finds_it() -> None:

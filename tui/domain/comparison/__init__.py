@@ -1,1 +1,1 @@
-"""Two runs of one kind side by side: what they were given, what came out, and only where they differ."""
+"""Compares two runs of one kind: their inputs, their results, and their differences."""

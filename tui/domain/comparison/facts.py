@@ -1,4 +1,4 @@
-"""What is compared of a run, by kind: a function of the job and its resource (REST form)."""
+"""The facts by which runs are compared, per kind: functions of the job and its resource (REST form)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tui.domain.pipeline.tree import above, tree
 from tui.domain.tuning.study import best, study_of
 
 _BODIES = ("jobSpec", "trainingTaskInputs", "studySpec", "trialJobSpec")
-"""Fields of a resource that say what was asked for."""
+"""Fields of a resource that hold the request."""
 _FLAG = re.compile(r"--?(?P<name>[\w.-]+)=(?P<value>.*)", re.DOTALL)
 _WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
 
 
 def job_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """Of a job: its specification field by field, and its last training step."""
+    """A job's specification field by field, and its last training step."""
     progress = job.progress
-    said = {"step": progress.step, "loss": progress.last_loss, "speed": progress.speed}
-    results = {name: value for name, value in said.items() if value is not None}
+    progress_values = {"step": progress.step, "loss": progress.last_loss, "speed": progress.speed}
+    results = {name: value for name, value in progress_values.items() if value is not None}
     return RunFacts(_asked(resource), {"state": job.state.value.lower(), **results})
 
 
 def tuning_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """Of a tuning job: its study and its trials' specification, and the best trial."""
+    """A tuning job's study, its trials' specification, and the best trial."""
     counts = ("maxTrialCount", "parallelTrialCount", "maxFailedTrialCount")
     parameters = {name: resource[name] for name in counts if name in resource} | _asked(resource)
     winner, study = best(job.tasks, study_of(job)), study_of(job)
@@ -38,19 +38,19 @@ def tuning_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
     for word in dict.fromkeys(task.state.value.lower() for task in job.tasks):
         results[f"trials {word}"] = sum(task.state.value.lower() == word for task in job.tasks)
     if winner is not None:
-        results |= {f"best {each.id}": winner.metrics.get(each.id) for each in study.metrics}
+        results |= {f"best {metric.id}": winner.metrics.get(metric.id) for metric in study.metrics}
         results |= {f"best {name}": _safe(name, value) for name, value in winner.parameters.items()}
     return RunFacts(parameters, results)
 
 
 def pipeline_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """Of a pipeline: its parameters with their defaults, its tasks' outputs and metrics, their states."""
+    """A pipeline's parameters with their defaults, its tasks' outputs and metrics, and their states."""
     branches = tree(job.tasks)
     names: dict[str, str] = {}
     for id, branch in branches.items():
-        way = [branches[each].task.name for each in reversed(above(branches, id))]
+        way = [branches[group].task.name for group in reversed(above(branches, id))]
         name = "/".join([*way, branch.task.name or id])
-        # Two tasks of one name stand side by side in no pipeline; what a service says may differ.
+        # Siblings have different names in a pipeline, but a service may report equal ones.
         names[id] = name if name not in names.values() else f"{name} ({id})"
     leaves = {names[id]: branch.task for id, branch in branches.items() if not branch.parts}
     results: dict[str, object] = {"state": job.state.value.lower()}
@@ -62,20 +62,22 @@ def pipeline_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
 
 
 def _parameters(resource: Mapping[str, Any]) -> dict[str, object]:
-    """The values with which a pipeline ran."""
+    """The parameter values of a pipeline run."""
     root = (resource.get("pipelineSpec") or {}).get("root") or {}
     defined = (root.get("inputDefinitions") or {}).get("parameters") or {}
-    found = {name: each["defaultValue"] for name, each in defined.items() if "defaultValue" in each}
+    values = {
+        name: declared["defaultValue"] for name, declared in defined.items() if "defaultValue" in declared
+    }
     runtime = resource.get("runtimeConfig") or {}
-    found |= runtime.get("parameterValues") or {}
+    values |= runtime.get("parameterValues") or {}
     # Schema 2.0 has typed values.
     for name, value in (runtime.get("parameters") or {}).items():
-        found[name] = next(iter(value.values()), None) if isinstance(value, Mapping) else value
-    return {name: _safe(name, value) for name, value in found.items()}
+        values[name] = next(iter(value.values()), None) if isinstance(value, Mapping) else value
+    return {name: _safe(name, value) for name, value in values.items()}
 
 
 def _results(task: Task) -> Iterator[tuple[str, object]]:
-    """Its outputs without URIs, which differ in every run, and the figures of its metrics."""
+    """A task's outputs without URIs, which differ in every run, and its metric values."""
     for name, value in task.outputs.items():
         if name not in task.output_artifacts:
             yield name, _safe(name, value)
@@ -99,7 +101,7 @@ def _asked(resource: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
-    """The fields with a value; flags and variables by their names, so that one more moves no other."""
+    """Fields with a value; flags and variables are keyed by name, so that an insertion moves no other."""
     if isinstance(value, Mapping):
         if set(value) == {"name", "value"}:
             yield f"{path.rpartition('[')[0]} {value['name']}", value["value"]
@@ -118,7 +120,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _number(text: str) -> object:
-    """The number that a flag's text is, so that its change is told; the text where it is none."""
+    """The number that a flag's text means, so that its change is computed; else the text."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What two runs differ in, as rows of a table."""
+"""The differences between two runs, as rows of a table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tui.domain.core.formatting import NOT_MEASURED, age
 
 PARAMETER, RESULT, TASK = "parameter", "result", "task"
 LEAST_SECONDS, LEAST_SHARE = 1.0, 0.1
-"""Two times differ if they do by more than both."""
+"""Two times differ if they exceed both."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What became of a task: `cached` where an earlier run's outputs were taken."""
+    """The outcome of a task; `cached` if it used an earlier run's outputs."""
 
     state: str
     seconds: float | None = None
@@ -29,7 +29,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run, by name: its parameters, its results, its tasks. Secrets are masked."""
+    """One run: its parameters, results and tasks by name. Secrets are masked."""
 
     parameters: Mapping[str, object] = field(default_factory=dict)
     results: Mapping[str, object] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One name with the values of both runs; `None` where a run has none."""
+    """One name with the values of both runs; `None` if a run has none."""
 
     part: str
     name: str
@@ -46,11 +46,11 @@ class Row:
     second: object
     differs: bool
     change: float | None = None
-    """Second less first, of numbers; seconds of tasks."""
+    """Second minus first, for numbers; seconds for tasks."""
 
     @property
     def percent(self) -> float | None:
-        """The change in percent of the first value; `None` where that is 0 or no number."""
+        """The change in percent of the first value; `None` if that is 0 or not a number."""
         base = self.first.seconds if isinstance(self.first, TaskOutcome) else self.first
         if self.change is None or not isinstance(base, int | float) or not base:
             return None
@@ -72,14 +72,14 @@ def rows_of(first: RunFacts, second: RunFacts) -> list[Row]:
 
 
 def text_of(value: object) -> str:
-    """A value as a cell shows it."""
+    """A value as shown in a cell."""
     if value is None:
         return NOT_MEASURED
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def change_text(row: Row) -> str:
-    """`+0.25`, `-14m`; "" where there is no change to tell."""
+    """`+0.25`, `-14m`; "" if there is no change."""
     if row.change is None:
         return ""
     sign = "+" if row.change > 0 else "-" if row.change < 0 else ""
@@ -96,24 +96,26 @@ def percent_text(row: Row) -> str:
 def _values(part: str, first: Mapping[str, object], second: Mapping[str, object]) -> list[Row]:
     rows = []
     for name in dict.fromkeys([*first, *second]):
-        one, other = first.get(name), second.get(name)
-        numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (one, other))
-        change = float(other) - float(one) if numbers else None  # type: ignore[arg-type]
-        rows.append(Row(part, name, one, other, one != other, change))
+        left, right = first.get(name), second.get(name)
+        numbers = all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in (left, right)
+        )
+        change = float(right) - float(left) if numbers else None  # type: ignore[arg-type]
+        rows.append(Row(part, name, left, right, left != right, change))
     return rows
 
 
 def _tasks(first: Mapping[str, TaskOutcome], second: Mapping[str, TaskOutcome]) -> list[Row]:
     rows = []
     for name in dict.fromkeys([*first, *second]):
-        one, other = first.get(name), second.get(name)
+        left, right = first.get(name), second.get(name)
         change = None
-        ran = [each for each in (one, other) if each is not None and not each.cached]
+        ran = [outcome for outcome in (left, right) if outcome is not None and not outcome.cached]
         if len(ran) == 2 and ran[0].seconds is not None and ran[1].seconds is not None:
             change = ran[1].seconds - ran[0].seconds
-        states = [each.state if each is not None else "" for each in (one, other)]
-        longer = change is not None and _far(change, max(each.seconds or 0.0 for each in ran))
-        rows.append(Row(TASK, name, one, other, states[0] != states[1] or longer, change))
+        states = [outcome.state if outcome is not None else "" for outcome in (left, right)]
+        longer = change is not None and _far(change, max(outcome.seconds or 0.0 for outcome in ran))
+        rows.append(Row(TASK, name, left, right, states[0] != states[1] or longer, change))
     return rows
 
 

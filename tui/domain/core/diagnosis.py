@@ -1,7 +1,7 @@
-"""Why a job ended as it did, and what helps, from the texts that the platform and the programs write.
+"""Explains why a job ended, with a fix, from the texts of the platform and the programs.
 
-The patterns of the platform's own texts are documented ones (docs/facts/vertex.md 13.1); the exit codes are
-those of the kernel and of the trainer (docs/facts/vertex.md 13.2). The first rule that fits wins.
+The patterns of the platform's texts are documented (docs/facts/vertex.md 13.1); the exit codes are those of
+the kernel and of the trainer (docs/facts/vertex.md 13.2). The first matching rule wins.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Diagnosis:
     meaning: str
     fix: str
     guess: bool = False
-    """Read from the log rather than from the platform's own words."""
+    """Whether it comes from the log rather than from the platform's message."""
     keys: str = ""
-    """The fix by keys of the screen, in its place there; "" where the screen says the same."""
+    """The fix in terms of the screen's keys; "" if the screen shows `fix`."""
     short: str = ""
-    """What happened in a cell of a list, e.g. `OOM worker-2`."""
+    """The cause in a cell of a list, e.g. `OOM worker-2`."""
 
     @property
     def on_screen(self) -> str:
-        """What to do next, for a user on the job's screen."""
+        """The fix, for a user on the job's screen."""
         return self.keys or self.fix
 
 
@@ -54,7 +54,7 @@ _ERROR_RULES = (
     ),
     _rule(
         r"exceed quota limits|_training_\w+.{0,40}quota|quota.{0,80}_training_",
-        "The training quota of this region does not do for the job.",
+        "The training quota of this region is too small for the job.",
         "Ask for more quota, or launch where it fits; `vxtui quotas` shows them. Spot has quotas of its own.",
         "4 shows the quotas; ask for more there, or launch where it fits. Spot has quotas of its own.",
     ),
@@ -65,8 +65,8 @@ _ERROR_RULES = (
     ),
     _rule(
         r"permission to act as service[ _]?account",
-        "The one who launches may not act as the job's service account, or it does not exist.",
-        "Grant roles/iam.serviceAccountUser on that account to the one who launches.",
+        "The launching account may not act as the job's service account, or that does not exist.",
+        "Grant roles/iam.serviceAccountUser on that account to the launching account.",
     ),
     _rule(
         r"does not have permission to access artifact registry"
@@ -114,14 +114,14 @@ _LOG_RULES = (
     _rule(r"exec format error", "The image was built for another processor.", "Build it for linux/amd64."),
     _rule(
         r"watchdog caught collective operation timeout|NCCL.{0,80}time(?:d )?out",
-        "A collective hung: one replica was not there any more, or was too slow.",
+        "A collective hung: a replica was gone or too slow.",
         "Look at the first replica that failed, and at the first errors in the log.",
         "Look at the first replica that failed; e and E go through the errors of the log.",
     ),
     _rule(
         r"RendezvousTimeoutError|RendezvousConnectionError|DistNetworkError|not all \d+ nodes came",
         "The replicas did not find each other in time.",
-        "Look whether each replica started, and at the first error of each.",
+        "Check that each replica started, and look at its first error.",
     ),
     _rule(
         r"No space left on device",
@@ -132,12 +132,16 @@ _LOG_RULES = (
 
 
 def explain_exit(code: int) -> str:
-    """What an exit code says: a signal's name, or a code with a meaning of its own."""
-    known = {1: "an error of the program", 2: "wrong usage", 75: "left after a checkpoint, to go on later"}
+    """The meaning of an exit code: a signal's name, or a documented code."""
+    known = {
+        1: "an error of the program",
+        2: "wrong usage",
+        75: "stopped after a checkpoint, to continue later",
+    }
     known |= {76: "the other nodes did not join in time", 77: "another node ended the attempt"}
-    known |= {69: "the place of the checkpoints did not answer", 71: "replicas of the state differed"}
+    known |= {69: "the checkpoint storage did not answer", 71: "replicas of the state differed"}
     known[74] = "the last checkpoint was not saved"
-    # On Kubernetes the trainer adds 128 to what a restart may help.
+    # On Kubernetes the trainer adds 128 to codes for which a restart may help.
     known |= {128 + code: known[code] for code in (69, 71, 74, 75, 76, 77)}
     known |= {126: "the command can't be run", 127: "the command was not found"}
     if code in known:
@@ -152,30 +156,27 @@ def explain_exit(code: int) -> str:
 
 
 def diagnose(message: str, lines: Iterable[str] = (), *, whole: bool = False, job: str = "JOB") -> Diagnosis:
-    """What `message`, the platform's error, means.
-
-    `lines` are the last ones of the replica that failed; `whole` means that its whole log has been read.
-    `job` is what a command calls it.
-    """
-    for pattern, found in _ERROR_RULES:
+    """Diagnose the platform's error `message`. `lines` are the last ones of the failed replica; `whole` means
+    that they are its complete log. `job` is its name in commands."""
+    for pattern, diagnosis in _ERROR_RULES:
         if pattern.search(message):
-            return found
+            return diagnosis
     text = "\n".join(lines)
-    for pattern, found in _LOG_RULES:
+    for pattern, diagnosis in _LOG_RULES:
         if pattern.search(text):
-            return replace(found, guess=True)
+            return replace(diagnosis, guess=True)
     exit_ = _EXIT.search(message)
     if exit_:
-        who = exit_["replica"] or "A replica"
+        replica = exit_["replica"] or "A replica"
         code = int(exit_["code"])
-        one = f" --replica {exit_['replica']}" if exit_["replica"] else ""
-        fix = f"Read its log: `vxtui logs {job}{one}`."
+        option = f" --replica {exit_['replica']}" if exit_["replica"] else ""
+        fix = f"Read its log: `vxtui logs {job}{option}`."
         keys = "enter on it in Replicas shows its whole log."
         if text:
             keys = f"Its last lines are below; {keys}"
         elif whole:
             fix = "It wrote nothing: check its command, arguments and image, and its events."
             keys = "It wrote nothing: check its command, arguments and image in Spec, and look at Events."
-        return Diagnosis(f"{who} ended with code {code}: {explain_exit(code)}.", fix, keys=keys)
+        return Diagnosis(f"{replica} ended with code {code}: {explain_exit(code)}.", fix, keys=keys)
     fix = f"The log may say more: `vxtui logs {job} --severity error`."
     return Diagnosis("", fix, keys="The log may say more; e and E go through its errors.")

@@ -1,7 +1,7 @@
-"""The frames of a program in a replica: one byte that names the channel, then data. No imports of gRPC.
+"""The frames of a program in a replica: one byte for the channel, then data. No imports of gRPC.
 
-They are those of Kubernetes' exec (v5.channel.k8s.io). Before them the client sends one `Opening`, and the
-server answers with an empty message once the program runs.
+They are those of Kubernetes' exec (v5.channel.k8s.io). The client first sends one `Opening`, and the server
+answers with an empty message once the program runs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ CLOSE = 255
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What to run, and where. `job` is the full resource name of a custom job.
-
-    An empty `command` is the shell `shell`. `terminal` is (columns, rows); without one the program has pipes.
-    """
+    """The program to run, and where. `job` is the full resource name of a custom job. An empty `command` is
+    the shell `shell`. `terminal` is (columns, rows); without it the program has pipes."""
 
     job: str
     replica: str
@@ -37,7 +35,7 @@ class Opening:
 
     @classmethod
     def decode(cls, data: bytes) -> Opening:
-        """Raises ValueError for anything else."""
+        """Parse an encoded opening. Raises ValueError."""
         try:
             raw = json.loads(data)
             size = raw.pop("terminal", None)
@@ -51,7 +49,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How the program ended: its exit code, 128 + signal for a signal, or why it had to end before."""
+    """How the program ended: its exit code, 128 + signal for a signal, or why it was ended early."""
 
     exit_code: int | None
     reason: str = ""
@@ -61,7 +59,7 @@ class Ended:
 
     @classmethod
     def decode(cls, data: bytes) -> Ended:
-        """Raises ValueError for anything else."""
+        """Parse an encoded end. Raises ValueError."""
         raw = json.loads(data)
         return cls(raw["exit_code"], str(raw["reason"]))
 
@@ -71,12 +69,12 @@ def frame(channel: int, data: bytes = b"") -> bytes:
 
 
 def size_frame(columns: int, rows: int) -> bytes:
-    """The terminal has another size."""
+    """The frame for a new size of the terminal."""
     return frame(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
 
 def read_size(data: bytes) -> tuple[int, int]:
-    """(columns, rows). Raises ValueError."""
+    """Parse (columns, rows). Raises ValueError."""
     try:
         raw = json.loads(data)
         return _side(raw["Width"]), _side(raw["Height"])
@@ -85,5 +83,5 @@ def read_size(data: bytes) -> tuple[int, int]:
 
 
 def _side(value: object) -> int:
-    """A number that the kernel takes as the width or the height of a terminal."""
+    """A number that the kernel accepts as the width or height of a terminal."""
     return min(max(int(str(value)), 1), 0xFFFF)

@@ -1,4 +1,4 @@
-"""Figures as columns show them: three significant digits, ages in two units, · for not measured."""
+"""Figures as shown in columns: three significant digits, ages in two units, · for not measured."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bar(fraction: float, width: int) -> str:
 
 
 def lasted(job: Job, now: datetime) -> str:
-    """`5h02` since its start or its suspension, `waits 14m`, `never ran` if it ended before a start."""
+    """`5h02` since its start or suspension, `waits 14m`, `never ran` if it ended before a start."""
     if job.state is JobState.SUSPENDED:
         return age(job.suspension(now))
     if job.start_time is not None and not job.waits:
@@ -72,7 +72,7 @@ def number_text(value: float) -> str:
 
 
 def short_unit(unit: str) -> str:
-    """The unit of a speed for one cell: `tok/s`."""
+    """The unit of a speed, shortened for a cell: `tok/s`."""
     return _SHORT_UNITS.get(unit, unit)
 
 
@@ -82,10 +82,8 @@ def speed_text(value: float, unit: str) -> str:
 
 
 def replicas(job: Job) -> str:
-    """Replicas by group: `1`, `1+3`, and reducers or parameter servers behind: `1+3+13R`, `1+1+2P`.
-
-    Those of each task that runs of a composite job: `2×1+3`.
-    """
+    """Replicas by group: `1`, `1+3`, then reducers or parameter servers: `1+3+13R`, `1+1+2P`. For a composite
+    job those of each running task: `2×1+3`."""
     parts = []
     for group in job.groups:
         if group.replicas:
@@ -99,9 +97,9 @@ def accelerators(job: Job) -> str:
     return accelerators_text(job.accelerators)
 
 
-def accelerators_text(found: Mapping[str, int]) -> str:
+def accelerators_text(counts: Mapping[str, int]) -> str:
     """Numbers of accelerators by type as text: `32 A100`, several types joined by a comma, `–` for none."""
-    return ", ".join(f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in found.items()) or "–"
+    return ", ".join(f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in counts.items()) or "–"
 
 
 _CONTINENTS = {
@@ -116,10 +114,8 @@ _REGION = re.compile(r"(?P<continent>[a-z]+)-(?P<direction>[a-z]+)(?P<number>\d+
 
 
 def short_region(region: str, room: int) -> str:
-    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`; two regions never look the same.
-
-    A context before it stays: `prod/na-ne1`. What has no shorter form is returned whole.
-    """
+    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`; two regions never look the same. A
+    leading context stays: `prod/na-ne1`. A name without a shorter form is returned whole."""
     context, slash, name = region.rpartition("/")
     match = _REGION.fullmatch(name)
     if len(region) <= room or match is None:
@@ -133,9 +129,9 @@ def short_region(region: str, room: int) -> str:
     return short
 
 
-def pieces(count: int, one: str, many: str = "") -> str:
+def pieces(count: int, singular: str, plural: str = "") -> str:
     """`1 replica`, `2 replicas`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def stakes(job: Job, now: datetime) -> str:
@@ -161,7 +157,7 @@ def stakes(job: Job, now: datetime) -> str:
 
 
 def short_error(job: Job) -> str:
-    """Why a job failed, for one cell: the replica and its exit code where the service named them."""
+    """Why a job failed, for a cell: the replica and its exit code if the service names them."""
     if job.diagnosis is not None and job.diagnosis.short:
         return job.diagnosis.short
     if job.error is None:
@@ -172,9 +168,9 @@ def short_error(job: Job) -> str:
 
 
 def why(job: Job) -> str:
-    """Why a job is in its state, in one line; "" for one of which its service says nothing."""
+    """Why a job is in its state, on one line; "" if its service gives no reason."""
     if job.error is not None and job.state is not JobState.CANCELLED:
-        # An operator's message begins with words that repeat the state.
+        # An operator's message begins by repeating the state.
         short, message = short_error(job), job.error.message
         return message if short == message else f"{short}: {message}"
     if job.waiting and job.state.active:

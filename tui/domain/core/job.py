@@ -20,7 +20,7 @@ from tui.domain.core.text import plain
 from tui.domain.core.training_progress import NO_PROGRESS, Progress
 
 LAUNCH_LABEL = "vxtui-launch"
-"""Label that a launch adds to find its job again; a clone is another launch."""
+"""Label that a launch adds to find its job again; a clone is a new launch."""
 # The documented sentences about a dead replica (docs/facts/vertex.md 13.1, rules 1 and 2).
 _REPLICA_EXIT = re.compile(
     r"replica (?P<replica>[\w.-]+-\d+) (?:ran out of memory and )?"
@@ -51,18 +51,18 @@ class Job:
     kind: str
     """Its key in `tui.kinds`."""
     parent: str = ""
-    """Name of the job that this one is a part of; "" for a job of its own."""
+    """Name of the job that contains this one; "" for a job of its own."""
     create_time: datetime | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None
     update_time: datetime | None = None
     resume_time: datetime | None = None
-    """When it was last told to run again after a suspension or an eviction; `None` of one that never was."""
+    """Time of the last resume after a suspension or an eviction; `None` if never resumed."""
     labels: Mapping[str, str] = field(default_factory=dict)
     error: JobError | None = None
     groups: tuple[ReplicaGroup, ...] = ()
     nodes: tuple[NodeShare, ...] = ()
-    """The nodes of a cluster that its pods are on, as far as they are known."""
+    """Cluster nodes that its pods are on, as far as known."""
     strategy: str = "STANDARD"
     persistent_resource: str = ""
     """Id of the persistent resource that it runs on; "" for machines of its own."""
@@ -73,29 +73,29 @@ class Job:
     tasks: tuple[Task, ...] = ()
     """Parts that are, or have, jobs of their own."""
     composite: bool = False
-    """Its tasks are pieces of work of their own, each in replica groups like `groups`: a tuning job's trials.
+    """Whether its tasks are jobs of their own, each in replica groups like `groups`: a tuning job's trials.
 
-    It has no replicas itself, and its log is beside theirs.
+    Such a job has no replicas itself, and its log is separate from theirs.
     """
     details: object = None
-    """What only its kind has, such as the `Study` of a tuning job."""
+    """Data of its kind, such as the `Study` of a tuning job."""
     reason: str = ""
     """The service's own words for why it is in this state."""
     waiting: tuple[str, ...] = ()
     """Why it does not run yet, in words."""
     diagnosis: Diagnosis | None = None
-    """What is wrong and what to do, where its service's objects say it; else see `domain.jobs.diagnosis`."""
+    """The diagnosis and fix if its service's objects contain them; else see `domain.jobs.diagnosis`."""
     restarts_note: str = ""
-    """What `Replica.restarts` leaves out; "" where it counts every restart."""
+    """Restarts that `Replica.restarts` omits; "" if it counts every restart."""
     progress_pattern: str = ""
-    """Regular expression by which its own lines tell its progress, see `tui.domain.progress.pattern`."""
+    """Regular expression for progress in its own lines, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
-    """What `partly_read` was given. Equal ones belong to equal jobs."""
+    """The argument of `partly_read`. Equal ones belong to equal jobs."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Read a field that `partly_read` has left empty."""
+            """Read a field that `partly_read` left empty."""
             if name not in Job.__slots__:
                 raise AttributeError(f"a job has no {name!r}")
             value = self.unread(name)
@@ -104,20 +104,18 @@ class Job:
 
     @property
     def created(self) -> float | None:
-        """`create_time` in seconds since the epoch: what jobs are ordered by."""
+        """`create_time` in seconds since the epoch, by which jobs are ordered."""
         return None if self.create_time is None else self.create_time.timestamp()
 
     @property
     def own_labels(self) -> dict[str, str]:
-        """The labels that a person gave it."""
+        """The user's own labels."""
         return {key: value for key, value in self.labels.items() if key != LAUNCH_LABEL}
 
     @property
     def runner(self) -> str:
-        """Name of the job that has its replicas, log and figures: its own, or that of its only task.
-
-        "" while the service has not said which one that is, and for a job of several tasks.
-        """
+        """Name of the job that has its replicas, log and figures: its own, or that of its only task. "" while
+        the service has not reported it, and for a job of several tasks."""
         if self.composite:
             return ""
         if not self.tasks:
@@ -125,48 +123,45 @@ class Job:
         return self.tasks[0].job if len(self.tasks) == 1 else ""
 
     def as_runner(self) -> Job:
-        """This job under its runner's name and id, which its log and figures are read by.
-
-        Raises:
-            ValueError: when its runner is not known; see `runner`.
-        """
+        """This job under its runner's name and id, for reading its log and figures. Raises ValueError if its
+        runner is not known; see `runner`."""
         if not self.runner:
             raise ValueError(f"the job that runs {self.name} is not known")
         return replace(self, name=self.runner, id=self.runner.rpartition("/")[2])
 
     @property
     def logged_as(self) -> str:
-        """Name of the job whose log is this one's: its runner, but a composite job has a log of its own."""
+        """Name of the job whose log it shows: its runner, or itself if it is composite."""
         return self.name if self.composite else self.runner
 
     @property
     def in_cluster(self) -> bool:
-        """It runs on the nodes of a Kubernetes cluster, and they are what is billed."""
+        """Whether it runs on the nodes of a Kubernetes cluster, which are what is billed."""
         return self.name.startswith("clusters/")
 
     @property
     def runs_itself(self) -> bool:
-        """The replicas are its own; those of a job with tasks are counted with the jobs of its tasks."""
+        """Whether the replicas are its own; those of a job with tasks count with the tasks' jobs."""
         return not self.tasks and not self.composite
 
     @property
     def running_tasks(self) -> int:
-        """Tasks that have machines, or may get them."""
+        """Number of tasks that have machines, or may get them."""
         return sum(task.state.active for task in self.tasks)
 
     @property
     def spot(self) -> bool:
-        """Runs on machines that can be taken away."""
+        """Whether it runs on machines that can be preempted."""
         return self.strategy == "SPOT"
 
     @property
     def replica_count(self) -> int:
-        """Replicas over all groups, reducers and evaluators included, and over the tasks that run."""
+        """Replicas of all groups, including reducers and evaluators, and of the running tasks."""
         return self._copies * sum(group.replicas for group in self.groups)
 
     @property
     def accelerators(self) -> dict[str, int]:
-        """Total accelerators by type, over all groups and the tasks that run."""
+        """Total accelerators by type, over all groups and the running tasks."""
         total: dict[str, int] = {}
         for group in self.groups:
             if group.accelerator_type and group.accelerator_count:
@@ -179,31 +174,29 @@ class Job:
         return self.running_tasks if self.composite and self.state.active else 1
 
     def duration(self, now: datetime) -> timedelta | None:
-        """Time since the first RUNNING, or a later resume, up to the end or `now`.
-
-        `None` before it ever ran, and while it is suspended or waits anew: it has no machines then.
-        """
+        """Time since the first RUNNING, or a later resume, up to the end or `now`. `None` before it ever ran,
+        and while it is suspended or waits again: it has no machines then."""
         if self.start_time is None or self.state is JobState.SUSPENDED or self.waits:
             return None
         return (self.end_time or now) - max(self.start_time, self.resume_time or self.start_time)
 
     @property
     def waits(self) -> bool:
-        """It has not started yet, or not since its resume."""
+        """Whether it has not started yet, or not since its resume."""
         if self.start_time is None or self.state.terminal:
             return not self.state.terminal
         resumed = self.resume_time is not None and self.resume_time > self.start_time
         return resumed and self.state in {JobState.QUEUED, JobState.PENDING}
 
     def wait(self, now: datetime) -> timedelta | None:
-        """How long it waited for its start, or waits: since its resume where it started after that."""
+        """How long it has waited, or waited, for its start: since its resume if it started after that."""
         end = now if self.waits or self.start_time is None else self.start_time
         resumed = self.resume_time
         begin = resumed if resumed is not None and resumed <= end else self.create_time
         return None if begin is None else end - begin
 
     def suspension(self, now: datetime) -> timedelta | None:
-        """Time since a suspended job was suspended, which is the last that happened to it."""
+        """Time since a suspended job was suspended, its latest event."""
         return None if self.update_time is None else now - self.update_time
 
     def age(self, now: datetime) -> timedelta | None:
@@ -212,10 +205,8 @@ class Job:
 
 
 def partly_read(unread: Callable[[str], Any], **known: Any) -> Job:
-    """A job of which only some fields are known yet; `unread` returns any other one when it is first needed.
-
-    A list of ten thousand jobs shows fifty of them, and most fields of the others are never looked at.
-    """
+    """A job of which only some fields are known yet; `unread` returns any other field on first use. A list of
+    ten thousand jobs shows fifty of them; most fields of the others are never used."""
     job = object.__new__(Job)
     for name, value in known.items():
         object.__setattr__(job, name, value)
@@ -240,7 +231,7 @@ def infer_replicas(
     error names is known (docs/facts/vertex.md 1.10, 3.8).
     """
     dead = exit_codes(error)
-    found = []
+    replicas = []
     for position, group in enumerate(groups):
         for index in range(group.replicas):
             replica_id = group.replica(index)
@@ -251,17 +242,17 @@ def infer_replicas(
                 code = 0
             elif state is JobState.FAILED:
                 own = JobState.UNKNOWN
-            found.append(Replica(replica_id, group.name, index, group.role, own, code))
-    return tuple(found)
+            replicas.append(Replica(replica_id, group.name, index, group.role, own, code))
+    return tuple(replicas)
 
 
 def known_replicas(job: Job) -> tuple[Replica, ...]:
-    """The job's replicas; of a job from a list, which carries none, what its groups and its error say."""
+    """The job's replicas; for a listed job, which has none, those implied by its groups and error."""
     return job.replicas or infer_replicas(job.groups, job.state, job.error)
 
 
 def shell_problem(job: Job) -> str:
-    """Why no replica of this job can have a shell now, as a sentence; "" where one may."""
+    """Why no replica of this job can have a shell now, as a sentence; "" if one may."""
     name = plain(job.display_name)
     if job.state.terminal:
         return f"{name} {job.state.phrase} already; a shell needs a running replica."
@@ -275,15 +266,15 @@ def shell_problem(job: Job) -> str:
 
 
 def logged_replicas(job: Job) -> list[str]:
-    """Names that the lines of its log have; of a composite job those of its tasks' replicas."""
+    """Names in the lines of its log; for a composite job those of its tasks' replicas."""
     if not job.composite:
-        return [each.id for each in job.replicas]
+        return [replica.id for replica in job.replicas]
     names = [group.replica(index) for group in job.groups for index in range(group.replicas)]
     return [of_task(task.id, name) for task in job.tasks if task.jobs for name in names]
 
 
 def with_parents(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs; each job of a task names the job that the task belongs to."""
-    found = list(jobs)
-    parents = {part: job.name for job in found for task in job.tasks for part in task.jobs}
-    return [replace(job, parent=parents[job.name]) if job.name in parents else job for job in found]
+    """The jobs, each with the name of its parent if a listed job has it as a task."""
+    listed = list(jobs)
+    parents = {part: job.name for job in listed for task in job.tasks for part in task.jobs}
+    return [replace(job, parent=parents[job.name]) if job.name in parents else job for job in listed]

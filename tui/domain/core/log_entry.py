@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.core.formatting import pieces
 
 SERVICE = "service"
-"""The task name under which the platform itself writes (docs/facts/vertex.md 5.1)."""
+"""The task name of the platform's own messages (docs/facts/vertex.md 5.1)."""
 
 
 class Severity(IntEnum):
@@ -29,27 +29,24 @@ class Severity(IntEnum):
 
     @classmethod
     def parse(cls, text: str) -> Severity:
-        """The severity a person or a program wrote, case ignored; `warn` and `err` are understood.
-
-        Raises:
-            ValueError: with the accepted words, for anything else.
-        """
+        """Parse a severity, ignoring case; `warn` and `err` are accepted. Raises ValueError with the accepted
+        words, for anything else."""
         word = text.strip().upper()
         word = {"WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "TRACE": "DEBUG"}.get(word, word)
         try:
             return cls[word]
         except KeyError:
             known = ", ".join(member.name.lower() for member in cls)
-            raise ValueError(f"no severity is called {text!r}; use one of {known}") from None
+            raise ValueError(f"unknown severity {text!r}; use one of {known}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """One line of one replica, or one message of the service.
 
-    `message` is the text as it was written: untrusted, control sequences and all. Pass it through
-    `tui.domain.core.text.plain` before it nears a terminal. `json` is the whole jsonPayload where the line
-    was one JSON object, else `None`.
+    `message` is the raw text: untrusted, with control sequences. Pass it through `tui.domain.core.text.plain`
+    before it gets near a terminal. `json` is the whole jsonPayload if the line was one JSON object, else
+    `None`.
     """
 
     timestamp: datetime
@@ -64,28 +61,26 @@ class LogEntry:
 
     @property
     def key(self) -> tuple[datetime, int, str, str]:
-        """The order of a merged log, and what makes an entry the same entry."""
+        """The order of a merged log, and the identity of an entry."""
         return (self.timestamp, self.nanos, self.insert_id, self.replica)
 
 
 @dataclass(frozen=True, slots=True)
 class LogGap:
-    """A hole in what the service delivered: how many entries are missing and why, for the log to say so.
-
-    `count` is `None` where nobody knows how many there were.
-    """
+    """A gap in the delivered log: how many entries are missing and why, to be shown in the log. `count` is
+    `None` if unknown."""
 
     timestamp: datetime
     count: int | None
     reason: str
     until: datetime | None = None
-    """When the entries came again; `None` where that is not known."""
+    """When entries arrived again; `None` if unknown."""
     filled: int = 0
     """Entries of the gap that were fetched later."""
 
     @property
     def missing(self) -> str:
-        """How many lines were not delivered, in words."""
+        """Number of missing lines, in words."""
         return "lines not delivered" if self.count is None else f"{pieces(self.count, 'line')} not delivered"
 
     @property

@@ -21,12 +21,12 @@ UNITS = {CPU: "1", MEMORY: "1", GPU: "1", GPU_MEMORY: "1", NET_IN: "By/s", NET_O
 
 
 METRICS_API, CADVISOR, DCGM = "the cluster's metrics API", "the nodes' cAdvisor", "the DCGM exporter"
-"""Where figures of pods are from, besides Cloud Monitoring and the trainer."""
+"""Sources of pods' figures, besides Cloud Monitoring and the trainer."""
 _SOURCE = "source"
 
 
 def source_label(name: str) -> tuple[str, str]:
-    """The label of a series that says where it is from."""
+    """The label of a series that names its source."""
     return _SOURCE, name
 
 
@@ -43,23 +43,23 @@ class Series:
 
     @property
     def latest(self) -> tuple[datetime, float] | None:
-        """The newest point, or `None` where nothing has been measured yet."""
+        """The newest point, or `None` if nothing has been measured yet."""
         return self.points[-1] if self.points else None
 
     @property
     def source(self) -> str:
-        """Where it is from; "" for the trainer's own lines and for Cloud Monitoring."""
+        """Its source; "" for the trainer's own lines and for Cloud Monitoring."""
         return dict(self.labels).get(_SOURCE, "")
 
     @property
     def simulated(self) -> bool:
-        """Made up by an emulator for an accelerator that is not there: no measurement."""
+        """Whether an emulator made it up for an accelerator that does not exist."""
         return ("simulated", "true") in self.labels
 
 
 @dataclass(frozen=True, slots=True)
 class NotMeasured:
-    """A metric for which no sample exists, and the reason where one is known."""
+    """A metric without samples, and the reason if known."""
 
     metric: str
     reason: str
@@ -67,7 +67,7 @@ class NotMeasured:
 
 @dataclass(frozen=True, slots=True)
 class MetricsReading:
-    """What one look at a job's metrics found; every asked metric is in exactly one of the two."""
+    """The result of reading a job's metrics; every requested metric is in exactly one of the two."""
 
     series: tuple[Series, ...]
     not_measured: tuple[NotMeasured, ...]

@@ -1,4 +1,4 @@
-"""Training quotas: what may run, what runs, and how old each figure is."""
+"""Training quotas: limits, usage, and the age of each figure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ UNLIMITED = -1
 class Quota:
     """One quota metric in one region.
 
-    `limit` is -1 for unlimited and `None` where it could not be read; `used` is `None` where the service
-    reported no figure (which on Vertex usually, but not surely, means never used).
+    `limit` is -1 for unlimited and `None` if it could not be read; `used` is `None` if the service reported
+    no figure (which on Vertex usually, but not certainly, means never used).
     """
 
     metric: str
@@ -27,15 +27,16 @@ class Quota:
     limit_read_at: datetime | None = None
     used_at: datetime | None = None
     estimated: bool = False
-    """`used` is what the jobs known to run take: more than the service reported, which comes minutes late."""
+    """Whether `used` comes from the jobs known to run, and exceeds the reported figure, which is minutes
+    late."""
     named: bool = False
-    """`display_name` describes the quota, and the metric is only a key, as for a cluster's quotas."""
+    """Whether `display_name` describes the quota and the metric is only a key, as for a cluster's quotas."""
     hardware: str = ""
-    """The hardware it counts, as a metric of Vertex AI names it, e.g. `nvidia_a100_gpus`; "" if unknown."""
+    """The counted hardware, as named by a metric of Vertex AI, e.g. `nvidia_a100_gpus`; "" if unknown."""
 
     @property
     def free(self) -> int | None:
-        """What is left; `None` when unlimited or not known."""
+        """The unused quota; `None` if unlimited or not known."""
         if self.limit is None or self.limit == UNLIMITED or self.used is None:
             return None
         return max(0, self.limit - self.used)

@@ -1,7 +1,7 @@
-"""Replica groups and replicas of a job, and how a replica is named.
+"""Replica groups and replicas of a job, and the naming of replicas.
 
 A replica's name is its group's name and its index: `workerpool1-3`. Log entries, samples and errors carry
-that name alone, so the names are taken apart here and nowhere else.
+only that name; it is parsed here and nowhere else.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ _OTHER = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """Replicas of one role on one shape of machine; Vertex calls it worker pool.
-
-    `name` is unique in the job. `replicas` is 0 for a position that the job skips.
-    """
+    """Replicas of one role on one machine shape; Vertex calls it worker pool. `name` is unique in the job.
+    `replicas` is 0 for a position that the job skips."""
 
     name: str
     role: str = ""
@@ -28,10 +26,10 @@ class ReplicaGroup:
     machine_type: str = ""
     accelerator_type: str = ""
     accelerator_count: int = 0
-    """Of one replica."""
+    """Accelerators of one replica."""
     image: str = ""
     min_replicas: int | None = None
-    """Fewest replicas that the service lets it have while it runs; `None` where it names no bounds."""
+    """Minimum number of replicas while it runs; `None` if the service sets no bounds."""
     max_replicas: int | None = None
 
     def replica(self, index: int) -> str:
@@ -41,20 +39,18 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """What the pods of a job take of equal nodes of a cluster, which are billed whether pods run or not.
-
-    What a node's labels do not say is "" or 0. `strategy` is that of `Job.strategy`.
-    """
+    """A job's share of equal cluster nodes, which are billed whether pods run or not. Values missing from a
+    node's labels are "" or 0. `strategy` is as in `Job.strategy`."""
 
     machine_type: str
     region: str
     accelerator_type: str = ""
     accelerator_count: int = 0
-    """Of one node."""
+    """Accelerators of one node."""
     strategy: str = "STANDARD"
     nodes: int = 1
     share: float = 1.0
-    """The part of all these nodes that the pods ask for, counted in nodes."""
+    """The part of all these nodes that the pods request, counted in nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,52 +64,50 @@ class Replica:
     state: JobState = JobState.UNKNOWN
     exit_code: int | None = None
     node: str = ""
-    """Name of the machine, where the service says it."""
+    """Name of the machine, if the service reports it."""
     restarts: int | None = None
-    """How often it was started anew; `None` where the service does not count."""
+    """Number of restarts; `None` if the service does not count them."""
     reason: str = ""
-    """Why it is as it is, e.g. `out of memory (OOMKilled)`."""
+    """Reason for its state, e.g. `out of memory (OOMKilled)`."""
     pod: str = ""
     """Name of its pod in a cluster."""
 
     @property
     def short(self) -> str:
-        """See `short_name`."""
+        """`short_name` of its id."""
         return short_name(self.id)
 
 
 def of_task(task: str, replica: str) -> str:
-    """The name of a replica in the log of the job whose task it works for."""
+    """The name of a task's replica in the log of the task's parent job."""
     return f"{task}/{replica}"
 
 
 def is_of_task(replica: str) -> bool:
-    """Whether `of_task` made this name."""
+    """Whether `of_task` built this name."""
     return "/" in replica
 
 
 def short_name(replica: str) -> str:
-    """`1-3` for `workerpool1-3`: group number and index; a name without a group number stays whole.
-
-    `7/0-0` for that of the task 7.
-    """
+    """`1-3` for `workerpool1-3`: group number and index; a name without a group number stays whole. `7/0-0`
+    for a replica of the task 7."""
     task, slash, own = replica.rpartition("/")
-    found = _NAME.fullmatch(own)
-    return f"{task}{slash}{found['number']}-{found['index']}" if found and found["number"] else replica
+    match = _NAME.fullmatch(own)
+    return f"{task}{slash}{match['number']}-{match['index']}" if match and match["number"] else replica
 
 
 def group_of(replica: str) -> str:
     """`workerpool1` for `workerpool1-3`; "" for a name without an index."""
-    found = _NAME.fullmatch(replica)
-    return found["group"] if found else ""
+    match = _NAME.fullmatch(replica)
+    return match["group"] if match else ""
 
 
 def replica_order(replica: str) -> tuple[int, int, str]:
     """A key that sorts `workerpool0-2` before `workerpool0-10`; names without a group number come last."""
     task, _, own = replica.rpartition("/")
-    found = _NAME.fullmatch(own)
-    if found and found["number"] and not task:
-        return (int(found["number"]), int(found["index"]), found["group"])
+    match = _NAME.fullmatch(own)
+    if match and match["number"] and not task:
+        return (int(match["number"]), int(match["index"]), match["group"])
     return (_OTHER, 0, replica)
 
 

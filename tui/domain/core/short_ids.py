@@ -1,4 +1,4 @@
-"""Short ids that tell jobs of one display name apart."""
+"""Short ids that distinguish jobs with the same display name."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ MIN_SUFFIX = 3
 
 
 def short_ids(jobs: Iterable[Job]) -> Mapping[str, str]:
-    """By resource name of each job whose display name repeats: the shortest end of its id that differs."""
+    """The shortest distinct end of the id of each job whose display name repeats, by resource name."""
     by_name: dict[str, list[Job]] = {}
     for job in jobs:
         by_name.setdefault(job.display_name, []).append(job)
-    found: dict[str, str] = {}
+    endings: dict[str, str] = {}
     for same in by_name.values():
         if len(same) > 1:
             length = _length([job.id for job in same])
-            found |= {job.name: job.id[-length:] for job in same}
-    return found
+            endings |= {job.name: job.id[-length:] for job in same}
+    return endings
 
 
 def _length(ids: list[str]) -> int:
-    """The shortest length of endings that are all different, or of a whole id."""
+    """The shortest length at which all endings differ, or that of a whole id."""
     longest = max(map(len, ids))
     for length in range(MIN_SUFFIX, longest):
-        if len({each[-length:] for each in ids}) == len(ids):
+        if len({id[-length:] for id in ids}) == len(ids):
             return length
     return max(longest, 1)

@@ -1,7 +1,7 @@
-"""One job state for every backend, and how Vertex's own states map to it.
+"""One job state for every backend, and the mapping of Vertex's states to it.
 
-The native state stays beside ours wherever a job is shown, so nothing is collapsed: QUEUED and PENDING
-mean different things to a person waiting for capacity.
+The native state is shown beside ours, so nothing is collapsed: QUEUED and PENDING mean different things to a
+person waiting for capacity.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """Where a job, or one of its replicas, is in its life."""
+    """The state of a job, or of one of its replicas."""
 
     QUEUED = "QUEUED"
     PENDING = "PENDING"
@@ -27,7 +27,7 @@ class JobState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """No further change can come."""
+        """Whether no further change can come."""
         return self in _TERMINAL
 
     @property
@@ -37,7 +37,7 @@ class JobState(StrEnum):
 
     @property
     def phrase(self) -> str:
-        """What follows a job's name in a sentence: `failed`, `was cancelled`, `is running`."""
+        """Words after a job's name in a sentence: `failed`, `was cancelled`, `is running`."""
         return _PHRASES.get(self, f"is {self.value.lower()}")
 
 
@@ -76,5 +76,5 @@ _VERTEX = {
 
 
 def from_vertex(native: str) -> JobState:
-    """Our state for a Vertex state name; a name from the future becomes UNKNOWN, never an error."""
+    """Our state for a Vertex state name; an unknown name becomes UNKNOWN, never an error."""
     return _VERTEX.get(native.replace("PIPELINE_STATE_", "JOB_STATE_"), JobState.UNKNOWN)

@@ -1,7 +1,5 @@
-"""A part of a job that is, or has, a job of its own.
-
-A pipeline's task, a trial of a tuning job, the custom job of a training pipeline.
-"""
+"""A part of a job that is, or has, a job of its own: a pipeline's task, a tuning job's trial, the custom job
+of a training pipeline."""
 
 from __future__ import annotations
 
@@ -14,17 +12,17 @@ from tui.domain.core.states import JobState
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What a task reads or writes as files: a model, a data set, metrics."""
+    """A file input or output of a task: a model, a data set, metrics."""
 
     uri: str
     type: str = ""
-    """Title of its schema, e.g. `system.Model`; "" where the service does not say."""
+    """Title of its schema, e.g. `system.Model`; "" if the service does not report it."""
     name: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Its figures, where it is one of metrics."""
+        """Its figures if it is a metrics artifact."""
         if not self.type.endswith("Metrics"):
             return {}
         return {
@@ -36,7 +34,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task. What the service does not say is empty."""
+    """One task. Values that the service does not report are empty."""
 
     id: str
     """Unique within its job."""
@@ -44,23 +42,23 @@ class Task:
     job: str = ""
     """Resource name of the job that runs it; "" before it has one."""
     name: str = ""
-    """What a person calls it; "" where that is its id."""
+    """Its display name; "" if that is its id."""
     parent: str = ""
-    """Id of the task that it is a part of, as in a loop; "" for one of the job itself."""
+    """Id of its parent task, e.g. a loop; "" for a task of the job itself."""
     group: bool = False
-    """It runs nothing itself: its parts do."""
+    """Whether it only groups other tasks and runs nothing itself."""
     depends_on: tuple[str, ...] = ()
     """Ids of the tasks that end before this one starts."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     outputs: Mapping[str, object] = field(default_factory=dict)
     input_artifacts: Mapping[str, tuple[Artifact, ...]] = field(default_factory=dict)
     output_artifacts: Mapping[str, tuple[Artifact, ...]] = field(default_factory=dict)
-    """Their URIs are among the `outputs` too."""
+    """Their URIs are also among the `outputs`."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     failed_jobs: tuple[str, ...] = ()
     """Names of the jobs of earlier attempts, the oldest first."""
     attempts: int | None = None
-    """How often it was started; `None` where the service does not count."""
+    """Number of starts; `None` if the service does not count them."""
     native_state: str = ""
     reason: str = ""
     """Why it failed."""

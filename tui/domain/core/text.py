@@ -1,4 +1,4 @@
-"""Text from outside without control sequences, safe to show."""
+"""Makes text from outside safe to show, without control sequences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-# Escape sequences are dropped whole (CSI, OSC and the other string kinds, then two-byte ones), so that
-# coloured output stays readable; other control characters are shown as pictures.
+# Drop escape sequences whole (CSI, OSC and the other string kinds, then two-byte ones), so that coloured
+# output stays readable; show other control characters as pictures.
 _SEQUENCE = re.compile(
     r"""
     (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]            # CSI … final byte
@@ -18,7 +18,7 @@ _SEQUENCE = re.compile(
     re.VERBOSE,
 )
 _LEFT_OVER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\n]")
-# A file of NUL has millions of them: a call for each run, not for each character.
+# A file of NULs has millions of them: replace each run in one call.
 _RUN = re.compile(f"{_LEFT_OVER.pattern}+")
 _PICTURES = {
     code: 0x2400 + code if code < 0x20 else 0x2421 if code == 0x7F else 0xFFFD
@@ -31,8 +31,8 @@ TAB = 4
 def plain(text: str) -> str:
     """`text` on one line without control sequences.
 
-    Escape sequences are removed, tabs become spaces, other control characters and direction overrides
-    become a visible character: a log can't move the cursor, set the title or hide text.
+    Escape sequences are removed, tabs become spaces, other control characters and direction overrides become
+    a visible character: a log can't move the cursor, set the title or hide text.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -44,17 +44,15 @@ def _pictures(match: re.Match[str]) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """`value` as JSON that is safe on a terminal: what `plain` replaces is written as an escape of JSON.
-
-    Letters of all languages stay readable. A value that JSON has no type for becomes its text.
-    """
+    """`value` as JSON that is safe on a terminal: characters that `plain` replaces become JSON escapes.
+    Letters of all languages stay readable. A value without a JSON type becomes its text."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
-    # JSON has no control character outside its strings but the line breaks of an indented document.
-    return _LEFT_OVER.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+    # Outside its strings JSON has no control characters except an indented document's line breaks.
+    return _LEFT_OVER.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
 def clip(text: str, width: int) -> str:
-    """`text` cut to `width` characters, with an ellipsis where it was cut."""
+    """`text` cut to `width` characters, ending with an ellipsis if it was cut."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
@@ -62,10 +60,8 @@ _ENDED = tuple(".!?:;…")
 
 
 def sentences(*parts: str) -> str:
-    """The parts that are not empty as one text. A part without a full stop gets one if another follows it.
-
-    Messages of services and libraries end with a full stop or without one, and are joined to ours.
-    """
-    said = [part.strip() for part in parts if part.strip()]
-    ended = [part if part.endswith(_ENDED) else f"{part}." for part in said[:-1]]
-    return " ".join([*ended, *said[-1:]])
+    """Join the non-empty parts as sentences. A part without a full stop gets one if another follows. Messages
+    of services and libraries end with or without a full stop."""
+    texts = [part.strip() for part in parts if part.strip()]
+    ended = [part if part.endswith(_ENDED) else f"{part}." for part in texts[:-1]]
+    return " ".join([*ended, *texts[-1:]])

@@ -1,4 +1,4 @@
-"""Parse a time as a person types it: a span back, an offset from the start, a clock time or a full time."""
+"""Parses a typed time: a span back, an offset from the start, a clock time or a full time."""
 
 from __future__ import annotations
 
@@ -10,25 +10,18 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse_span(text: str) -> timedelta | None:
-    """`90s`, `10m`, `2h`, `1.5d`, with a sign or without; `None` for anything else.
-
-    Raises:
-        OverflowError: for a span that is too long for a timedelta.
-    """
-    found = _SPAN.fullmatch(text.strip())
-    if found is None:
+    """`90s`, `10m`, `2h`, `1.5d`, with or without a sign; `None` for anything else. Raises OverflowError if
+    the span is too long for a timedelta."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
         return None
-    span = timedelta(seconds=float(found["count"]) * _SECONDS[found["unit"]])
-    return -span if found["sign"] == "-" else span
+    span = timedelta(seconds=float(match["count"]) * _SECONDS[match["unit"]])
+    return -span if match["sign"] == "-" else span
 
 
 def parse_time(text: str, *, now: datetime, start: datetime | None, near: datetime | None = None) -> datetime:
-    """The time that `text` means: `-10m` before `now`, `+5m` after `start`, `14:02` of the day of `near`
-    (else of today) in this machine's zone, or a time with its date.
-
-    Raises:
-        ValueError: with the accepted forms, for any other text.
-    """
+    """Parse `-10m` before `now`, `+5m` after `start`, `14:02` on the day of `near` (else today) in this
+    machine's zone, or a time with its date. Raises ValueError with the accepted forms, for any other text."""
     words = "write 14:02, 14:02:11, +5m from the start, -10m from now, or 2026-11-21T14:02"
     text = text.strip()
     try:

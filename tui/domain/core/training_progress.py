@@ -16,13 +16,13 @@ from tui.domain.core.figures import count, figure, finite
 TOKENS, SAMPLES, STEPS = "tokens/s", "samples/s", "steps/s"
 """Units of a speed."""
 MOST_NUMBERS = 24
-"""Other numbers of a step that are kept: each one has a chart."""
+"""Maximum other numbers kept per step; each has a chart."""
 _OWN_FIELDS = frozenset({"kind", "step", "total_steps", "loss", "tokens_per_second", "learning_rate"})
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """One reported training step: what the plots draw."""
+    """One reported training step, as drawn by the plots."""
 
     timestamp: datetime
     step: int
@@ -32,12 +32,12 @@ class TrainingStep:
     total_steps: int | None = None
     learning_rate: float | None = None
     numbers: tuple[tuple[str, float], ...] = ()
-    """Every other number that was reported with the step, by its name there."""
+    """Every other number reported with the step, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job has come, from its own words. Everything is `None` until it has been said."""
+    """A job's progress by its own report. Everything is `None` until reported."""
 
     step: int | None = None
     total_steps: int | None = None
@@ -52,15 +52,15 @@ class Progress:
     speed_unit: str = TOKENS
     learning_rate: float | None = None
     ends_at: datetime | None = None
-    """When the training ends by the job's own estimate."""
+    """When the training ends, by the job's own estimate."""
     problem: str | None = None
-    """What is wrong by the trainer's own words: no step ends, or the last checkpoint is lost."""
+    """A problem in the trainer's own words: no step ends, or the last checkpoint is lost."""
     dialect: str | None = None
-    """Whose way of printing the step and the loss are read from; `None` for structured lines."""
+    """Line format from which step and loss are read; `None` for structured lines."""
 
     @property
     def fraction(self) -> float | None:
-        """0..1, or `None` when the length is not known."""
+        """0 to 1, or `None` if the length is not known."""
         if self.step is None or not self.total_steps:
             return None
         return max(0.0, min(1.0, self.step / self.total_steps))
@@ -72,7 +72,7 @@ class Progress:
 
 
 NO_PROGRESS = Progress()
-"""Of a job that has said nothing."""
+"""Progress of a job that has reported nothing."""
 
 
 def structured_fields(payload: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -110,24 +110,24 @@ def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> Tra
 def with_evaluation(
     last: TrainingStep | None, timestamp: datetime, payload: Mapping[str, Any] | None
 ) -> TrainingStep | None:
-    """The `last` step with the numbers of an evaluation after it, `eval_loss` and so on; `None` for any other
+    """The `last` step with the numbers of a later evaluation, `eval_loss` and so on; `None` for any other
     line. An evaluation after another step is a step of its own, without a loss."""
     fields = structured_fields(payload)
     step = None if fields is None or fields.get("kind") != "eval" else count(fields.get("step"))
     if fields is None or step is None:
         return None
-    found = {f"eval_{name}": value for name, value in fields.items() if name not in {"kind", "step"}}
+    numbers = {f"eval_{name}": value for name, value in fields.items() if name not in {"kind", "step"}}
     sample = last if last is not None and last.step == step else TrainingStep(timestamp, step)
-    return replace(sample, numbers=(*_other_numbers(found), *sample.numbers)[:MOST_NUMBERS])
+    return replace(sample, numbers=(*_other_numbers(numbers), *sample.numbers)[:MOST_NUMBERS])
 
 
 def _other_numbers(fields: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    found = []
+    numbers = []
     for name, value in fields.items():
         number = None if name in _OWN_FIELDS else finite(value)
         if number is not None:
-            found.append((str(name), number))
-    return tuple(found[:MOST_NUMBERS])
+            numbers.append((str(name), number))
+    return tuple(numbers[:MOST_NUMBERS])
 
 
 def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] | None) -> Progress:
@@ -143,7 +143,7 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
         step = count(fields.get("step"))
         return replace(progress, last_checkpoint_step=step, last_checkpoint_at=timestamp)
     if kind == "phase" and isinstance(fields.get("phase"), str):
-        # A problem of this attempt says nothing about the next one.
+        # A problem of this attempt does not apply to the next one.
         problem = None if fields["phase"] == "rendezvous" else progress.problem
         return replace(progress, phase=fields["phase"], problem=problem, updated_at=timestamp)
     if kind in ("hang", "replicas", "save_failed") and fields.get("state") != "asked":
@@ -156,7 +156,7 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
 
 
 def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> str | None:
-    """The sentence of a line that says what is wrong; `None` where it says that it is over."""
+    """The sentence of a line that reports a problem; `None` if it reports that the problem is over."""
     if fields.get("state") == "over":
         return None
     return str((payload or {}).get("message") or fields.get("cause") or fields["kind"])
@@ -165,10 +165,8 @@ def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> st
 def after_step(
     progress: Progress, sample: TrainingStep, ends_at: datetime | None = None, dialect: str | None = None
 ) -> Progress:
-    """`progress` after a reported step, with the job's own estimate of its end, if it gave one.
-
-    The first loss is the first ever reported, also over restarts: it is what a person compares with.
-    """
+    """`progress` after a reported step, with the job's own estimate of its end if it gave one. The first loss
+    is the first ever reported, even across restarts: a person compares with it."""
     loss, rate = sample.loss, sample.learning_rate
     return replace(
         progress,

@@ -1,4 +1,4 @@
-"""Checks a draft's text: its values, the request it makes, and every problem."""
+"""Checks a draft's text: its values, the resulting request, and every problem."""
 
 from __future__ import annotations
 
@@ -31,19 +31,17 @@ class Analysis:
 
     @property
     def readable(self) -> bool:
-        """The text is YAML: there are values to show and edit."""
+        """Whether the text is YAML, so that there are values to show and edit."""
         return self.value is not None
 
     def count(self, severity: ProblemSeverity) -> int:
-        """How many problems are of this severity."""
+        """Number of problems of this severity."""
         return sum(p.severity is severity for p in self.problems)
 
 
 def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = False) -> Analysis:
     """Read and check a profile's text with its parameters' defaults; problems are returned, not raised.
-
-    `region` is used if the file names none; `local`: the job would run on this machine.
-    """
+    `region` is used if the file names none; `local`: the job would run on this machine."""
     try:
         profile = load(text, file, name)
     except ProfileInvalid:
@@ -55,7 +53,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
         return Analysis(text, value, profile.spec_path, tuple(error.problems), inputs=_inputs(value, file))
-    # A launch sets these parameters; their stand-in values have no problems of their own.
+    # A launch sets these parameters; ignore problems of their stand-in values.
     unset = profile.unset(texts)
     problems = tuple(
         p
@@ -69,7 +67,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
 
 
 def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analysis:
-    """Check a text that has the wrong shape, as far as it can be checked."""
+    """Check a text of the wrong shape, as far as possible."""
     problems = tuple(inspect(text, file, name, local=local))
     try:
         value = read(text, file, several=True).value
@@ -84,7 +82,7 @@ def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analy
 
 
 def _inputs(value: Mapping[str, Any], file: str) -> tuple[BodyInput, ...]:
-    """What the body declares, whether the file is valid or not."""
+    """The body's declared values, whether the file is valid or not."""
     if not isinstance(value, Mapping):
         return ()
     for name, body in value.items():
@@ -96,11 +94,11 @@ def _inputs(value: Mapping[str, Any], file: str) -> tuple[BodyInput, ...]:
 
 
 def _spec_path(names: set[str]) -> Path:
-    """Where the CustomJobSpec is in a file with these fields at its top level."""
+    """Path of the CustomJobSpec in a file with these top-level fields."""
     if standing_alone(names):
         return ()
-    found = [body for body in bodies() if body in names]
-    return (format_of(found[0]) if found else first_format()).spec_path
+    bodies_used = [body for body in bodies() if body in names]
+    return (format_of(bodies_used[0]) if bodies_used else first_format()).spec_path
 
 
 def _placeholders(profile: Profile) -> dict[str, str]:

@@ -18,7 +18,7 @@ _REMOVED_WHEN_EMPTY = frozenset(
     {"scheduling", "diskSpec", "baseOutputDirectory", "pscInterfaceConfig", "reservationAffinity",
      "encryptionSpec", "labels", "parameters"}
 )  # fmt: skip
-"""Messages that are removed with their last field."""
+"""Messages that are removed together with their last field."""
 
 Edits = tuple[Edit, ...]
 
@@ -28,11 +28,8 @@ class Refused(Exception):
 
 
 def value_edits(root: Any, row: Row, text: str) -> Edits:
-    """Edits that set `row` to `text`; none where it has that value already.
-
-    Raises:
-        ValueError: if the text is not a value of the field, with a sentence.
-    """
+    """Edits that set `row` to `text`; none if it has that value already. Raises ValueError if the text is not
+    a valid value of the field, with a sentence."""
     if row.kind is RowKind.PARAMETER:
         return default_edits(root, str(row.path[-1]), text)
     if row.kind is RowKind.PAIR:
@@ -91,8 +88,8 @@ def parameter_type(root: Any, name: str) -> str:
 
 def parameter_choices(root: Any, name: str) -> list[str]:
     """A parameter's allowed values; empty if any value is allowed."""
-    found = at(root, ("parameters", name, "choices"))
-    return [scalar_text(v) for v in found] if isinstance(found, list) else []
+    values = at(root, ("parameters", name, "choices"))
+    return [scalar_text(v) for v in values] if isinstance(values, list) else []
 
 
 def _parameter_value(root: Any, name: str, text: str) -> Any:
@@ -100,17 +97,14 @@ def _parameter_value(root: Any, name: str, text: str) -> Any:
     value = convert(text, kind)
     if value is None:
         raise ValueError(
-            f"The parameter {name} takes {'an' if kind[0] == 'i' else 'a'} {kind}, not {text!r}."
+            f"The parameter {name} expects {'an' if kind[0] == 'i' else 'a'} {kind}, not {text!r}."
         )
     return value
 
 
 def default_edits(root: Any, name: str, text: str) -> Edits:
-    """Edits that set a parameter's default.
-
-    Raises:
-        ValueError: if the text has another type or is not one of its choices.
-    """
+    """Edits that set a parameter's default. Raises ValueError if the text has another type or is not one of
+    its choices."""
     value = _parameter_value(root, name, text)
     choices = parameter_choices(root, name)
     if choices and scalar_text(value) not in choices:
@@ -121,22 +115,18 @@ def default_edits(root: Any, name: str, text: str) -> Edits:
 
 
 def removal_edits(root: Any, row: Row) -> Edits:
-    """Edits that remove what the row stands for.
-
-    Raises:
-        Refused: if it is not set, or something else needs it.
-    """
+    """Edits that remove what the row shows. Raises Refused if it is not set, or something else needs it."""
     if row.kind is RowKind.POOL:
         return _pool_removal(root, row.path)
     if not row.path or at(root, row.path) is MISSING or row.kind in {RowKind.SECTION, RowKind.MORE}:
         raise Refused("There is nothing to remove here.")
     if row.kind is RowKind.TASK:
-        raise Refused("A pool runs something; enter chooses a container or a Python package.")
+        raise Refused("A pool needs a task; enter chooses a container or a Python package.")
     if row.kind is RowKind.PARAMETER:
         name = str(row.path[1])
-        used = [path for found, path in references(root) if found == name]
+        used = [path for reference_name, path in references(root) if reference_name == name]
         if used:
-            raise Refused(f"${{{name}}} is used by {dotted(used[0])}; P there replaces it by its value.")
+            raise Refused(f"${{{name}}} is used by {dotted(used[0])}; P there replaces it with its value.")
     path = row.path
     while len(path) > 1 and path[-2] in _REMOVED_WHEN_EMPTY and len(at(root, path[:-1])) == 1:
         path = path[:-1]
@@ -144,7 +134,7 @@ def removal_edits(root: Any, row: Row) -> Edits:
 
 
 def _pool_removal(root: Any, path: Path) -> Edits:
-    """Remove the last pool; any other one is skipped, since its position is its role."""
+    """Remove the last pool; empty any other one, since its position is its role."""
     pools = at(root, path[:-1])
     position = int(path[-1])
     if position == 0:
@@ -158,11 +148,8 @@ def _pool_removal(root: Any, path: Path) -> Edits:
 
 
 def addition_edits(root: Any, row: Row, text: str) -> tuple[Edits, Path]:
-    """Edits that add `text` to the list that `row` is or is in, and the path of the new element.
-
-    Raises:
-        ValueError: if the text is not an element of the list.
-    """
+    """Edits that add `text` to the list that `row` is or belongs to, and the path of the new element. Raises
+    ValueError if the text is not a valid element of the list."""
     path = list_path(row)
     if row.field is None or path is None:
         raise ValueError("Nothing can be added here.")
@@ -201,7 +188,8 @@ def element_edits(root: Any, row: Row) -> tuple[Edits, Path]:
 
 
 def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
-    """Edits that add a pool like the workers, else like the primary; positions before it are skipped."""
+    """Edits that add a pool like the workers, else like the primary; earlier missing positions are
+    skipped."""
     pools = at(root, pools_path)
     pools = pools if isinstance(pools, list) else []
     model = next((p for p in (*pools[1:2], *pools[:1]) if p), None)
@@ -219,10 +207,7 @@ def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
 
 def parameter_edits(root: Any, row: Row, name: str) -> Edits:
     """Edits that make a field's value the default of a parameter; an existing parameter keeps its default.
-
-    Raises:
-        Refused: if the row has no value of its own.
-    """
+    Raises Refused if the row has no value of its own."""
     path, value = _value_path(row)
     kinds = {RowKind.FIELD, RowKind.ITEM, RowKind.PAIR}
     if row.kind not in kinds or isinstance(value, Mapping | list) or value in {None, MISSING}:
@@ -240,15 +225,12 @@ def parameter_edits(root: Any, row: Row, name: str) -> Edits:
 def name_problem(name: str) -> str:
     """What is wrong with a parameter's name; "" if it is valid."""
     fits = REFERENCE.fullmatch(f"${{{name}}}")
-    return "" if fits else "A parameter's name has letters, digits, _ and - only, and begins with a letter."
+    return "" if fits else "A parameter's name has only letters, digits, _ and -, and begins with a letter."
 
 
 def inline_edits(root: Any, row: Row) -> Edits:
-    """Edits that replace a reference by its parameter's default.
-
-    Raises:
-        Refused: if the row is no reference, or its parameter has no default.
-    """
+    """Edits that replace a reference with its parameter's default. Raises Refused if the row is not a
+    reference, or its parameter has no default."""
     if not row.parameter:
         raise Refused("This value is not a parameter; p makes it one.")
     setting = at(root, ("parameters", row.parameter))
@@ -260,14 +242,14 @@ def inline_edits(root: Any, row: Row) -> Edits:
 
 
 def _value_path(row: Row) -> tuple[Path, Any]:
-    """Path of the row's value, and the value; of a variable the one beside its name."""
+    """Path of the row's value, and the value; for a variable the one beside its name."""
     if row.kind is RowKind.PAIR and isinstance(row.raw, Mapping):
         return (*row.path, "value"), row.raw.get("value", MISSING)
     return row.path, row.raw
 
 
 def task_edits(root: Any, pool: Path) -> Edits:
-    """Edits that turn a container into a Python package or back; arguments and variables are kept."""
+    """Edits that turn a container into a Python package or back; arguments and variables stay."""
     container = actual(root, (*pool, "containerSpec"))
     package = actual(root, (*pool, "pythonPackageSpec"))
     old_path, new_path = (container, package) if at(root, package) is MISSING else (package, container)
@@ -284,7 +266,7 @@ def task_edits(root: Any, pool: Path) -> Edits:
 
 
 def machine_edits(root: Any, pool: Path, name: str) -> Edits:
-    """Edits that set a machine: its built-in accelerators are added, those it can't have are removed."""
+    """Edits that set a machine: add its built-in accelerators, remove those it can't have."""
     machine = machines().get(name)
     here = (*pool, *actual(at(root, pool), ("machineSpec",)))
     edits = [Edit((*here, *_spelled(root, here, "machineType")), name)]
@@ -323,7 +305,7 @@ def accelerator_edits(root: Any, pool: Path, kind: str) -> Edits:
 
 
 def accepts_accelerator(root: Any, pool: Path, kind: str) -> bool:
-    """The pool's machine can have this accelerator."""
+    """Whether the pool's machine can have this accelerator."""
     machine = machines().get(str(pool_value(root, at(root, pool), "machineSpec", "machineType") or ""))
     return machine is not None and kind in dict(machine.accelerators)
 

@@ -1,5 +1,5 @@
-"""Choices of a field from the catalogue, narrowed by what was chosen before it: region → accelerator →
-machine → count."""
+"""Choices of a field from the catalogue, narrowed by earlier choices: region → accelerator → machine →
+count."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value and what it means."""
+    """One value and its meaning."""
 
     value: str
     help: str = ""
@@ -32,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The choices of a value; with `free` another text may be typed."""
+    """The choices of a value; with `free` any other text may be typed."""
 
     choices: tuple[Choice, ...]
     free: bool = False
@@ -69,13 +69,13 @@ def choices(root: Any, row: Row, region: str, regions: Sequence[str] = ()) -> li
     if row.path[:1] == ("parameters",):
         return [Choice(t) for t in TYPES] if row.field.name == "type" else []
     pool = pool_of(row)
-    found = _pool_choices(root, at(root, pool), row.field.name, region) if pool is not None else []
+    options = _pool_choices(root, at(root, pool), row.field.name, region) if pool is not None else []
     if row.field.name == "region":
-        found = region_choices(regions)
-    if not found and row.field.kind.choices:
+        options = region_choices(regions)
+    if not options and row.field.kind.choices:
         names = [c for c in row.field.kind.choices if CHOICE_HELP.get(c, "").split(":")[0] != "deprecated"]
-        found = [Choice(c, CHOICE_HELP.get(c, "")) for c in names]
-    return found
+        options = [Choice(c, CHOICE_HELP.get(c, "")) for c in names]
+    return options
 
 
 def _pool_choices(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
@@ -96,30 +96,33 @@ def _pool_choices(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
     return []
 
 
-def offers(root: Any, spec_path: Path, given: Mapping[str, str], region: str) -> dict[str, Offer]:
-    """The choices of a profile's parameters at a launch, by name; one that takes any value is left out.
+def offers(root: Any, spec_path: Path, values: Mapping[str, str], region: str) -> dict[str, Offer]:
+    """The choices of a profile's parameters at a launch, by name; parameters that take any value are left
+    out.
 
-    A parameter without choices of its own has those of the field that it is the whole value of, as the form
-    has them for the `given` values and the `region`.
+    A parameter without choices of its own has those of the field whose whole value it is, given `values` and
+    the `region`.
     """
     settings = at(root, ("parameters",))
     if not isinstance(settings, Mapping):
         return {}
-    filled = {name: {"default": given[name]} if name in given else value for name, value in settings.items()}
+    filled = {
+        name: {"default": values[name]} if name in values else value for name, value in settings.items()
+    }
     root = {**root, "parameters": filled}
-    found = {}
+    offered = {}
     for row in build_rows(FormState(root, root, spec_path, expanded=True)):
-        if row.parameter and row.parameter not in found and row.field is not None:
-            taken = choices(root, replace(row, parameter=""), region)
-            if taken:
-                found[row.parameter] = Offer(tuple(taken), row.field.name in FREE)
+        if row.parameter and row.parameter not in offered and row.field is not None:
+            options = choices(root, replace(row, parameter=""), region)
+            if options:
+                offered[row.parameter] = Offer(tuple(options), row.field.name in FREE)
     for name in settings:
         own = parameter_choices({"parameters": settings}, name)
         if not own and parameter_type({"parameters": settings}, name) == "boolean":
             own = ["true", "false"]
         if own:
-            found[name] = Offer(tuple(Choice(value, CHOICE_HELP.get(value, "")) for value in own))
-    return found
+            offered[name] = Offer(tuple(Choice(value, CHOICE_HELP.get(value, "")) for value in own))
+    return offered
 
 
 def region_choices(own: Sequence[str]) -> list[Choice]:
@@ -140,12 +143,12 @@ def accelerators_in(region: str) -> list[Choice]:
     """Accelerator types of a region after "none"; all types if the region is not in the catalogue."""
     known = region_accelerators().get(region)
     where = f"  in {region}" if known is not None else ""
-    found = [
+    in_region = [
         Choice(kind, f"{short}{where}")
         for kind, short in ACCELERATOR_SHORT.items()
         if known is None or documented_name("", kind, 1) in known
     ]
-    return [Choice(NONE, "no accelerator"), *found]
+    return [Choice(NONE, "no accelerator"), *in_region]
 
 
 def machines_with(kind: str, region: str) -> list[Choice]:
@@ -159,7 +162,7 @@ def machines_with(kind: str, region: str) -> list[Choice]:
 
 
 def _is_in(machine: Machine, known: Sequence[str]) -> bool:
-    """The region has the machine's built-in accelerators; N1 machines need none (docs/facts/vertex.md
+    """Whether the region has the machine's built-in accelerators; N1 machines need none (docs/facts/vertex.md
     8.1)."""
     own = {documented_name(machine.name, kind, 1) for kind, _ in machine.accelerators}
     if is_tpu(machine.name):

@@ -1,8 +1,8 @@
 """Every field of a custom job in the form's order: label, help, and whether it is shown while unset.
 
 Types come from the field tables of `tui.domain.spec.field_table`; the facts in the helps are
-docs/facts/vertex.md 1, 4, 7 and 8. A field that is in those tables but not here is shown all the same, with
-its REST name as its label.
+docs/facts/vertex.md 1, 4, 7 and 8. A field that is in those tables but not here is still shown, with its REST
+name as its label.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ROOTS: Mapping[str, Mapping[str, FieldType]] = {
 
 
 def kind_of(base: str, path: Names) -> FieldType:
-    """Type of a field. Raises KeyError for an unknown one."""
+    """Type of a field. Raises KeyError if it is unknown."""
     fields = _ROOTS[base]
     for name in path[:-1]:
         fields = fields[name].fields
@@ -50,62 +50,62 @@ def kind_of(base: str, path: Names) -> FieldType:
 
 def _fields(base: str, *rows: tuple[str, ...]) -> tuple[FormField, ...]:
     """Fields of (path, label, help, value if unset); a `+` before the path makes the field a common one."""
-    found = []
+    fields = []
     for dotted, label, words, *unset in rows:
         path = tuple(dotted.lstrip("+").split("."))
-        found.append(
+        fields.append(
             FormField(
                 path, label, words, kind_of(base, path), dotted.startswith("+"), unset[0] if unset else ""
             )
         )
-    return tuple(found)
+    return tuple(fields)
 
 
 PROFILE = _fields(
     "top",
     ("+displayName", "name", "The job's display name, at most 128 bytes; it need not be unique.",
      "the file's name"),
-    ("+description", "description", "One line about the profile, for the list. It is not sent."),
+    ("+description", "description", "One line about the profile, for the list; not sent."),
     ("+region", "region", "Where the job runs; accelerators, prices and quotas differ by region.",
      "the context's first region"),
     ("+labels", "labels", "Keys and values for search and bills: lowercase letters, digits, _ and -."),
     ("encryptionSpec.kmsKeyName", "encryption key",
      "Your own Cloud KMS key (CMEK), in the job's region: "
-     "projects/P/locations/REGION/keyRings/RING/cryptoKeys/KEY.", "a key of Google's"),
+     "projects/P/locations/REGION/keyRings/RING/cryptoKeys/KEY.", "Google-managed key"),
     ("progress.pattern", "progress",
-     r"How a line tells the training's progress: a regular expression with groups like (?P<step>\d+), "
-     r"(?P<total>\d+) and (?P<loss>[\d.]+).", "common trainers' lines are known"),
+     r"How a line reports training progress: a regular expression with groups like (?P<step>\d+), "
+     r"(?P<total>\d+) and (?P<loss>[\d.]+).", "common trainers' lines are recognised"),
 )  # fmt: skip
 
 POOL = _fields(
     "pool",
     ("+replicaCount", "replicas", "Machines of this pool. The primary pool has exactly 1."),
     ("+machineSpec.acceleratorType", "accelerator",
-     "GPU or TPU of each machine. The choices are those of the region.", "none"),
-    ("+machineSpec.machineType", "machine", "Type of each machine. The choices take the accelerator."),
-    ("+machineSpec.acceleratorCount", "count", "Accelerators of one machine; the machine decides "
-     "which counts there are.", "0"),
+     "GPU or TPU of each machine. Choices depend on the region.", "none"),
+    ("+machineSpec.machineType", "machine", "Type of each machine. Choices support the accelerator."),
+    ("+machineSpec.acceleratorCount", "count", "Accelerators per machine; the machine type decides "
+     "the possible counts.", "0"),
     ("machineSpec.tpuTopology", "TPU topology", "Shape of a TPU v5e, v6e or 7x slice, e.g. 2x2 or 4x4. It "
      "decides the number of machines."),
     ("+containerSpec.imageUri", "image", "Container image in Artifact Registry: "
      "REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG."),
     ("containerSpec.command", "command", "Replaces the image's entry point.", "the image's own"),
-    ("+containerSpec.args", "arguments", "Given to the entry point, 100,000 characters at most together."),
+    ("+containerSpec.args", "arguments", "Passed to the entry point; at most 100,000 characters in total."),
     ("+containerSpec.env", "environment", "Variables of every replica, at most 100. Secrets do "
-     "not belong here: they can be read in the job."),
-    ("+pythonPackageSpec.executorImageUri", "executor image", "Prebuilt image of Google's that installs and "
+     "not belong here: the job shows them."),
+    ("+pythonPackageSpec.executorImageUri", "executor image", "Google's prebuilt image that installs and "
      "runs the package."),
     ("+pythonPackageSpec.packageUris", "packages", "gs:// paths of source distributions, at most 100."),
-    ("+pythonPackageSpec.pythonModule", "module", "Module that is run, e.g. trainer.task."),
-    ("+pythonPackageSpec.args", "arguments", "Given to the module, 100,000 characters at most together."),
+    ("+pythonPackageSpec.pythonModule", "module", "Module to run, e.g. trainer.task."),
+    ("+pythonPackageSpec.args", "arguments", "Passed to the module; at most 100,000 characters in total."),
     ("+pythonPackageSpec.env", "environment", "Variables of every replica, at most 100. Secrets do "
-     "not belong here: they can be read in the job."),
+     "not belong here: the job shows them."),
     ("diskSpec.bootDiskType", "boot disk", "pd-ssd, pd-standard or hyperdisk-balanced. Its content is lost "
      "with the job.", "pd-ssd; hyperdisk-balanced on a3-ultragpu and a4"),
     ("diskSpec.bootDiskSizeGb", "disk size", "GB of the boot disk, 100 to 64,000.", "100"),
     ("machineSpec.gpuPartitionSize", "GPU partition", "MIG partition of each GPU, e.g. 1g.10gb."),
     ("machineSpec.reservationAffinity.reservationAffinityType", "reservation",
-     "Whether reserved machines are used. Not together with FLEX_START or a persistent resource.",
+     "Whether to use reserved machines; not with FLEX_START or a persistent resource.",
      "none is used"),
     ("machineSpec.reservationAffinity.key", "reservation key", "For SPECIFIC_RESERVATION: "
      "compute.googleapis.com/reservation-name."),
@@ -118,14 +118,14 @@ POOL = _fields(
 SCHEDULING = _fields(
     "spec",
     ("+scheduling.strategy", "strategy", "STANDARD keeps its machines; SPOT is far cheaper and can be "
-     "preempted at any time; FLEX_START waits for capacity and holds it for at most 7 days.", "STANDARD"),
+     "preempted at any time; FLEX_START waits for capacity and keeps it for at most 7 days.", "STANDARD"),
     ("+scheduling.timeout", "timeout", "The job ends after this time: 48h, 2d or 172800s.", "7 days"),
-    ("scheduling.maxWaitDuration", "wait at most", "How long a FLEX_START job may wait for machines; 0 waits "
-     "for ever.", "24 hours"),
+    ("scheduling.maxWaitDuration", "wait at most", "How long a FLEX_START job may wait for machines; 0 means "
+     "without limit.", "24 hours"),
     ("scheduling.restartJobOnWorkerRestart", "restart together", "When one replica restarts, all do: "
-     "for frameworks whose members can't leave and come back.", "no"),
+     "for frameworks whose members can't leave and rejoin.", "no"),
     ("scheduling.disableRetries", "no retries", "After an internal error of the service the job fails "
-     "instead of being run again.", "it is run again"),
+     "instead of being retried.", "it is retried"),
 )  # fmt: skip
 
 OUTPUT = _fields(
@@ -135,7 +135,7 @@ OUTPUT = _fields(
     ("tensorboard", "TensorBoard", "projects/P/locations/REGION/tensorboards/ID; needs a service account."),
     ("experiment", "experiment", "projects/P/locations/REGION/metadataStores/default/contexts/EXPERIMENT."),
     ("experimentRun", "experiment run", "The experiment's name followed by -RUN."),
-    ("models", "models", "Models that some of Google's own jobs read; leave it out otherwise."),
+    ("models", "models", "Models that some of Google's own jobs read; otherwise leave unset."),
 )  # fmt: skip
 
 NETWORK = _fields(
@@ -145,7 +145,7 @@ NETWORK = _fields(
     ("reservedIpRanges", "reserved ranges", "Names (not CIDRs) of ranges allocated for the peering."),
     ("pscInterfaceConfig.networkAttachment", "network attachment", "Private Service Connect: "
      "projects/P/regions/REGION/networkAttachments/NAME."),
-    ("pscInterfaceConfig.dnsPeeringConfigs", "DNS peerings", "Domains that are looked up in your own VPC."),
+    ("pscInterfaceConfig.dnsPeeringConfigs", "DNS peerings", "Domains to resolve in your own VPC."),
 )  # fmt: skip
 
 ACCESS = _fields(
@@ -157,42 +157,42 @@ ACCESS = _fields(
     ("enableDashboardAccess", "dashboard", "The primary container's dashboard in the browser.", "no"),
     ("persistentResourceId", "persistent resource", "Id of a persistent resource that the job runs on "
      "instead of machines of its own.", "machines of its own"),
-    ("protectedArtifactLocationId", "artifact location", "Only where artifacts are kept in another region "
+    ("protectedArtifactLocationId", "artifact location", "Only if artifacts are kept in another region "
      "than the job's.", "the job's region"),
 )  # fmt: skip
 
 PACKAGE = _fields(
     "top",
-    ("package.path", "folder", "Your folder that a launch packs; relative to this file."),
-    ("package.script", "script", "Script in the folder that is run; or give a module."),
-    ("package.module", "module", "Module in the folder that is run; or give a script."),
+    ("package.path", "folder", "Folder to package at launch, relative to this file."),
+    ("package.script", "script", "Script in the folder to run; or set a module."),
+    ("package.module", "module", "Module in the folder to run; or set a script."),
     (
         "package.requirements",
         "requirements",
         "File with the requirements to install.",
         "requirements.txt, if there is one",
     ),
-    ("package.exclude", "left out", "Patterns of files that are not packed, as in .gitignore."),
+    ("package.exclude", "left out", "Patterns of files to leave out, as in .gitignore."),
     ("package.executorImage", "executor image", "Image on which the package is installed or built."),
     (
         "package.stagingBucket",
         "staging",
-        "gs:// folder that packages are uploaded to.",
+        "gs:// folder to upload packages to.",
         "the output's bucket",
     ),
-    ("package.image", "image", "Where a built image is pushed."),
+    ("package.image", "image", "Where to push a built image."),
     ("package.build", "build", "auto, sdist, docker, podman or cloud-build.", "auto"),
 )
 
 STUDY = _fields(
     "tuning",
-    ("+maxTrialCount", "trials", "Trials in all; each is a custom job of the pools below."),
-    ("+parallelTrialCount", "at once", "Trials that run at the same time. The search learns from those that "
-     "have ended: few at once find more, many at once end sooner."),
+    ("+maxTrialCount", "trials", "Total trials; each is a custom job of the pools below."),
+    ("+parallelTrialCount", "at once", "Trials that run at the same time. The search learns from trials that "
+     "have ended: fewer at once search better, more at once finish sooner."),
     ("maxFailedTrialCount", "may fail", "The job fails when more trials than this do.",
      "the service decides"),
-    ("+studySpec.metrics", "metrics", "What the trials report, and whether more of it is better."),
-    ("+studySpec.parameters", "search", "What the trials vary; each becomes a flag of their command."),
+    ("+studySpec.metrics", "metrics", "What the trials report, and whether higher is better."),
+    ("+studySpec.parameters", "search", "Search space; each parameter becomes a flag of the trials."),
     ("+studySpec.algorithm", "algorithm", "How the next values are chosen. GRID_SEARCH tries every "
      "combination, RANDOM_SEARCH draws.", "the service's own, which learns from the trials"),
     ("studySpec.measurementSelectionType", "result", "Which measurement of a trial counts: LAST_MEASUREMENT "
@@ -213,13 +213,13 @@ SECTIONS = (
     Section("access", "Access", "spec", ACCESS),
     Section("package", "Package", "top", PACKAGE),
 )
-"""Every group but the parameters, the pools and the study."""
+"""Every group except the parameters, the pools and the study."""
 STUDY_SECTION = Section("study", "Study", "tuning", STUDY)
-"""Of a tuning job; its base is the job's body."""
+"""Section of a tuning job; its base is the job's body."""
 
 PIPELINE = _fields(
     "pipeline",
-    ("+templatePath", "compiled file", "What `kfp dsl compile` wrote, relative to the profile. A launch "
+    ("+templatePath", "compiled file", "Output of `kfp dsl compile`, relative to the profile. A launch "
      "reads it and sends it.", "a template or a pipeline"),
     ("templateUri", "template", "Address of the compiled pipeline, for the service: gs://BUCKET/FILE, "
      "or https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG."),
@@ -227,7 +227,7 @@ PIPELINE = _fields(
     ("+runtimeConfig.gcsOutputDirectory", "root", "gs://BUCKET/FOLDER: the tasks keep their outputs there.",
      "the pipeline's own default"),
     ("+runtimeConfig.failurePolicy", "after a failure", "FAIL_SLOW runs what does not depend on the failed "
-     "task, FAIL_FAST starts nothing more.", "PIPELINE_FAILURE_POLICY_FAIL_SLOW"),
+     "task, FAIL_FAST starts no further task.", "PIPELINE_FAILURE_POLICY_FAIL_SLOW"),
     ("runtimeConfig.inputArtifacts", "input artifacts", "By name: {artifactId: ID} of an artifact of Vertex "
      "ML Metadata."),
     ("serviceAccount", "service account", "The account that the tasks run as.",
@@ -241,28 +241,28 @@ PIPELINE = _fields(
 OWN_SECTIONS: Mapping[str, tuple[Section, ...]] = {
     "pipelineJob": (Section("pipeline", "Pipeline", "pipeline", PIPELINE),)
 }
-"""By body, for one that wraps no custom job: its sections in the place of pools; their base is the body."""
+"""Sections that replace the pools, by body, for one that wraps no custom job; their base is the body."""
 _TYPES = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
 
 
 def inputs_section(inputs: Sequence[BodyInput]) -> Section:
-    """The values in a body that a launch may set, by the names that their pipeline gives them."""
+    """The section of the body's values that a launch may set, under the pipeline's names."""
     fields = tuple(
         FormField(
-            tuple(map(str, each.path[1:])),
-            each.name,
-            ". ".join(filter(None, (each.type, each.help))),
-            _TYPES.get(each.type, VALUE),
+            tuple(map(str, declared.path[1:])),
+            declared.name,
+            ". ".join(filter(None, (declared.type, declared.help))),
+            _TYPES.get(declared.type, VALUE),
             common=True,
-            unset=each.default or ("a launch asks for it" if each.required else "not given"),
+            unset=declared.default or ("a launch asks for it" if declared.required else "not set"),
         )
-        for each in inputs
+        for declared in inputs
     )
     return Section("inputs", "Pipeline parameters", "pipeline", fields)
 
 
 _VALUES: tuple[tuple[str, ...], ...] = (
-    ("+parameterId", "id", "The flag that a trial gets, without its dashes: learning-rate."),
+    ("+parameterId", "id", "Name of the trial's flag, without dashes: learning-rate."),
     ("doubleValueSpec.minValue", "from", "Smallest value of a real number."),
     ("doubleValueSpec.maxValue", "to", "Largest value of a real number."),
     ("integerValueSpec.minValue", "whole from", "Smallest value of a whole number."),
@@ -275,7 +275,7 @@ _VALUES: tuple[tuple[str, ...], ...] = (
     ("integerValueSpec.defaultValue", "whole default", "Tuning jobs take none."),
     ("categoricalValueSpec.defaultValue", "default word", "Tuning jobs take none."),
     ("discreteValueSpec.defaultValue", "default number", "Tuning jobs take none."),
-    ("conditionalParameterSpecs", "depending", "Parameters that only apply with some values of this one."),
+    ("conditionalParameterSpecs", "depending", "Parameters that apply only with some values of this one."),
 )  # fmt: skip
 
 ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
@@ -303,10 +303,10 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
         (
             "parentCategoricalValues.values",
             "if a word",
-            "Words of that parameter with which it applies.",
+            "Words of the parent parameter with which it applies.",
         ),
-        ("parentDiscreteValues.values", "if a number", "Numbers of it with which it applies."),
-        ("parentIntValues.values", "if a whole number", "Whole numbers of it with which it applies."),
+        ("parentDiscreteValues.values", "if a number", "Numbers of the parent with which it applies."),
+        ("parentIntValues.values", "if a whole number", "Whole numbers of the parent with which it applies."),
         *((f"parameterSpec.{path.lstrip('+')}", *rest) for path, *rest in _VALUES),
     ),
     "dnsPeeringConfigs": _fields(
@@ -321,9 +321,9 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
 PARAMETER_HELP = {
     "default": "Value if a launch sets none; without a default a launch must set it.",
     "type": "string, integer, number or boolean.",
-    "choices": "The only values it may have.",
-    "help": "Text that the launch shows beside it.",
-    "secret": "true: its value is masked wherever it is shown.",
+    "choices": "Allowed values.",
+    "help": "Help text shown at launch.",
+    "secret": "true: mask the value wherever it is shown.",
 }
 ROLES = ("primary", "workers", "parameter servers or reducers", "evaluators")
 """A pool's role by its position (docs/facts/vertex.md 1.3)."""
@@ -337,8 +337,8 @@ CHOICE_HELP = {
     "pd-ssd": "the default of most machines",
     "pd-standard": "slower, cheaper",
     "hyperdisk-balanced": "the default of a3-ultragpu and a4",
-    "NO_RESERVATION": "none is used, even where one fits",
-    "ANY_RESERVATION": "whichever fits; on demand in its zone where it is full",
+    "NO_RESERVATION": "no reservation is used, even if one fits",
+    "ANY_RESERVATION": "any that fits; on demand in its zone if it is full",
     "SPECIFIC_RESERVATION": "the named ones only",
     "true": "yes",
     "false": "no",

@@ -1,4 +1,4 @@
-"""The rows of the form: sections, pools, fields with their values, lists that open, and problems."""
+"""The rows of the form: sections, pools, fields with their values, foldable lists, and problems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TUNING_BODY = "tuningJob"
 
 
 class RowKind(StrEnum):
-    """What a row is, which decides what its keys do."""
+    """The kind of a row, which decides what its keys do."""
 
     SECTION = "section"
     POOL = "pool"
@@ -57,7 +57,7 @@ class RowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `path` is as spelled in the file; `value` is shown, `raw` is the value in the file."""
+    """One row. `path` is spelled as in the file; `value` is shown, `raw` is the value in the file."""
 
     key: str
     kind: RowKind
@@ -69,25 +69,25 @@ class Row:
     raw: Any = MISSING
     field: FormField | None = None
     open: bool | None = None
-    """Whether its rows are shown; None if it has none."""
+    """Whether its child rows are shown; `None` if it has none."""
     parameter: str = ""
-    """Name of the parameter that the whole value is."""
+    """Name of the parameter that is its whole value."""
     help: str = ""
-    """Its help, if it has no field."""
+    """Its help if it has no field."""
     problems: tuple[Problem, ...] = ()
     changed: bool = False
-    """Its value differs from the file on disk."""
+    """Whether its value differs from the file on disk."""
 
     @property
     def is_set(self) -> bool:
-        """The file has a value here."""
+        """Whether the file has a value here."""
         return self.raw is not MISSING
 
     @property
     def severity(self) -> ProblemSeverity | None:
-        """The worst of its problems."""
-        found = [p.severity for p in self.problems]
-        return next((s for s in ProblemSeverity if s in found), None)
+        """The worst severity of its problems."""
+        severities = [p.severity for p in self.problems]
+        return next((s for s in ProblemSeverity if s in severities), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +97,26 @@ class FormState:
     value: Any
     saved: Any = None
     spec_path: Path = field(default_factory=lambda: first_format().spec_path)
-    """Where the CustomJobSpec is in the file; () where it is the whole file."""
+    """Path of the CustomJobSpec in the file; () if it is the whole file."""
     toggled: Collection[str] = frozenset()
     problems: Sequence[Problem] = ()
     reducers: tuple[str, str, str] = ("", "", "")
     """Value, note and help of the Reduction Server's switch."""
     expanded: bool = False
-    """All groups are open."""
+    """Whether all groups are open."""
     inputs: Sequence[BodyInput] = ()
     """Values of the body that its file declares."""
 
 
 def build_rows(state: FormState) -> list[Row]:
-    """The shown rows from the top; a problem is on the row of its field or on the nearest one around it."""
+    """The shown rows from the top; a problem is on its field's row or on the nearest enclosing one."""
     return _Builder(state).rows()
 
 
 @dataclass
 class _Builder:
     state: FormState
-    found: list[Row] = field(default_factory=list)
+    built: list[Row] = field(default_factory=list)
 
     def rows(self) -> list[Row]:
         spec = self._spec_path()
@@ -148,11 +148,11 @@ class _Builder:
         return self._with_problems()
 
     def _of_cluster(self, head: Section) -> tuple[FormField, ...]:
-        """The header's fields that a cluster's job has; a namespace stands in the object."""
+        """The header fields that a cluster's job has; the object itself has the namespace."""
         return tuple(
-            each
-            for each in head.fields
-            if each.path[0] not in _OF_VERTEX or self._get(actual(self.state.value, each.path)) is not MISSING
+            own
+            for own in head.fields
+            if own.path[0] not in _OF_VERTEX or self._get(actual(self.state.value, own.path)) is not MISSING
         )
 
     def _spec_path(self) -> Path:
@@ -165,7 +165,7 @@ class _Builder:
         return self.state.expanded or default != (key in self.state.toggled)
 
     def _add(self, row: Row) -> None:
-        self.found.append(replace(row, changed=_differs(self.state, row.path)) if row.path else row)
+        self.built.append(replace(row, changed=_differs(self.state, row.path)) if row.path else row)
 
     # Sections and fields
 
@@ -180,13 +180,13 @@ class _Builder:
             self._fields(section.id, known, 1)
 
     def _fields(self, key: str, known: Sequence[tuple[FormField, Path]], depth: int) -> None:
-        """These fields; those neither set nor common are behind a row that opens."""
+        """Add rows for these fields; fields that are neither set nor common are behind a foldable row."""
         away = [f for f, path in known if not f.common and self._get(path) in (MISSING, None)]
         more = f"{key}:more"
         opened = self._is_open(more, False)
-        for each, path in known:
-            if opened or each not in away:
-                self._field(each, path, depth)
+        for form_field, path in known:
+            if opened or form_field not in away:
+                self._field(form_field, path, depth)
         if away:
             self._add(
                 Row(
@@ -199,24 +199,24 @@ class _Builder:
                 )
             )
 
-    def _field(self, each: FormField, path: Path, depth: int) -> None:
+    def _field(self, form_field: FormField, path: Path, depth: int) -> None:
         raw = self._get(path)
         raw = MISSING if raw is None else raw
-        row = Row(_key(path), RowKind.FIELD, each.label, path, depth, raw=raw, field=each)
-        if each.kind.repeated or each.kind.name == "map":
-            self._list(row, each)
+        row = Row(_key(path), RowKind.FIELD, form_field.label, path, depth, raw=raw, field=form_field)
+        if form_field.kind.repeated or form_field.kind.name == "map":
+            self._list(row, form_field)
         elif raw is MISSING:
-            self._add(replace(row, note=each.unset))
+            self._add(replace(row, note=form_field.unset))
         else:
-            self._add(self._filled(row, each))
+            self._add(self._filled(row, form_field))
 
-    def _filled(self, row: Row, each: FormField) -> Row:
-        text = json_line(row.raw) if each.kind.name == "value" else ""
+    def _filled(self, row: Row, form_field: FormField) -> Row:
+        text = json_line(row.raw) if form_field.kind.name == "value" else ""
         text = text or (mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…")
         name = reference(self.state.value, row.raw)
         shown = self._default(name) if name else text
         value = f"{text} = {shown}" if name else text
-        return replace(row, value=value, parameter=name, note=_meaning(each.name, shown))
+        return replace(row, value=value, parameter=name, note=_meaning(form_field.name, shown))
 
     def _default(self, name: str) -> str:
         """Text of a parameter's default."""
@@ -226,12 +226,12 @@ class _Builder:
 
     # Lists
 
-    def _list(self, row: Row, each: FormField) -> None:
+    def _list(self, row: Row, form_field: FormField) -> None:
         raw = row.raw
         count = len(raw) if isinstance(raw, list | Mapping) else 0
         opened = self._is_open(row.key, False) if count else None
         value = "" if opened else list_text(raw) if count else ""
-        note = f"{count}" if count else each.unset
+        note = f"{count}" if count else form_field.unset
         self._add(replace(row, kind=RowKind.LIST, value=value, note=note, open=opened))
         if not opened:
             return
@@ -240,16 +240,16 @@ class _Builder:
                 path = (*row.path, name)
                 self._add(
                     Row(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_value(name, value),
-                        raw=value, field=each, parameter=reference(self.state.value, value))
+                        raw=value, field=form_field, parameter=reference(self.state.value, value))
                 )  # fmt: skip
             return
         for i, item in enumerate(raw if isinstance(raw, list) else ()):
-            self._item(each, (*row.path, i), item, row.depth + 1)
+            self._item(form_field, (*row.path, i), item, row.depth + 1)
 
-    def _item(self, each: FormField, path: Path, item: Any, depth: int) -> None:
+    def _item(self, form_field: FormField, path: Path, item: Any, depth: int) -> None:
         label = f"{path[-1]}"
-        row = Row(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=each)
-        if each.name == "env":
+        row = Row(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=form_field)
+        if form_field.name == "env":
             name, value = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else (item, "")
             source = item.get("valueFrom") if isinstance(item, Mapping) else None
             shown = f"from {json_line(source)}" if source else pair_value(name, value)
@@ -262,12 +262,12 @@ class _Builder:
                     parameter=reference(self.state.value, value),
                 )
             )
-        elif each.kind.name == "message":
+        elif form_field.kind.name == "message":
             opened = self._is_open(row.key, True)
             text = "" if opened else list_text([item])
             self._add(replace(row, kind=RowKind.ELEMENT, open=opened, value=text))
             if opened:
-                inner = table.ELEMENTS.get(each.name, ())
+                inner = table.ELEMENTS.get(form_field.name, ())
                 known = [(f, actual(self.state.value, (*path, *f.path))) for f in inner]
                 self._fields(row.key, known, depth + 1)
         else:
@@ -279,8 +279,8 @@ class _Builder:
     # Parameters
 
     def _parameters(self) -> None:
-        found = self._get(("parameters",))
-        settings = found if isinstance(found, Mapping) else {}
+        raw = self._get(("parameters",))
+        settings = raw if isinstance(raw, Mapping) else {}
         opened = self._is_open("parameters", bool(settings))
         note = ", ".join(map(str, settings)) if not opened else "" if settings else "a adds one"
         self._add(Row("parameters", RowKind.SECTION, "Parameters", ("parameters",), open=opened, note=note))
@@ -307,10 +307,10 @@ class _Builder:
             here = setting.get(setting_name, MISSING) if rich else MISSING
             if setting_name == "default" and not rich:
                 here = setting
-            each = FormField((setting_name,), setting_name, help, FieldType("string", repeated), True)
-            row = Row(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=each)
+            form_field = FormField((setting_name,), setting_name, help, FieldType("string", repeated), True)
+            row = Row(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=form_field)
             if repeated:
-                self._list(row, each)
+                self._list(row, form_field)
             else:
                 note = "" if here is not MISSING else "string" if setting_name == "type" else ""
                 value = "" if here in (MISSING, None) else _shown(here)
@@ -358,8 +358,8 @@ class _Builder:
         away = {"containerSpec", "pythonPackageSpec"} - tasks
         head = [k for k in known if k[0].path[0] in ("replicaCount", "machineSpec") and k[0].common]
         rest = [k for k in known if k not in head and k[0].path[0] not in away]
-        for each, inner in head:
-            self._field(each, inner, 1)
+        for form_field, inner in head:
+            self._field(form_field, inner, 1)
         runs = " and ".join(
             "a container" if t == "containerSpec" else "a Python package" for t in sorted(tasks)
         )
@@ -380,7 +380,7 @@ class _Builder:
             self._unknown_in(spec, top, JOB_SPEC.fields)
 
     def _unknown_in(self, path: Path, value: Any, known: Mapping[str, FieldType]) -> None:
-        """Rows for names that no field table has: each has its problem and can be fixed or removed."""
+        """Rows for unknown names: each has its problem and can be fixed or removed."""
         for name, inner in value.items() if isinstance(value, Mapping) else ():
             here = (*path, name)
             kind = known.get(camel(str(name)))
@@ -403,7 +403,7 @@ class _Builder:
 
     @staticmethod
     def _row_of(index: Mapping[Path, int], path: Path) -> int:
-        """The row of a path: its own, the first below it, the one around it, else the first of all."""
+        """The row of a path: its own, the first below it, the enclosing one, else the first row."""
         if path in index:
             return index[path]
         below = [i for known, i in index.items() if path and known[: len(path)] == path]
@@ -411,14 +411,14 @@ class _Builder:
         return min(below) if below else next(around, 0)
 
     def _with_problems(self) -> list[Row]:
-        index = {canonical(row.path): i for i, row in enumerate(self.found) if row.path}
-        given: dict[int, list[Problem]] = {}
+        index = {canonical(row.path): i for i, row in enumerate(self.built) if row.path}
+        by_row: dict[int, list[Problem]] = {}
         for problem in self.state.problems:
             path = canonical(problem.path)
-            given.setdefault(self._row_of(index, path), []).append(problem)
-        for i, problems in given.items():
-            self.found[i] = replace(self.found[i], problems=tuple(problems))
-        return self.found
+            by_row.setdefault(self._row_of(index, path), []).append(problem)
+        for i, problems in by_row.items():
+            self.built[i] = replace(self.built[i], problems=tuple(problems))
+        return self.built
 
 
 def _key(path: Path) -> str:
@@ -426,7 +426,7 @@ def _key(path: Path) -> str:
 
 
 def _masked(name: str, setting: Any, value: Any) -> str:
-    """A parameter's value as it is shown."""
+    """A parameter's value as shown."""
     secret = isinstance(setting, Mapping) and setting.get("secret") is True
     return MASK if secret else mask_value(name, _shown(value))
 
@@ -453,7 +453,7 @@ def _meaning(name: str, text: str) -> str:
 
 
 def plain_value(root: Any, value: Any) -> Any:
-    """The value; of a reference its parameter's default, `None` if it has none."""
+    """The value, or a reference's default; `None` if the parameter has none."""
     name = reference(root, value)
     if name:
         setting = at(root, ("parameters", name))
@@ -462,7 +462,7 @@ def plain_value(root: Any, value: Any) -> Any:
 
 
 def pool_value(root: Any, pool: Any, *names: str) -> Any:
-    """A pool's value by REST names, of a reference its default; `None` if it is not set."""
+    """A pool's value by REST names, or a reference's default; `None` if it is not set."""
     return plain_value(root, at(pool, actual(pool, names)))
 
 
@@ -471,8 +471,8 @@ def pool_text(pool: Any, root: Any) -> str:
     count = pool_value(root, pool, "replicaCount")
     text = f"{1 if count is None else count} × {pool_value(root, pool, 'machineSpec', 'machineType') or '?'}"
     kind = pool_value(root, pool, "machineSpec", "acceleratorType")
-    each = pool_value(root, pool, "machineSpec", "acceleratorCount")
-    return f"{text}   {each or '?'} {ACCELERATOR_SHORT.get(str(kind), kind)}" if kind else text
+    accelerators = pool_value(root, pool, "machineSpec", "acceleratorCount")
+    return f"{text}   {accelerators or '?'} {ACCELERATOR_SHORT.get(str(kind), kind)}" if kind else text
 
 
 def _image(pool: Any) -> str:
@@ -481,7 +481,7 @@ def _image(pool: Any) -> str:
 
 
 def is_reduction_server(pool: Any, root: Any = None) -> bool:
-    """The pool runs Google's reduction server."""
+    """Whether the pool runs Google's reduction server."""
     return REDUCTION_SERVER in str(pool_value(root, pool, "containerSpec", "imageUri") or "")
 
 

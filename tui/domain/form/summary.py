@@ -21,7 +21,7 @@ def roles(job: Mapping[str, Any]) -> str:
     known = custom_jobs(job)
     if not is_one(known):
         return (
-            f"{pieces(len(known), 'task')}   {', '.join(each.title for each in known)}"
+            f"{pieces(len(known), 'task')}   {', '.join(task.title for task in known)}"
             if known
             else "no tasks"
         )
@@ -34,13 +34,13 @@ def roles(job: Mapping[str, Any]) -> str:
 
 
 def accelerators(job: Mapping[str, Any]) -> Counter[str]:
-    """How many accelerators of each type the whole job has."""
-    found: Counter[str] = Counter()
+    """Number of accelerators of each type in the whole job."""
+    counts: Counter[str] = Counter()
     for pool in _pools(job):
         machine = pool.get("machineSpec") or {}
         if machine.get("acceleratorType") and machine.get("acceleratorCount"):
-            found[machine["acceleratorType"]] += _count(pool) * _number(machine["acceleratorCount"])
-    return found
+            counts[machine["acceleratorType"]] += _count(pool) * _number(machine["acceleratorCount"])
+    return counts
 
 
 def totals(job: Mapping[str, Any]) -> str:
@@ -82,7 +82,7 @@ def _of_groups(groups: Sequence[GroupSummary]) -> str:
 
 
 def _machines(job: Mapping[str, Any]) -> str:
-    """`3 × e2-standard-4   2 T4`: of all tasks, whether they run at once or not."""
+    """`3 × e2-standard-4   2 T4` for all tasks, whether they run concurrently or not."""
     types = [str((pool.get("machineSpec") or {}).get("machineType", "?")) for pool in _pools(job)]
     parts = [", ".join(f"{count} × {name}" for name, count in Counter(types).items())]
     parts += [f"{count} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, count in accelerators(job).items()]
@@ -101,7 +101,7 @@ def problem_counts(analysis: Analysis) -> str:
 
 def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     jobs = [known.job for known in custom_jobs(job)]
-    return [pool or {} for each in jobs for pool in (each.get("jobSpec") or {}).get("workerPoolSpecs") or []]
+    return [pool or {} for job_ in jobs for pool in (job_.get("jobSpec") or {}).get("workerPoolSpecs") or []]
 
 
 def _count(pool: Mapping[str, Any]) -> int:

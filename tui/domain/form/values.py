@@ -1,4 +1,4 @@
-"""Values of the form: showing them in one line, and parsing a typed text."""
+"""Values of the form: showing them on one line, and parsing typed text."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _SECONDS = re.compile(r"(\d+)(\.\d{1,9})?s?")
 
 
 def actual(root: Any, path: Path) -> Path:
-    """`path` (REST names) as the file spells it; names that the file lacks stay as they are."""
-    found: list[str | int] = []
+    """`path` (REST names) as spelled in the file; names missing from the file stay as they are."""
+    spelled: list[str | int] = []
     here = root
     for part in path:
         name = part
         if isinstance(here, Mapping) and isinstance(part, str) and part not in here:
             name = next((key for key in here if isinstance(key, str) and camel(key) == part), part)
-        found.append(name)
+        spelled.append(name)
         here = child(here, name)
-    return tuple(found)
+    return tuple(spelled)
 
 
 def child(here: Any, part: str | int) -> Any:
@@ -91,11 +91,11 @@ def duration_text(text: str) -> str:
 
 
 MOST_JSON = 300
-"""Characters of a list or of fields that a line shows and edits."""
+"""Maximum characters of a list or mapping that a row shows and edits."""
 
 
 def json_line(value: Any) -> str:
-    """A list or fields in one line; "" for another value, and for what is too long for a line."""
+    """A list or mapping on one line; "" for another value, or if it is too long for a line."""
     if not isinstance(value, Mapping | list):
         return ""
     text = json.dumps(value, ensure_ascii=False)
@@ -103,11 +103,8 @@ def json_line(value: Any) -> str:
 
 
 def parse(kind: FieldType, text: str) -> Any:
-    """Parse a typed text for a field of this kind. A text with `${name}` in it stays text.
-
-    Raises:
-        ValueError: with a sentence that says what is expected.
-    """
+    """Parse a typed text for a field of this kind. A text with `${name}` in it stays text. Raises ValueError
+    with a sentence that says what is expected."""
     text = text.strip() if kind.name != "string" else text
     if REFERENCE.search(text):
         return text
@@ -151,11 +148,7 @@ def _duration(text: str) -> str:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Split `NAME=VALUE`.
-
-    Raises:
-        ValueError: without a name or `=`.
-    """
+    """Split `NAME=VALUE`. Raises ValueError without a name or `=`."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise ValueError("NAME=VALUE is expected.")
@@ -163,7 +156,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def pair_value(name: Any, value: Any) -> str:
-    """The value as it is shown: a secret as stars."""
+    """The value as shown: a secret as stars."""
     return pair_text(name, value).partition("=")[2] or '""'
 
 
@@ -176,14 +169,14 @@ def pair_text(name: Any, value: Any, *, reveal: bool = False) -> str:
 
 
 def _plain_text(value: Any) -> str:
-    """A value inside an element of a list, without the names of its fields."""
+    """A value inside an element of a list, without its field names."""
     if isinstance(value, Mapping):
         return " ".join(_plain_text(inner) for inner in value.values())
     return ",".join(map(_plain_text, value)) if isinstance(value, list) else scalar_text(value)
 
 
 def list_text(value: Any) -> str:
-    """A list or a mapping in one line."""
+    """A list or a mapping on one line."""
     if isinstance(value, Mapping):
         return "  ".join(pair_text(k, v) for k, v in value.items())
     if not isinstance(value, list):

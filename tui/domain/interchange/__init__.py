@@ -1,4 +1,4 @@
-"""Custom jobs in the forms that others write and read: gcloud, REST, Python. Pure: callers read files."""
+"""Converts custom jobs from and to gcloud, REST and Python. Pure: callers read files."""
 
 from tui.domain.interchange.config_files import ConfigFile, read_config
 from tui.domain.interchange.exports import (

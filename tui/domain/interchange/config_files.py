@@ -15,26 +15,21 @@ from tui.domain.spec.spec_format import standing_alone
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The text of a file, and its name for a message."""
+    """The text of a file, and its name for messages."""
 
     text: str
     file: str
 
 
 def takes_lists(config: Any) -> bool:
-    """Whether gcloud adds `--args` and `--command` to the pools of a config.
-
-    It sends names with underscores as they are, but knows its pools by the name in camel case only.
-    """
+    """Whether gcloud adds `--args` and `--command` to the pools of a config. gcloud sends snake_case names
+    unchanged, but recognises its pools only by the camelCase name."""
     return isinstance(config, Mapping) and "workerPoolSpecs" in config
 
 
 def read_config(text: str, file: str) -> Mapping[str, Any]:
-    """The CustomJobSpec (REST form) of a file that `--config` names.
-
-    Raises:
-        ProfileInvalid: where gcloud, or the service after it, refuses the file.
-    """
+    """The CustomJobSpec (REST form) of a file that `--config` names. Raises ProfileInvalid if gcloud, or the
+    service after it, refuses the file."""
     document = read(text, file, repeated=True)
     names = set(map(camel, document.value)) if isinstance(document.value, Mapping) else set()
     if names and not standing_alone(names):
@@ -51,11 +46,11 @@ def read_config(text: str, file: str) -> Mapping[str, Any]:
 
 
 def slug(name: str) -> str:
-    """A file name made of `name`."""
-    found = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.")
-    return found[:80] or "imported"
+    """Convert `name` to a file name."""
+    cleaned = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.")
+    return cleaned[:80] or "imported"
 
 
 def stem(file: str) -> str:
-    """A name made of a file's own."""
+    """A name derived from a file's name."""
     return slug(re.sub(r"\.\w+$", "", file.rsplit("/", 1)[-1]))

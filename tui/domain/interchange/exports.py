@@ -1,4 +1,4 @@
-"""A request as gcloud, curl or Python would send it."""
+"""Exports a request as gcloud, curl or Python would send it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ PROJECT = "PROJECT_ID"
 """Placeholder for an unknown project."""
 
 REPLACE = "REPLACE_WITH_"
-"""Begins the placeholder of a secret; the name of its variable or flag follows."""
+"""Prefix of a secret's placeholder; the name of its variable or flag follows."""
 
 JOB_SPEC, TUNING_JOB = "jobSpec", "tuningJob"
-"""The only body that gcloud can create."""
+"""The only bodies that gcloud can create."""
 KUBECTL = "kubectl"
 FORMS = ("gcloud", "rest", "python")
-"""Forms of what is for Vertex AI."""
+"""Forms for Vertex AI."""
 ALL_FORMS = (*FORMS, KUBECTL)
 
 WIDE = 96
-"""Width of a note in a file's head, in characters."""
+"""Width of a note in a file's header, in characters."""
 
 SUFFIXES = {"gcloud": ".sh", "rest": ".sh", "python": ".py", KUBECTL: ".yaml"}
 _CLUSTER = "kubernetes"
@@ -44,10 +44,8 @@ _CLUSTER = "kubernetes"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The text of one form, the command that uses it ("" if the text is one), and notes on what it lacks.
-
-    `problem` says why the form can't describe the job; the text is empty then.
-    """
+    """The text of one form, the command that uses it ("" if the text is a command), and notes on what is
+    missing. `problem` says why the form can't describe the job; the text is empty then."""
 
     text: str
     command: str = ""
@@ -65,13 +63,13 @@ def export(
     file: str = "",
     reveal: bool = False,
 ) -> Exported:
-    """`request` of `profile` in one of ALL_FORMS.
+    """Export `request` of `profile` in one of ALL_FORMS.
 
-    `gcloud` is a command with its config as a here-document. If a `file` is named, the text is the config for
-    that file, and the command uses it.
+    `gcloud` is a command with its config as a here-document. With a `file`, the text is the config for that
+    file, and the command uses it.
 
-    An empty `project` is unknown: the text has PROJECT instead, and a note says so. Secrets are left out
-    unless `reveal`: a program reads them from its environment, and the other forms have a placeholder.
+    If `project` is empty, the text has PROJECT instead, and a note says so. Secrets are left out unless
+    `reveal`: a program reads them from its environment, the other forms have a placeholder.
     """
     format = format_of(request.body)
     if (format.family == _CLUSTER) != (form == KUBECTL):
@@ -93,12 +91,12 @@ def export(
 
 
 def forms_of(profile: Profile) -> tuple[str, ...]:
-    """The forms that describe a launch of this profile."""
+    """The forms that can describe a launch of this profile."""
     return (KUBECTL,) if profile.format.family == _CLUSTER else FORMS
 
 
 def _other_side(format: SpecFormat, name: str) -> str:
-    """Why a body has no such form: it is for the other family of services."""
+    """Why a body lacks this form: it belongs to the other service family."""
     if format.family == _CLUSTER:
         return f"a {format.body} is for a cluster; export it with --as {KUBECTL}."
     way = f"`vxtui profiles convert {name} --to {_CLUSTER}` makes a manifest for {KUBECTL}"
@@ -114,21 +112,18 @@ def export_job(
     file: str = "",
     reveal: bool = False,
 ) -> Exported:
-    """A job as the service reports it (REST form), as `export` of the request that created it.
-
-    Raises:
-        ProfileInvalid: for a job of a kind that no profile can describe.
-    """
-    found = from_resource(resource)
-    profile = load(found.text, str(resource.get("name", "")), found.name)
+    """A job as the service reports it (REST form), as `export` of the request that created it. Raises
+    ProfileInvalid for a job of a kind that no profile can describe."""
+    imported = from_resource(resource)
+    profile = load(imported.text, str(resource.get("name", "")), imported.name)
     request = profile.check(region=region).request
     place, project = request.region, log_project(str(resource.get("name", "")), project) if project else ""
     done = export(profile, request, form, project=project, region=place, file=file, reveal=reveal)
-    return replace(done, notes=(*found.notes, *done.notes))
+    return replace(done, notes=(*imported.notes, *done.notes))
 
 
 def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, ...]]:
-    """The request with a placeholder for each secret, and a note that says what to put in its place."""
+    """The request with a placeholder for each secret, and a note that says what to replace."""
     names: dict[str, None] = {}
 
     def cover(name: str) -> str:
@@ -140,10 +135,10 @@ def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, .
     if not count:
         return request, ()
     if form == "python":
-        what = f"set {', '.join(names)} in the environment before you run it"
+        instruction = f"set {', '.join(names)} in the environment before you run it"
     else:
-        what = f"replace {', '.join(f'{REPLACE}{name}' for name in names)}, or export with --reveal"
-    return replace(request, custom_job=job), (f"{pieces(count, 'secret')} left out: {what}",)
+        instruction = f"replace {', '.join(f'{REPLACE}{name}' for name in names)}, or export with --reveal"
+    return replace(request, custom_job=job), (f"{pieces(count, 'secret')} left out: {instruction}",)
 
 
 def _lost(profile: Profile) -> tuple[str, ...]:
@@ -151,10 +146,10 @@ def _lost(profile: Profile) -> tuple[str, ...]:
     notes = []
     if profile.parameters:
         names = ", ".join(p.name for p in profile.parameters)
-        notes.append(f"parameters are filled in and can't be set any more: {names}")
-    counted = [found for found in PLACEHOLDER.findall(profile.display_name) if found != "profile"]
+        notes.append(f"parameters are filled in and can no longer be set: {names}")
+    counted = [name for name in PLACEHOLDER.findall(profile.display_name) if name != "profile"]
     if counted:
-        words = ", ".join(f"{{{found}}}" for found in dict.fromkeys(counted))
+        words = ", ".join(f"{{{name}}}" for name in dict.fromkeys(counted))
         notes.append(f"each run makes a job of the same name: only a launch by vxtui fills in {words} anew")
     if profile.description:
         notes.append("the description is kept as a comment only")
@@ -169,7 +164,7 @@ def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
 
 
 def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
-    """A note on the pools whose task is a package that is not built, and what to do."""
+    """A note on the pools whose task is an unbuilt package, and what to do."""
     if request.package is None:
         return ()
     pools = (request.custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []
@@ -185,7 +180,7 @@ def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
 
 
 def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
-    """Comment lines for the head of a file."""
+    """Comment lines for the header of a file."""
     lines = [f"{profile.name or profile.display_name}, exported by vxtui."]
     lines += [" ".join(line.split()) for line in mask_text(profile.description).splitlines()]
     for note in notes:
@@ -209,16 +204,16 @@ def _command(request: Request, project: str, region: str) -> gcloud_command.Comm
 
 
 def _gcloud(request: Request, project: str, region: str, file: str, remarks: list[str]) -> Exported:
-    """The command, or the config for `file` and the command that uses it; without notes."""
+    """The command, or the config for `file` with the command that uses it; without notes."""
     try:
-        made = _command(request, project, region)
+        command = _command(request, project, region)
     except gcloud_command.NotExpressible as error:
         return Exported("", problem=str(error))
     if not file:
-        return Exported(made.with_config_inside(remarks))
-    line = made.with_config_in(file)
+        return Exported(command.with_config_inside(remarks))
+    line = command.with_config_in(file)
     shown = [*remarks, "Use it with:", *(f"  {_comment(part)}" for part in line.splitlines())]
-    return Exported("".join(f"# {each}\n" for each in shown) + made.whole, line)
+    return Exported("".join(f"# {line_shown}\n" for line_shown in shown) + command.whole, line)
 
 
 def _rest(request: Request, project: str, region: str, remarks: list[str]) -> str:

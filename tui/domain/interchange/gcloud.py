@@ -1,4 +1,4 @@
-"""`gcloud ai custom-jobs create …` as a CustomJob; the flags are those of gcloud 578.0.0."""
+"""Parses `gcloud ai custom-jobs create …` into a CustomJob, with the flags of gcloud 578.0.0."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class CustomJobReader(Reader):
     WHOLE: ClassVar[frozenset[str]] = frozenset({"replicaCount", "acceleratorCount", "bootDiskSizeGb"})
 
     def required(self) -> None:
-        """What gcloud refuses once all flags are read (`flags.py` and `validation.py`)."""
+        """Refuse what gcloud refuses after reading all flags (`flags.py` and `validation.py`)."""
         here = Word("", self.call.line, 1)
-        # A flag that could not be read may be the one that is missing.
+        # An unreadable flag may be the missing one.
         whole = not self.problems
-        if whole and not self.one.get("display-name"):
+        if whole and not self.single.get("display-name"):
             self.refuse(here, "display-name", "gcloud requires it.", "Add --display-name=NAME.")
-        if whole and not self.pools and not self.one.get("config"):
+        if whole and not self.pools and not self.single.get("config"):
             message = "gcloud requires it, or --config."
             self.refuse(here, "worker-pool-spec", message, "Add --worker-pool-spec=machine-type=…")
         wrong = {word.line for word in self.places if any(p.line == word.line for p in self.problems)}
@@ -71,11 +71,11 @@ class CustomJobReader(Reader):
     # The job
 
     def job(self, config: Config) -> Command:
-        """What gcloud would send."""
-        one = self.one
+        """The job that gcloud would send."""
+        values = self.single
         spec: dict[str, Any] = {}
-        if "config" in one:
-            spec = self.config(one["config"], config)
+        if "config" in values:
+            spec = self.config(values["config"], config)
         if self.pools:
             spec["workerPoolSpecs"] = self._pool_specs()
         for name, key in (
@@ -83,8 +83,8 @@ class CustomJobReader(Reader):
             ("service-account", "serviceAccount"),
             ("persistent-resource-id", "persistentResourceId"),
         ):
-            if name in one:
-                spec[key] = one[name]
+            if name in values:
+                spec[key] = values[name]
         for name, key in (
             ("enable-web-access", "enableWebAccess"),
             ("enable-dashboard-access", "enableDashboardAccess"),
@@ -98,7 +98,7 @@ class CustomJobReader(Reader):
         return read_config(text, file)
 
     def look_at(self, config: Any) -> None:
-        """Drop `--args` and `--command` where gcloud does, without a word from it."""
+        """Drop `--args` and `--command` where gcloud silently ignores them."""
         dropped = [f"--{flag}" for flag in ("args", "command") if self.lists.get(flag)]
         if self.pools or not dropped or takes_lists(config):
             return
@@ -131,24 +131,24 @@ class CustomJobReader(Reader):
             kind = pool["accelerator-type"]
             machine["acceleratorType"] = kind
             machine["acceleratorCount"] = number(pool.get("accelerator-count", "1"))
-        found: dict[str, Any] = {
+        spec: dict[str, Any] = {
             "machineSpec": machine,
             "replicaCount": number(pool.get("replica-count", "1")),
         }
         uris = self.lists.get("python-package-uris", [])
         if packaged:
             # A launch fills in the package's task.
-            found["containerSpec"] = {}
+            spec["containerSpec"] = {}
         elif pool.get("container-image-uri"):
-            found["containerSpec"] = {"imageUri": pool["container-image-uri"]}
+            spec["containerSpec"] = {"imageUri": pool["container-image-uri"]}
         elif uris or pool.get("executor-image-uri") or pool.get("python-module"):
             names = {"executorImageUri": "executor-image-uri", "pythonModule": "python-module"}
             package: dict[str, Any] = {key: pool[name] for key, name in names.items() if name in pool}
-            found["pythonPackageSpec"] = {**package, **({"packageUris": list(uris)} if uris else {})}
-        return found
+            spec["pythonPackageSpec"] = {**package, **({"packageUris": list(uris)} if uris else {})}
+        return spec
 
     def _package(self) -> dict[str, Any] | None:
-        """The folder of which gcloud would build an image, as a profile's `package`."""
+        """The folder that gcloud would build into an image, as a profile's `package`."""
         pool = self.pools[0] if self.pools else {}
         if "local-package-path" not in pool:
             return None
@@ -156,7 +156,7 @@ class CustomJobReader(Reader):
             if key in pool:
                 self.notes.append(f"{key}={pool[key]} was left out: a package has its requirements.txt.")
         if self.lists.get("command"):
-            self.notes.append("--command was left out: the package says what runs.")
+            self.notes.append("--command was left out: the package defines the start command.")
         names = {
             "path": "local-package-path",
             "script": "script",
@@ -171,11 +171,11 @@ _READERS: Mapping[str, type[Reader]] = {CUSTOM: CustomJobReader, TUNING: TuningR
 
 
 def parse(text: str, file: str, config: Config, around: Surroundings | None = None) -> Command:
-    """The `gcloud ai custom-jobs create`, or `hp-tuning-jobs create`, in a text.
+    """Parse the `gcloud ai custom-jobs create`, or `hp-tuning-jobs create`, in a text.
 
     Raises:
         ProfileInvalid: with the place of every flag that can't be understood.
-        OSError: when the file of `--config` can't be read.
+        OSError: if the file of `--config` can't be read.
     """
     script, call, words, command = read_call(text, file, around or Surroundings())
     reader = _READERS[command](call, script)

@@ -1,6 +1,6 @@
-"""A CustomJob as the command of gcloud that sends it.
+"""Writes a CustomJob as the gcloud command that creates it.
 
-The flags carry what gcloud has no config for (display name, labels, key), and the config all of the
+The flags carry what gcloud's config can't (display name, labels, key), and the config all of the
 CustomJobSpec: it goes through standard input, so no delimiter or quoting can change a value. gcloud refuses a
 config with a pool that has no image (`validation.py` of gcloud 578.0.0). A job with such a placeholder has
 its pools in `--worker-pool-spec` flags, as far as these have names for its fields.
@@ -21,15 +21,15 @@ _DELIMITERS = ";:|#@~%!+&?*" + "".join(map(chr, range(0x2460, 0x2480)))
 
 
 class NotExpressible(ValueError):
-    """A job that no command of gcloud creates; the message says why."""
+    """No gcloud command can create the job; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The flags of a create, and the config for all that they don't carry; "" where that is nothing.
+    """The flags of a create, and the config for the fields that they don't carry; "" if there are none.
 
-    `whole` is the config of the whole job. Flags with pools replace those of the config. `kind` is that of
-    the job in gcloud's words.
+    `whole` is the config of the whole job. Flags with pools replace those of the config. `kind` is gcloud's
+    name for the kind of job.
     """
 
     flags: tuple[tuple[str, str], ...]
@@ -38,7 +38,7 @@ class Command:
     kind: str = "custom-jobs"
 
     def with_config_inside(self, remarks: Sequence[str] = ()) -> str:
-        """The command as it is typed; `remarks` become comments of its config."""
+        """The command as typed in a shell; `remarks` become comments of its config."""
         head = "".join(f"# {line}\n" for line in remarks)
         if not self.config:
             return f"{head}{self._typed()}\n"
@@ -59,12 +59,10 @@ class Command:
 
 
 def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = False) -> Command:
-    """The command that creates the CustomJob `job` (REST form). Without a `project` gcloud takes its own.
+    """The command that creates the CustomJob `job` (REST form). Without a `project` gcloud uses its default.
 
-    The config of an `unfinished` job has all its pools, though gcloud refuses those without an image.
-
-    Raises:
-        NotExpressible: where gcloud refuses the config and its flags lack names for a pool's fields.
+    The config of an `unfinished` job has all its pools, though gcloud refuses those without an image. Raises
+    NotExpressible if gcloud refuses the config and its flags lack names for a pool's fields.
     """
     spec, flags = job["jobSpec"], _header(job, project, region)
     pools = spec.get("workerPoolSpecs") or []
@@ -75,14 +73,14 @@ def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = 
 
 
 def of_tuning(resource: Mapping[str, Any], *, project: str, region: str) -> Command:
-    """The command that creates a HyperparameterTuningJob (REST form): its config takes all but the header."""
+    """The command that creates a HyperparameterTuningJob (REST form): its config has all but the header."""
     rest = {name: value for name, value in resource.items() if name not in RESOURCE}
     config = render_new(rest)
     return Command(tuple(_header(resource, project, region)), config, config, "hp-tuning-jobs")
 
 
 def _header(job: Mapping[str, Any], project: str, region: str) -> list[tuple[str, str]]:
-    """The flags for what no config has."""
+    """The flags for fields that no config has."""
     flags = [("region", region), ("display-name", str(job["displayName"]))]
     flags = [("project", project), *flags] if project else flags
     labels = job.get("labels") or {}
@@ -96,7 +94,7 @@ def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The pools as flags. Raises NotExpressible."""
     if not pools[0]:
         raise NotExpressible("gcloud can't create a job whose first pool is empty.")
-    found = [
+    flags = [
         ("worker-pool-spec", _joined(list(_pool(i, pool)) if pool else [])) for i, pool in enumerate(pools)
     ]
     tasks = [
@@ -119,8 +117,8 @@ def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
             continue
         if flag != "python-package-uris" and len(set(values[0])) < len(values[0]):
             raise _no_flag(having[0][0], f"{field} of which two are equal: gcloud refuses that in --{flag}")
-        found.append((flag, _joined(values[0])))
-    return found
+        flags.append((flag, _joined(values[0])))
+    return flags
 
 
 def _pool(number: int, pool: Mapping[str, Any]) -> Iterator[str]:
@@ -156,19 +154,19 @@ def _pool(number: int, pool: Mapping[str, Any]) -> Iterator[str]:
         raise _no_flag(number, ", ".join(sorted(rest)))
 
 
-def _no_flag(number: int, what: str) -> NotExpressible:
+def _no_flag(number: int, reason: str) -> NotExpressible:
     return NotExpressible(
         "gcloud can't create this job: it refuses a config with a pool that has no image, and its flags "
-        f"can't describe pool {number}, which has {what}."
+        f"can't describe pool {number}, which has {reason}."
     )
 
 
 def _joined(values: Sequence[str]) -> str:
-    """A list as gcloud splits it; with commas in it, or the sign of another delimiter, it has a delimiter."""
+    """Join a list for gcloud; set a delimiter if the values contain commas or start like one."""
     delimiter, sign = ",", ""
     text = "".join(values)
     if "," in text or text.startswith("^"):
-        free = next((each for each in _DELIMITERS if each not in text), None)
+        free = next((sign for sign in _DELIMITERS if sign not in text), None)
         if free is None:
             raise NotExpressible("gcloud's flags have no delimiter that these values lack.")
         delimiter, sign = free, f"^{free}^"

@@ -1,4 +1,4 @@
-"""The flags of a `gcloud ai … create` command and the config that it names, as gcloud 578.0.0 has them."""
+"""Reads the flags of a `gcloud ai … create` command and the config that it names, as gcloud 578.0.0 does."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _NOT_THE_JOB_SWITCHES = ("quiet", "log-http", "user-output-enabled", "no-user-ou
 _DELIMITER = re.compile(r"\^([^^]*)\^", re.DOTALL)
 
 Config = Callable[[str], ConfigFile]
-"""Reads the file of `--config`; raises ProfileInvalid where it is no text, or OSError."""
+"""Reads the file of `--config`; raises ProfileInvalid if it is not text, or OSError."""
 
 
 @dataclass(slots=True)
 class Command:
     """The job (a profile's fields), the region and the folder to package that a command line names.
 
-    `parameters` are what a script takes from outside; each is `${NAME}` in the job. `notes` say what was
-    left out or could not be followed.
+    `parameters` are values that a script takes from outside; each is `${NAME}` in the job. `notes` say what
+    was left out or could not be followed.
     """
 
     job: dict[str, Any]
@@ -48,7 +48,7 @@ class Command:
 
 @dataclass(slots=True)
 class Reader(ABC):
-    """Reads one command; each command of gcloud has a class with its flags."""
+    """Reads one command; each gcloud command has a subclass with its flags."""
 
     COMMAND: ClassVar[str] = ""
     ONE: ClassVar[tuple[str, ...]] = ()
@@ -62,7 +62,7 @@ class Reader(ABC):
     call: Call
     script: Script
     problems: list[Problem] = field(default_factory=list)
-    one: dict[str, str] = field(default_factory=dict)
+    single: dict[str, str] = field(default_factory=dict)
     lists: dict[str, list[str]] = field(default_factory=dict)
     switches: set[str] = field(default_factory=set)
     labels: dict[str, str] = field(default_factory=dict)
@@ -76,13 +76,13 @@ class Reader(ABC):
         )
 
     def read(self, words: list[Word]) -> None:
-        """Read every flag; a wrong one does not stop the reading."""
+        """Read every flag; a wrong flag does not stop the reading."""
         for word, flag, value in self._flags(words):
             if word.problem and flag not in _NOT_THE_JOB:
                 self.refuse(word, flag, f"{word.problem}.", "Write the value.")
                 continue
             if flag in self.ONE:
-                self.one[flag] = value
+                self.single[flag] = value
             elif flag in self.LISTS:
                 self._list(word, flag, split(value))
             elif flag == "labels":
@@ -97,36 +97,36 @@ class Reader(ABC):
 
     @abstractmethod
     def required(self) -> None:
-        """Refuse what gcloud refuses once all flags are read."""
+        """Refuse what gcloud refuses after reading all flags."""
 
     @abstractmethod
     def job(self, config: Config) -> Command:
-        """What gcloud would send."""
+        """The job that gcloud would send."""
 
     @abstractmethod
     def checked(self, text: str, file: str) -> Mapping[str, Any]:
-        """The value (REST form) of a config. Raises ProfileInvalid where gcloud refuses it."""
+        """The value (REST form) of a config. Raises ProfileInvalid if gcloud refuses it."""
 
     def look_at(self, config: Any) -> None:  # noqa: B027 - only one command needs it
-        """See a config as it is written, before it is checked."""
+        """Inspect an unchecked config."""
 
     def _other(self, word: Word, flag: str, value: str) -> None:  # noqa: B027 - only one command needs it
-        """Read a flag that is neither one value nor a list."""
+        """Read a flag that is neither a single value nor a list."""
 
     def command(self, job: dict[str, Any], package: dict[str, Any] | None = None) -> Command:
         """The command of a job (REST form) whose flags and config have been read."""
-        found = {**job, "region": self.one.get("region", ""), "package": package}
+        fields = {**job, "region": self.single.get("region", ""), "package": package}
         if not self.variables:
-            found = mapped(found, unescaped)
-        region, package = found.pop("region"), found.pop("package")
-        return Command(found, region, package, self.parameters(found), (*self.script.notes, *self.notes))
+            fields = mapped(fields, unescaped)
+        region, package = fields.pop("region"), fields.pop("package")
+        return Command(fields, region, package, self.parameters(fields), (*self.script.notes, *self.notes))
 
     def header(self) -> dict[str, Any]:
         """The fields that every kind of job has."""
-        job: dict[str, Any] = {"displayName": self.one.get("display-name", "")}
+        job: dict[str, Any] = {"displayName": self.single.get("display-name", "")}
         if self.labels:
             job["labels"] = dict(self.labels)
-        if "kms-key" in self.one:
+        if "kms-key" in self.single:
             job["encryptionSpec"] = {"kmsKeyName": self.key()}
         return job
 
@@ -161,19 +161,20 @@ class Reader(ABC):
                     yield replace(following, line=word.line, column=word.column), name, following.text
 
     def _no_flag(self, word: Word) -> None:
-        """A word that is neither a flag nor the value of one."""
+        """Report a word that is neither a flag nor the value of one."""
         alone = word.names and re.fullmatch(r"(\$\{\w+\})+", word.text)
         if word.problem:
             self.refuse(word, "", f"{word.problem}.", "Write the value.")
         elif alone and all(self.script.values[name].now == "" for name in word.names):
-            # bash makes no word of a variable without a value.
+            # bash drops an unset variable's word.
             self.notes.append(f"{word.text} of line {word.line} was left out: it has no value here.")
         else:
             fix = "Quote values that contain spaces."
             self.refuse(word, "", f"{word.text!r} belongs to no flag.", fix)
 
     def _list(self, word: Word, flag: str, parts: list[str]) -> None:
-        """gcloud joins repeated `--args` and `--command`, and takes the last of another flag."""
+        """Read a list: gcloud joins repeated `--args` and `--command`, and takes the last of any other
+        flag."""
         known = self.lists.setdefault(flag, [])
         if flag == "python-package-uris":
             known.clear()
@@ -181,7 +182,7 @@ class Reader(ABC):
             twice = next((part for part, n in Counter([*known, *parts]).items() if n > 1), None)
             if twice is not None:
                 fix = "Join an argument with its value, --name=value, or write the list into a config."
-                self.refuse(word, flag, f"{twice!r} stands in it twice, and gcloud refuses that.", fix)
+                self.refuse(word, flag, f"{twice!r} occurs twice, which gcloud refuses.", fix)
         known.extend(parts)
 
     def _pairs(self, word: Word, flag: str, value: str) -> Iterator[tuple[str, str]]:
@@ -194,7 +195,7 @@ class Reader(ABC):
                 yield key, inner
 
     def config(self, name: str, config: Config) -> dict[str, Any]:
-        """The file of `--config`: one that the script writes, its standard input, or one beside it."""
+        """Read the file of `--config`: one that the script writes, its standard input, or one beside it."""
         call = self.call
         written = call.stdin if name in {"-", "/dev/stdin"} else call.files.get(
             posixpath.normpath(posixpath.join(call.place, name)))  # fmt: skip
@@ -227,39 +228,42 @@ class Reader(ABC):
     def _written(self, written: Word, name: str) -> Any:
         """The value of a config that the script writes; a variable without a value is `${…}` in it."""
         self.variables |= dict.fromkeys(written.names)
-        given = ((variable, self.script.values[variable].now) for variable in written.names)
-        now = {variable: value for variable, value in given if value is not None}
+        current = ((variable, self.script.values[variable].now) for variable in written.names)
+        now = {variable: value for variable, value in current if value is not None}
         checked = None
         if len(now) == len(written.names):
             checked = self.checked(str(fill(written.text, now)), name)
         value = read(written.text, name, repeated=True).value
         self.look_at(value)
-        # The profile that is made of it declares its parameters; its fields are checked there.
+        # The imported profile declares its parameters; its fields are checked there.
         return value if checked is None or written.names else mapped(dict(checked), literal)
 
     def parameters(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """The parameters of the profile; a count has a whole number."""
+        """The parameters of the profile; a count has a whole number as its default."""
         counts = set(_counts(job, self.WHOLE))
-        found: dict[str, dict[str, Any]] = {}
+        parameters: dict[str, dict[str, Any]] = {}
         for name in self.variables:
             value = self.script.values[name]
-            found[name] = {"help": value.help}
+            parameters[name] = {"help": value.help}
             if looks_secret(name):
-                found[name]["secret"] = True
+                parameters[name]["secret"] = True
             elif value.default is not None:
                 whole = name in counts and re.fullmatch(r"[1-9]\d{0,8}|0", value.default)
-                found[name]["default"] = int(value.default) if whole else value.default
+                parameters[name]["default"] = int(value.default) if whole else value.default
             elif command := of_shell(value.command):
-                found[name]["at_launch"] = command
-        return found
+                parameters[name]["at_launch"] = command
+        return parameters
 
     def key(self) -> str:
-        """The full name of the key, from the flags with its parts."""
-        key = self.one["kms-key"]
+        """The full name of the key, built from the flags with its parts."""
+        key = self.single["kms-key"]
         if key.startswith("projects/"):
             return key
-        ring, where = self.one.get("kms-keyring"), self.one.get("kms-location") or self.one.get("region")
-        project = self.one.get("kms-project")
+        ring, where = (
+            self.single.get("kms-keyring"),
+            self.single.get("kms-location") or self.single.get("region"),
+        )
+        project = self.single.get("kms-project")
         if not (ring and where and project):
             message = "its keyring, location or project is unknown."
             fix = "Write projects/P/locations/L/keyRings/R/cryptoKeys/K."
@@ -268,10 +272,10 @@ class Reader(ABC):
 
 
 def split(value: str) -> list[str]:
-    """The parts of a list, separated by commas or by the delimiter that a leading `^;^` sets."""
+    """Split a list at commas, or at the delimiter that a leading `^;^` sets."""
     match = _DELIMITER.match(value)
     delimiter, rest = (match[1] or ",", value[match.end() :]) if match else (",", value)
-    # A delimiter at the end begins no further part.
+    # A trailing delimiter begins no further part.
     return rest.removesuffix(delimiter).split(delimiter) if rest else []
 
 

@@ -1,4 +1,4 @@
-"""What gcloud refuses in `--worker-pool-spec`, before it sends anything.
+"""Errors that gcloud reports in `--worker-pool-spec` before it sends anything.
 
 Source: `command_lib/ai/custom_jobs/validation.py` and `flags.py` of gcloud 578.0.0.
 """
@@ -15,19 +15,19 @@ _SOFTWARE = ("executor-image-uri", "container-image-uri", "python-module", *_OF_
 
 Pools = Sequence[Mapping[str, str]]
 Refusal = tuple[int, str, str]
-"""The number of a pool from 0, what is wrong with it, and what to do."""
+"""The number of a pool from 0, the error, and its fix."""
 
 
 def refusals(pools: Pools) -> Iterator[Refusal]:
-    """What gcloud refuses in the pools of a command line; an empty mapping is a skipped pool."""
+    """gcloud's errors in the pools of a command line; an empty mapping is a skipped pool."""
     if pools and not pools[0]:
         yield 0, "the first pool is empty.", "Describe the primary replica in the first --worker-pool-spec."
         return
     packaged = bool(pools) and "local-package-path" in pools[0]
     for i, pool in enumerate(pools):
         if pool:
-            found = [*_hardware(pool), *(_packaged(pool, i) if packaged else _software(pool, i))]
-            yield from ((i, message, fix) for message, fix in found)
+            errors = [*_hardware(pool), *(_packaged(pool, i) if packaged else _software(pool, i))]
+            yield from ((i, message, fix) for message, fix in errors)
 
 
 def _hardware(pool: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -39,15 +39,15 @@ def _hardware(pool: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     elif kind and "$" not in kind and kind not in ACCELERATOR.choices:
         upper = kind.replace("-", "_").upper()
         fix = f"Write {upper}." if upper in ACCELERATOR.choices else suggestion(upper, ACCELERATOR.choices)
-        yield f"{kind!r} is no accelerator-type.", fix
+        yield f"{kind!r} is not an accelerator-type.", fix
 
 
 def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]:
-    """The pools of a command whose first pool names a folder to package."""
+    """Errors in the pools of a command whose first pool names a folder to package."""
     if number:
-        given = [key for key in _SOFTWARE if key in pool]
-        if given:
-            message = f"{', '.join(given)}: the package of the first pool runs in every pool."
+        keys = [key for key in _SOFTWARE if key in pool]
+        if keys:
+            message = f"{', '.join(keys)}: the package of the first pool runs in every pool."
             yield message, "Remove it here."
         return
     if "executor-image-uri" not in pool:
@@ -57,7 +57,7 @@ def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
 
 
 def _software(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]:
-    """The pools of a command that packages nothing."""
+    """Errors in the pools of a command that packages nothing."""
     if number and "local-package-path" in pool:
         yield "local-package-path belongs in the first pool.", "Move it there."
         return

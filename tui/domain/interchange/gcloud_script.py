@@ -1,4 +1,4 @@
-"""Where a text calls `gcloud ai custom-jobs create`, or `hp-tuning-jobs create`."""
+"""Finds the calls of `gcloud ai custom-jobs create` or `hp-tuning-jobs create` in a text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ CUSTOM, TUNING = "custom-jobs", "hp-tuning-jobs"
 """The commands that create a job."""
 _MARKDOWN = (".md", ".markdown")
 _SHELLS = {"", "bash", "console", "sh", "shell", "zsh"}
-"""What a fence says of a text that a shell would read."""
+"""Info strings of Markdown fences that contain shell code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a script is read: its folder, the environment, its files, and which of its commands is meant.
-
-    `command` is a number from 1 or a display name; "" where there is only one.
-    """
+    """The surroundings of a script: its folder, environment and files, and which of its commands to import.
+    `command` is a number from 1 or a display name; "" if there is only one."""
 
     base: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -37,14 +35,11 @@ def is_command(text: str) -> bool:
 
 
 def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call, list[Word], str]:
-    """The script, its call that is meant, the words after `create`, and which of the commands it is.
-
-    Raises:
-        ProfileInvalid: where bash would refuse the script, or no call or more than one is meant.
-    """
+    """The script, the chosen call, the words after `create`, and the name of the command. Raises
+    ProfileInvalid if bash would refuse the script, or if not exactly one call matches."""
     if file.endswith(_MARKDOWN):
         text = _fenced(text)
-    # A pasted prompt is no part of the command.
+    # Drop a pasted prompt.
     plain = re.sub(r"(?m)^([ \t]*)[$%](?=[ \t]+gcloud\s)", r"\1 ", text)
     try:
         script = read_script(
@@ -57,38 +52,38 @@ def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call,
 
 
 def _fenced(text: str) -> str:
-    """The commands between a Markdown file's fences, in the lines where they stand."""
-    found, inside = [], False
+    """The commands between a Markdown file's fences, on their original lines."""
+    lines, inside = [], False
     for line in text.splitlines():
         fence = re.match(r"\s*(?:```|~~~)\s*(\w*)", line)
         if fence:
             inside = not inside and fence[1] in _SHELLS
-        found.append("" if fence or not inside else line)
-    return "\n".join(found)
+        lines.append("" if fence or not inside else line)
+    return "\n".join(lines)
 
 
-def _chosen(script: Script, file: str, wanted: str) -> tuple[Call, list[Word], str]:
-    """The call that is meant, with the words after `create`, and its command."""
-    found = [
+def _chosen(script: Script, file: str, selector: str) -> tuple[Call, list[Word], str]:
+    """The chosen call, the words after `create`, and the name of the command."""
+    calls = [
         (call, rest, command)
         for call in script.calls
         for command in (CUSTOM, TUNING)
         if (rest := _create(call.words, command)) is not None
     ]
-    if not wanted and len(found) == 1:
-        return found[0]
-    names = [_name(rest) for _, rest, _ in found]
-    if wanted.isdigit() and 1 <= int(wanted) <= len(found):
-        return found[int(wanted) - 1]
-    if wanted and names.count(wanted) == 1:
-        return found[names.index(wanted)]
-    message = f"expected one `gcloud ai custom-jobs create`, found {len(found)}"
+    if not selector and len(calls) == 1:
+        return calls[0]
+    names = [_name(rest) for _, rest, _ in calls]
+    if selector.isdigit() and 1 <= int(selector) <= len(calls):
+        return calls[int(selector) - 1]
+    if selector and names.count(selector) == 1:
+        return calls[names.index(selector)]
+    message = f"expected one `gcloud ai custom-jobs create`, found {len(calls)}"
     shown = [f"{i} in line {call.line} ({name or 'no name'})"
-             for i, ((call, _, _), name) in enumerate(zip(found, names, strict=True), 1)]  # fmt: skip
-    message += (": " + ", ".join(shown[:20]) if found else "") + "."
-    fix = "Choose one with --command NUMBER or --command DISPLAY_NAME." if found else ""
-    told = [Problem(file, 0, "", note, id="gcloud.script") for note in script.notes if not found]
-    raise ProfileInvalid([Problem(file, 1, "", message, fix, "gcloud.command"), *told])
+             for i, ((call, _, _), name) in enumerate(zip(calls, names, strict=True), 1)]  # fmt: skip
+    message += (": " + ", ".join(shown[:20]) if calls else "") + "."
+    fix = "Choose one with --command NUMBER or --command DISPLAY_NAME." if calls else ""
+    notes = [Problem(file, 0, "", note, id="gcloud.script") for note in script.notes if not calls]
+    raise ProfileInvalid([Problem(file, 1, "", message, fix, "gcloud.command"), *notes])
 
 
 def _name(words: list[Word]) -> str:
@@ -102,18 +97,18 @@ def _name(words: list[Word]) -> str:
 
 
 def _create(words: tuple[Word, ...], command: str) -> list[Word] | None:
-    """The words after `gcloud [alpha|beta] ai COMMAND create`; with or without flags between them."""
-    wanted = ["ai", command, "create"]
+    """The words after `gcloud [alpha|beta] ai COMMAND create`, with or without flags between them."""
+    expected = ["ai", command, "create"]
     rest: list[Word] = []
     for i, word in enumerate(words[1:], 1):
-        if not wanted:
+        if not expected:
             return [*rest, *words[i:]]
-        if word.text == wanted[0]:
-            wanted.pop(0)
+        if word.text == expected[0]:
+            expected.pop(0)
         elif word.text.startswith("-"):
             rest.append(word)
         elif word.text not in {"alpha", "beta"} and not (rest and "=" not in rest[-1].text):
             return None
         elif rest and word.text not in {"alpha", "beta"}:
             rest.append(word)
-    return None if wanted else rest
+    return None if expected else rest

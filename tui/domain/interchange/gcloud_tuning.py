@@ -1,4 +1,5 @@
-"""`gcloud ai hp-tuning-jobs create …` as a HyperparameterTuningJob; the flags are those of gcloud 578.0.0."""
+"""Parses `gcloud ai hp-tuning-jobs create …` into a HyperparameterTuningJob, with the flags of gcloud
+578.0.0."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _ALGORITHMS = {
 
 @dataclass(slots=True)
 class TuningReader(Reader):
-    """Reads the flags of a tuning job. What its config says of the job goes before its defaults."""
+    """Reads the flags of a tuning job. Values of its config take precedence over the flags' defaults."""
 
     COMMAND: ClassVar[str] = TUNING
     ONE: ClassVar[tuple[str, ...]] = (
@@ -42,13 +43,15 @@ class TuningReader(Reader):
         if self.problems:
             return
         for flag in ("display-name", "config"):
-            if not self.one.get(flag):
+            if not self.single.get(flag):
                 self.refuse(here, flag, "gcloud requires it.", f"Add --{flag}=…")
-        given = self.one.get("algorithm", "grid-search")
-        if given.lower() not in _ALGORITHMS and "${" not in given:
-            self.refuse(here, "algorithm", f"{given!r} is none.", f"Known are {', '.join(_ALGORITHMS)}.")
+        algorithm = self.single.get("algorithm", "grid-search")
+        if algorithm.lower() not in _ALGORITHMS and "${" not in algorithm:
+            self.refuse(
+                here, "algorithm", f"{algorithm!r} is unknown.", f"Use one of {', '.join(_ALGORITHMS)}."
+            )
         for flag in _COUNTS:
-            count = self.one.get(flag, "1")
+            count = self.single.get(flag, "1")
             if not count.isdigit() and "${" not in count:
                 self.refuse(here, flag, f"it is a whole number, not {count!r}.")
 
@@ -58,22 +61,22 @@ class TuningReader(Reader):
             message = f"expected the fields of a tuning job, found {describe(document.value)}."
             raise ProfileInvalid([document.problem((), message)])
         checker = GcloudChecker(document, references=False)
-        found = checker.message(document.value, {**RESOURCE, **TUNING_JOB_BODY.fields}, ())
+        body = checker.message(document.value, {**RESOURCE, **TUNING_JOB_BODY.fields}, ())
         if checker.problems:
             raise ProfileInvalid(checker.problems)
-        return found
+        return body
 
     def job(self, config: Config) -> Command:
-        one = self.one
-        body = self.config(one["config"], config)
+        values = self.single
+        body = self.config(values["config"], config)
         header = {name: body.pop(name) for name in list(body) if name in RESOURCE}
         for flag, name in _COUNTS.items():
-            given = one.get(flag)
-            body[name] = (int(given) if given.isdigit() else given) if given else body.get(name) or 1
+            count = values.get(flag)
+            body[name] = (int(count) if count.isdigit() else count) if count else body.get(name) or 1
         trial = dict(body.get("trialJobSpec") or {})
         for flag, name in (("network", "network"), ("service-account", "serviceAccount")):
-            if one.get(flag):
-                trial[name] = one[flag]
+            if values.get(flag):
+                trial[name] = values[flag]
         for flag, name in (
             ("enable-web-access", "enableWebAccess"),
             ("enable-dashboard-access", "enableDashboardAccess"),
@@ -81,7 +84,7 @@ class TuningReader(Reader):
             if flag in self.switches:
                 trial[name] = True
         body["trialJobSpec"] = trial
-        if "algorithm" in one and body.get("studySpec"):
-            named = _ALGORITHMS.get(one["algorithm"].lower(), one["algorithm"])
+        if "algorithm" in values and body.get("studySpec"):
+            named = _ALGORITHMS.get(values["algorithm"].lower(), values["algorithm"])
             body["studySpec"] = {**body["studySpec"], "algorithm": named}
         return self.command({**header, **self.header(), "tuningJob": body})

@@ -1,4 +1,4 @@
-"""Profiles from gcloud command lines and configs, REST bodies and resources."""
+"""Imports profiles from gcloud command lines and configs, REST bodies and resources."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Imported:
 
 
 def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings | None = None) -> Imported:
-    """A profile of a gcloud command line, a gcloud config file, a REST body or a profile.
+    """Import a gcloud command line, a gcloud config file, a REST body or a profile.
 
-    `around` is where a script is read; its folder is put before the path of one that would be packaged.
+    `around` are a script's surroundings; its folder is put before the path of a package.
 
-    A YAML file keeps its comments. Fields of a REST answer that the service fills are left out.
+    A YAML file keeps its comments. Fields that the service fills are left out.
 
     Raises:
         ProfileInvalid: with every problem that keeps it from being a profile, at its line of `text`.
-        OSError: when the file that a command line names can't be read.
+        OSError: if the file that a command line names can't be read.
     """
-    if (found := _of_manifest(text, file)) is not None:
-        return found
+    if (manifest := _of_manifest(text, file)) is not None:
+        return manifest
     text = first_document(text)
     if is_command(text) and not _is_document(text):
         base = around.base if around else ""
@@ -63,7 +63,8 @@ def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings 
 
 
 def _of_manifest(text: str, file: str) -> Imported | None:
-    """A manifest of Kubernetes as it stands, without what only a cluster fills; None for another text."""
+    """Import a Kubernetes manifest unchanged, without fields that only a cluster fills; `None` for other
+    texts."""
     try:
         document = read(text, file, repeated=True, several=True)
     except ProfileInvalid:
@@ -73,15 +74,15 @@ def _of_manifest(text: str, file: str) -> Imported | None:
         return None
     name = job_title(document.value) or stem(file)
     edits = cleaning(document.value)
-    made = apply(text, file, edits)
-    load(made, file, name)
+    edited = apply(text, file, edits)
+    load(edited, file, name)
     lost = [dotted(edit.path) for edit in edits]
     notes = (f"{', '.join(lost)} left out: only the cluster fills it",) if lost else ()
-    return Imported(slug(name), made, notes)
+    return Imported(slug(name), edited, notes)
 
 
 def _of_repeated(text: str, document: Document) -> Imported:
-    """A profile of a file with a key given twice, which gcloud takes; a profile is written without it."""
+    """Import a file with repeated keys, which gcloud accepts; the profile is written without them."""
     profile = load(text, document.file, stem(document.file))
     notes = tuple(f"line {p.line}: {p.message}" for p in repeated_keys(document))
     value = {"displayName": profile.name, profile.format.body: dict(profile.body)}
@@ -89,7 +90,7 @@ def _of_repeated(text: str, document: Document) -> Imported:
 
 
 def _from_document(text: str, document: Document) -> Imported:
-    """The problems that it raises have the places of the profile, not of the document."""
+    """Import a document. Raised problems have the places of the profile, not of the document."""
     value, file = document.value, document.file
     if not isinstance(value, Mapping):
         raise ProfileInvalid([document.problem((), "expected the fields of a custom job.")])
@@ -114,33 +115,33 @@ def _from_document(text: str, document: Document) -> Imported:
         notes = (*notes, *(f"line {p.line}: {p.message} {p.fix}" for p in refused))
     if is_json(text):
         kept = {k: v for k, v in value.items() if k not in dropped}
-        made = render_new(_value(load(json.dumps(kept), file, name)))
+        profile_text = render_new(_value(load(json.dumps(kept), file, name)))
     else:
         if not value.keys() & {"displayName", "display_name"}:
             edits.append(Edit(("displayName",), name))
-        made = apply(text, file, edits)
-    if bare is not None and not _says(made, file, bare.body):
+        profile_text = apply(text, file, edits)
+    if bare is not None and not _says(profile_text, file, bare.body):
         # Under a header the words of the file have another meaning.
-        made = render_new({"displayName": name, bare.format.body: dict(bare.body)})
-    load(made, file, name)
-    return Imported(slug(name), made, notes)
+        profile_text = render_new({"displayName": name, bare.format.body: dict(bare.body)})
+    load(profile_text, file, name)
+    return Imported(slug(name), profile_text, notes)
 
 
 def _check_pipeline(document: Document) -> None:
-    """Raises ProfileInvalid for a compiled pipeline, or a job of one, that no compiler can have made."""
+    """Raise ProfileInvalid for a compiled pipeline, or a pipeline job, that no compiler can have made."""
     value = document.value
     where: Path = () if is_compiled(value) else ("pipelineSpec",)
     spec = value.get("pipelineSpec") if where else value
     if isinstance(spec, Mapping) and (broken := reading_of(spec).problems):
-        raise ProfileInvalid([document.problem((*where, *at), f"it {what}.", AGAIN) for at, what in broken])
+        raise ProfileInvalid([document.problem((*where, *at), f"it {error}.", AGAIN) for at, error in broken])
 
 
 def _from_compiled(spec: Mapping[str, Any], file: str) -> Imported:
-    """A profile that runs a compiled pipeline, which stands in it."""
+    """Import a compiled pipeline as a profile that contains it."""
     value, notes = of_compiled(spec, stem(file))
-    made = render_new(value)
-    load(made, file, stem(file))
-    return Imported(slug(str(value["displayName"])), made, notes)
+    profile_text = render_new(value)
+    load(profile_text, file, stem(file))
+    return Imported(slug(str(value["displayName"])), profile_text, notes)
 
 
 def _says(text: str, file: str, body: Mapping[str, Any]) -> bool:
@@ -151,19 +152,19 @@ def _says(text: str, file: str, body: Mapping[str, Any]) -> bool:
 
 
 def _is_request(value: Mapping[str, Any]) -> bool:
-    """One field, which names what is created and is no body of a header: `customJob`."""
+    """Whether the only field names the created resource and is not a body of a header: `customJob`."""
     keys = {format_of(body).resource_key for body in bodies()} - set(bodies())
     return len(value) == 1 and set(map(camel, value)) <= keys
 
 
 def _is_resource(value: Mapping[str, Any]) -> bool:
-    """A job as the service reports it, or the request for one that has no header's form."""
-    found = reported_as(value)
-    return found is not None and ("name" in value or found.sign not in header_fields())
+    """Whether the value is a job as reported by the service, or a request that no header can express."""
+    reported = reported_as(value)
+    return reported is not None and ("name" in value or reported.sign not in header_fields())
 
 
 def _in_source(problem: Problem, document: Document) -> Problem:
-    """A problem of the profile that was made, at its place in the document."""
+    """A problem of the generated profile, moved to its place in the document."""
     value, path = document.value, problem.path
     outer: Path = ()
     if isinstance(value, Mapping) and _is_request(value):
@@ -192,11 +193,8 @@ def _is_document(text: str) -> bool:
 
 
 def from_resource(resource: Mapping[str, Any]) -> Imported:
-    """A profile of a job as the service reports it (REST form), without what only the service fills.
-
-    Raises:
-        ProfileInvalid: where the job has fields that a profile does not know, or is of a kind that has none.
-    """
+    """Import a job as the service reports it (REST form), without fields that only the service fills. Raises
+    ProfileInvalid if the job has unknown fields, or no profile can describe its kind."""
     format = reported_as(resource)
     name = str(resource.get("name", "")) or (format.resource_title(resource) if format else "")
     if format is None:
@@ -213,25 +211,22 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
 
 
 def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported:
-    """A profile of a command line; what a script takes from outside becomes parameters.
-
-    Raises:
-        ProfileInvalid: where the flags' values don't make a job.
-    """
+    """Import a command line; values that a script takes from outside become parameters. Raises ProfileInvalid
+    if the flags' values don't make a job."""
     value = of_command(command, file, base)
     name = slug(str(value["displayName"]))
     try:
         load(json.dumps(value), file, name)
     except ProfileInvalid as error:
-        # The lines are those of a file that does not exist.
+        # The lines refer to a file that does not exist.
         raise ProfileInvalid([replace(p, line=0, column=0) for p in error.problems]) from error
-    made = render_new(value)
-    load(made, file, name)
-    return Imported(name, made, command.notes)
+    profile_text = render_new(value)
+    load(profile_text, file, name)
+    return Imported(name, profile_text, command.notes)
 
 
 def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, Any]:
-    """The fields of the profile of a command line, valid or not."""
+    """The fields of a command line's profile, valid or not."""
     value = {k: v for k, v in command.job.items() if v}
     value |= {"region": command.region} if command.region else {}
     if command.package:
@@ -245,14 +240,14 @@ def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, 
 
 def _value(profile: Profile) -> dict[str, Any]:
     """A profile as plain values, its spec in REST form."""
-    given = profile.document.value
-    found: dict[str, Any] = {"displayName": profile.display_name}
-    found |= {"description": profile.description} if profile.description else {}
+    header = profile.document.value
+    value: dict[str, Any] = {"displayName": profile.display_name}
+    value |= {"description": profile.description} if profile.description else {}
     placed = profile.format.place(profile.body)
-    found |= {"region": profile.region} if profile.region and profile.region != placed else {}
-    found |= {"labels": dict(profile.labels)} if profile.labels else {}
-    found |= {"parameters": given["parameters"]} if profile.references else {}
-    found |= {"package": dict(profile.package)} if profile.package else {}
-    found |= {"progress": dict(profile.progress)} if profile.progress else {}
-    found |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
-    return {**found, profile.format.body: profile.format.as_written(profile.body)}
+    value |= {"region": profile.region} if profile.region and profile.region != placed else {}
+    value |= {"labels": dict(profile.labels)} if profile.labels else {}
+    value |= {"parameters": header["parameters"]} if profile.references else {}
+    value |= {"package": dict(profile.package)} if profile.package else {}
+    value |= {"progress": dict(profile.progress)} if profile.progress else {}
+    value |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
+    return {**value, profile.format.body: profile.format.as_written(profile.body)}

@@ -25,7 +25,7 @@ ENDPOINT = {endpoint}
 
 
 def create(client: aiplatform_v1.{client}) -> aiplatform_v1.{message}:
-    """Create the job; a lost answer is not retried."""
+    """Create the job; do not retry a lost reply."""
     job = {job}
     return client.create_{field}(parent=PARENT, {field}=job, timeout=60)
 
@@ -65,7 +65,7 @@ def _message(
     kind: str, value: Mapping[str, Any], fields: Mapping[str, FieldType], indent: int, used: int
 ) -> str:
     parts = [
-        (f"{snake(name)}=", lambda room, taken, n=name, v=inner: _value(v, fields[n], room, taken))
+        (f"{snake(name)}=", lambda room, used, n=name, v=inner: _value(v, fields[n], room, used))
         for name, inner in value.items()
     ]
     return _wrapped(f"aiplatform_v1.{kind}(", parts, ")", indent, used)
@@ -73,22 +73,21 @@ def _message(
 
 def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
     if kind.repeated:
-        one = FieldType(kind.name, fields=kind.fields, type=kind.type)
-        parts = [("", lambda room, taken, v=v: _value(v, one, room, taken)) for v in value]
+        element = FieldType(kind.name, fields=kind.fields, type=kind.type)
+        parts = [("", lambda room, used, v=v: _value(v, element, room, used)) for v in value]
         return _wrapped("[", parts, "]", indent, used)
     if kind.name == "message":
         return _message(kind.type, value, kind.fields, indent, used)
     if kind.name == "value" and isinstance(value, list):
-        parts = [("", lambda room, taken, v=v: _value(v, VALUE, room, taken)) for v in value]
+        parts = [("", lambda room, used, v=v: _value(v, VALUE, room, used)) for v in value]
         return _wrapped("[", parts, "]", indent, used)
     if kind.name == "value" and isinstance(value, Mapping):
         parts = [
-            (f"{_text(k)}: ", lambda room, taken, v=v: _value(v, VALUE, room, taken))
-            for k, v in value.items()
+            (f"{_text(k)}: ", lambda room, used, v=v: _value(v, VALUE, room, used)) for k, v in value.items()
         ]
         return _wrapped("{", parts, "}", indent, used)
     if kind.name == "map":
-        parts = [(f"{_text(k)}: ", lambda room, taken, v=v: _text(v)) for k, v in value.items()]
+        parts = [(f"{_text(k)}: ", lambda room, used, v=v: _text(v)) for k, v in value.items()]
         return _wrapped("{", parts, "}", indent, used)
     if kind.name == "duration":
         return _duration(str(value))
@@ -96,18 +95,18 @@ def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
 
 
 def environment_value(name: str) -> str:
-    """A text that becomes the value of this environment variable when the program runs."""
+    """A placeholder that becomes the value of this environment variable when the program runs."""
     return f"\ue000{name}\ue001"
 
 
 def _text(value: Any) -> str:
-    """A literal in double quotes; with `environment_value` in it a sum of such literals and variables."""
+    """A literal in double quotes; with `environment_value` in it, a sum of such literals and variables."""
     if not isinstance(value, str):
         return repr(value)
     parts = _VARIABLE.split(value)
     if len(parts) > 1:
-        found = [f'os.environ["{part}"]' if at % 2 else _text(part) for at, part in enumerate(parts) if part]
-        return " + ".join(found)
+        terms = [f'os.environ["{part}"]' if at % 2 else _text(part) for at, part in enumerate(parts) if part]
+        return " + ".join(terms)
     plain = repr(value)
     if plain[0] == '"' or '"' in value:
         return plain
@@ -123,7 +122,7 @@ def _duration(text: str) -> str:
 
 
 def _wrapped(opening: str, parts: list[tuple[str, Any]], closing: str, indent: int, used: int) -> str:
-    """A call or a literal on one line where it fits, else one part a line."""
+    """A call or a literal on one line if it fits, else one part per line."""
     line = opening + ", ".join(name + make(0, -10_000) for name, make in parts) + closing
     if "\n" not in line and used + len(line) <= WIDE:
         return line

@@ -1,4 +1,4 @@
-"""What a job's state allows to be changed: one sentence for a key and a verb."""
+"""Which changes a job's state allows, as one sentence for a key and a verb."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tui.domain.kubernetes.changes import job_scale_problem
 
 
 def change_problem(change: str, job: Job) -> str:
-    """Why the job can't be changed so now, of `suspend`, `resume` and `scale`; "" where it can."""
+    """Why the job can't be changed now (`suspend`, `resume`, `scale`); "" if it can."""
     name = plain(job.display_name)
     if change == "resume":
         waits = job.state in {JobState.SUSPENDED, JobState.QUEUED}
-        return "" if waits else f"{name} {job.state.phrase}; only a suspended job is resumed."
+        return "" if waits else f"{name} {job.state.phrase}; only a suspended job can be resumed."
     if job.state.terminal or (change == "suspend" and job.state is JobState.SUSPENDED):
         return f"{name} {job.state.phrase} already."
     return _cannot_scale(job, job_scale_problem(job)) if change == "scale" else ""
 
 
 def scale_problem(job: Job, replicas: int) -> str:
-    """Why the job can't have so many workers now, as a sentence; "" where it can."""
+    """Why the job can't have this many workers now, as a sentence; "" if it can."""
     return change_problem("scale", job) or _cannot_scale(job, job_scale_problem(job, replicas), replicas)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a job, and the next step: the same for the screen, the verbs and their JSON."""
+"""The diagnosis of a job and the next step, the same for the screen, the verbs and their JSON."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
 
 LAST_LINES = 12
-"""Lines of the replica that failed first which may say why it did."""
+"""Last lines of the first failed replica that are searched for a cause."""
 _NOTHING_TO_DO = frozenset({JobState.CANCELLED, JobState.SUCCEEDED, JobState.SKIPPED})
 
 
 def diagnosis_of(job: Job, lines: Iterable[str] = (), *, whole: bool = False) -> Diagnosis | None:
-    """None for a job with which nothing is wrong, as far as its service says.
-
-    `lines` are the last ones of the replica that failed first; `whole`: that log has been read whole.
-    """
+    """The diagnosis of a job; `None` if its service reports no problem. `lines` are the last ones of the
+    replica that failed first; `whole`: they are its complete log."""
     if job.state in _NOTHING_TO_DO:
         return None
     if job.diagnosis is not None:
@@ -29,12 +27,12 @@ def diagnosis_of(job: Job, lines: Iterable[str] = (), *, whole: bool = False) ->
 
 
 def asks_the_log(job: Job) -> bool:
-    """Whether the lines of the replica that failed may say more of the job than its service does."""
+    """Whether the failed replica's lines may add to what the job's service reports."""
     return job.error is not None and job.diagnosis is None and job.state not in _NOTHING_TO_DO
 
 
 def first_failed(job: Job) -> Replica | None:
     """The failed replica that the error names first, else any."""
-    found = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
-    named = [each for each in exit_codes(job.error) if each in found]
-    return found[named[0]] if named else next(iter(found.values()), None)
+    failed = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
+    named = [replica for replica in exit_codes(job.error) if replica in failed]
+    return failed[named[0]] if named else next(iter(failed.values()), None)

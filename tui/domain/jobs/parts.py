@@ -1,4 +1,4 @@
-"""How far the tasks of a job are, and what has come of them: the best result, or the task that failed."""
+"""Progress and outcome of a job's tasks: the best result, or the failed task."""
 
 from __future__ import annotations
 
@@ -21,46 +21,47 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The tasks of a job that run something, as numbers. `None`: the service has not said."""
+    """Numbers of a job's runnable tasks. `None`: not reported by the service."""
 
     done: int | None
     total: int | None
     at_work: tuple[Task, ...] = ()
     failed: Task | None = None
-    """The task that made the job fail: the first that failed."""
+    """The first failed task, which made the job fail."""
     best: Best | None = None
 
     @property
     def share(self) -> float | None:
-        """How much of it is done, 0 to 1."""
+        """The finished share, 0 to 1."""
         return self.done / self.total if self.total and self.done is not None else None
 
 
 def has_parts(job: Job) -> bool:
-    """Whether its tasks are pieces of work of their own; a job that only wraps another one has none."""
+    """Whether its tasks are jobs of their own; a job that only wraps another one has no parts."""
     return job.composite or len(job.tasks) > 1
 
 
 def parts(job: Job) -> Parts:
-    """What a job's tasks come to. A study knows how many there will be, other jobs those that there are."""
+    """The tasks of a job in numbers. A study knows its final number of tasks, other jobs their present
+    one."""
     study, tasks = study_of(job), [task for task in job.tasks if not task.group]
     total = max(study.trials, len(tasks)) or None
     if not tasks:
         return Parts(None if job.state.terminal or job.start_time else 0, total)
     winner = best(tasks, study)
     value = value_of(winner, study) if winner is not None else None
-    found = None
+    best_result = None
     if winner is not None and value is not None and study.goal is not None:
-        found = Best(study.goal.id, value, winner.name or winner.id)
+        best_result = Best(study.goal.id, value, winner.name or winner.id)
     failed = [task for task in tasks if task.state is JobState.FAILED]
-    # A study goes on without the trials that fail.
+    # A study continues without its failed trials.
     stopped = job.state is JobState.FAILED or study.goal is None
     return Parts(
         sum(task.state.terminal for task in tasks),
         total,
         tuple(task for task in tasks if task.state in AT_WORK),
         min(failed, key=_ended, default=None) if stopped else None,
-        found,
+        best_result,
     )
 
 

@@ -1,8 +1,8 @@
 """The filter of the jobs list: `state:running,failed team:nlp gpu:a100 age<2d text`.
 
-Terms are joined by "and"; a comma inside a value is "or"; `-` or `!` before a term turns it round; double
-quotes keep blanks together. A word without a key is looked for in the name, the id, the region and the
-labels. A key that is none of `FIELDS` is a label; `label.KEY:value` says so explicitly.
+Terms are joined by "and"; a comma inside a value is "or"; `-` or `!` before a term negates it; double quotes
+keep blanks together. A word without a key is searched in the name, the id, the region and the labels. A key
+outside `FIELDS` is a label; `label.KEY:value` says so explicitly.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NUMBERS: dict[str, Callable[[Job], float | None]] = {
     "loss": lambda job: job.progress.last_loss,
 }
 FIELDS = (*_TEXT_FIELDS, *_SPANS, *_NUMBERS)
-"""Keys with a meaning of their own."""
+"""Keys with a special meaning."""
 
 _PARTLY = {
     "name": "inside",
@@ -57,7 +57,7 @@ _PARTLY = {
     "namespace": "inside",
     "state": "start",
 }
-"""How a value need only be part of the text: anywhere in it, or its start."""
+"""Fields whose value may match a part of the text: anywhere in it, or at its start."""
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -74,7 +74,7 @@ _SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 
 class QueryError(ValueError):
-    """The filter can't be read. `position` is where in the text, from 0."""
+    """The filter can't be parsed. `position` is an offset in the text, from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ class Term:
     negated: bool = False
 
     def matches(self, job: Job, now: datetime) -> bool:
-        """Whether the job meets it; a figure that is not known meets no comparison."""
+        """Whether the job meets the condition; an unknown figure meets no comparison."""
         return self._matches(job, now) != self.negated
 
     def _matches(self, job: Job, now: datetime) -> bool:
@@ -109,11 +109,11 @@ class Term:
             number = _NUMBERS[self.key](job)
             return number is not None and _COMPARE[self.operator](number, float(self.values[0]))
         if self.key in _TEXT_FIELDS:
-            found = _TEXT_FIELDS[self.key](job)
+            texts = _TEXT_FIELDS[self.key](job)
         else:
             label = job.labels.get(self.key.removeprefix("label."))
-            found = [] if label is None else [label]
-        return any(_same(value, text, _PARTLY.get(self.key, "")) for text in found for value in self.values)
+            texts = [] if label is None else [label]
+        return any(_same(value, text, _PARTLY.get(self.key, "")) for text in texts for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +129,14 @@ class JobQuery:
 
 
 def parse(text: str) -> JobQuery:
-    """The filter that a person typed.
-
-    Raises:
-        QueryError: with a sentence and the position, for a text that means nothing.
-    """
+    """Parse a filter. Raises QueryError with a sentence and the position, for a text without meaning."""
     if text.count('"') % 2:
         raise QueryError("a quote is open: add the closing one", text.rindex('"'))
     return JobQuery(text.strip(), tuple(_term(m[0], m.start()) for m in _WORD.finditer(text)))
 
 
 def without_unfinished(text: str) -> str:
-    """The text without a last term that has a key and no value yet, such as `state:` or `age<`."""
+    """The text without an unfinished last term, such as `state:` or `age<`."""
     last = list(_WORD.finditer(text))[-1:]
     if not last or last[0].end() != len(text):
         return text
@@ -149,10 +145,10 @@ def without_unfinished(text: str) -> str:
 
 
 def completions(text: str, jobs: Iterable[Job], limit: int = 12) -> tuple[str, list[str]]:
-    """What the last word can become: the text before what is completed, and the words that may stand there.
+    """Completions of the last word: the text before it, and the possible words.
 
-    A word without a key becomes a field; after a text field's or a label's key come the values that the
-    jobs have, the most frequent first.
+    A word without a key is completed to a field; after the key of a text field or label come the jobs'
+    values, the most frequent first.
     """
     start = max((m.start() for m in _WORD.finditer(text) if m.end() == len(text)), default=len(text))
     word = text[start:]
@@ -164,11 +160,11 @@ def completions(text: str, jobs: Iterable[Job], limit: int = 12) -> tuple[str, l
         return text[: start + len(sign)], [f for f in fields if typed and f.startswith(typed)][:limit]
     before, comma, typed = match["value"].rpartition(",")
     head = text[: len(text) - len(typed)]
-    taken = set(before.casefold().split(",")) if comma else set()
-    found = Counter(value for job in jobs for value in _values(match["key"].lower(), job))
+    used = set(before.casefold().split(",")) if comma else set()
+    values = Counter(value for job in jobs for value in _values(match["key"].lower(), job))
     if match["key"].lower() == "state":
-        found.update(dict.fromkeys((state.value.casefold() for state in JobState), 0))
-    words = [word for word, _ in found.most_common() if word.casefold() not in taken]
+        values.update(dict.fromkeys((state.value.casefold() for state in JobState), 0))
+    words = [word for word, _ in values.most_common() if word.casefold() not in used]
     fitting = [word for word in words if word.casefold().startswith(typed.casefold())]
     return head, [f'"{word}"' if " " in word else word for word in fitting][:limit]
 
@@ -176,8 +172,8 @@ def completions(text: str, jobs: Iterable[Job], limit: int = 12) -> tuple[str, l
 def _values(key: str, job: Job) -> Iterable[str]:
     if key in {"state", "gpu"}:
         # The last of the two names of an accelerator is the short one.
-        found = _TEXT_FIELDS[key](job)
-        return {value.casefold() for value in (found if key == "state" else found[1::2])}
+        texts = _TEXT_FIELDS[key](job)
+        return {value.casefold() for value in (texts if key == "state" else texts[1::2])}
     if key in _TEXT_FIELDS:
         return {value for value in _TEXT_FIELDS[key](job)[:1] if value}
     label = job.labels.get(key.removeprefix("label."))
@@ -205,8 +201,8 @@ def _checked(term: Term, position: int) -> Term:
             term = Term(key, "=", values, term.negated)
         valid = _SPAN.fullmatch(values[0]) if key in _SPANS else _is_number(values[0])
         if not valid or len(values) > 1:
-            kind = "one span of time" if key in _SPANS else "one number"
-            raise QueryError(f"{key} is compared with {kind}, e.g. {_example(key)}", position)
+            kind = "a duration" if key in _SPANS else "a number"
+            raise QueryError(f"compare {key} with {kind}, e.g. {_example(key)}", position)
         return term
     if operator not in {":", "="}:
         raise QueryError(f"{key} has no order; write {key}:{values[0]}", position)
@@ -214,7 +210,7 @@ def _checked(term: Term, position: int) -> Term:
         known = {state.value.casefold() for state in JobState} | {"active", "ended"}
         wrong = next((v for v in values if not any(_same(v, k, "start") for k in known)), None)
         if wrong is not None:
-            raise QueryError(f"no state is called {wrong!r}; use {', '.join(sorted(known))}", position)
+            raise QueryError(f"unknown state {wrong!r}; use {', '.join(sorted(known))}", position)
     elif key not in FIELDS and not key.startswith("label."):
         near = get_close_matches(key, FIELDS, 1, 0.83)
         if near:

@@ -1,8 +1,8 @@
-"""Jobs and the jobs that they are made of: what each has itself, so that sums count everything once.
+"""Jobs and the jobs that they are made of: the own part of each, so that sums count everything once.
 
-A pipeline has tasks that are jobs, one of which may be a tuning job, whose trials are jobs again. A job's
-own part is what no other listed job stands for: all of a job without parts, nothing of a pipeline whose
-tasks' jobs are listed. Own parts are disjoint: any sum over them is right.
+A pipeline has tasks that are jobs; one may be a tuning job, whose trials are jobs again. A job's own part is
+what no other listed job represents: all of a job without parts, nothing of a pipeline whose tasks' jobs are
+listed. Own parts are disjoint, so any sum over them is correct.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui.domain.core.task import Task
 
 Jobs = Mapping[str, Job]
 Children = Mapping[str, Iterable[str]]
-"""Names of the jobs of a job's tasks, by its name; also those that are not listed."""
+"""Names of the jobs of a job's tasks, by its name, including unlisted jobs."""
 
 
 def links(job: Job) -> Iterator[str]:
@@ -26,44 +26,44 @@ def links(job: Job) -> Iterator[str]:
 
 
 def parents_of(jobs: Iterable[Job]) -> dict[str, str]:
-    """The name of the job that each part belongs to, by the part's name."""
+    """The name of each part's parent job, by the part's name."""
     return {name: job.name for job in jobs for name in links(job) if name != job.name}
 
 
 def children_of(parents: Mapping[str, str]) -> dict[str, list[str]]:
-    """The names of the parts by that of the job they belong to."""
-    found: dict[str, list[str]] = {}
+    """The names of the parts, by their parent's name."""
+    children: dict[str, list[str]] = {}
     for name, parent in parents.items():
-        found.setdefault(parent, []).append(name)
-    return found
+        children.setdefault(parent, []).append(name)
+    return children
 
 
 def below(name: str, jobs: Jobs, children: Children) -> list[Job]:
-    """The listed jobs that a job is made of, in all depths."""
-    found: dict[str, Job] = {}
+    """The listed jobs that a job is made of, at every depth."""
+    descendants: dict[str, Job] = {}
     left = [name]
     while left:
         for child in children.get(left.pop(), ()):
-            if child in jobs and child != name and child not in found:
-                found[child] = jobs[child]
+            if child in jobs and child != name and child not in descendants:
+                descendants[child] = jobs[child]
                 left.append(child)
-    return list(found.values())
+    return list(descendants.values())
 
 
 def above(name: str, parents: Mapping[str, str]) -> list[str]:
-    """The names of the jobs that a job is a part of, the nearest first."""
-    found: list[str] = []
-    while (name := parents.get(name, "")) and name not in found:
-        found.append(name)
-    return found
+    """The names of the jobs that contain a job, the nearest first."""
+    ancestors: list[str] = []
+    while (name := parents.get(name, "")) and name not in ancestors:
+        ancestors.append(name)
+    return ancestors
 
 
 def own_part(job: Job, jobs: Jobs, children: Children) -> Job | None:
-    """What of a job no other listed job stands for: itself, itself with fewer tasks, or nothing.
+    """The part of a job that no other listed job represents: all of it, fewer tasks, or nothing.
 
-    Of a job whose tasks are all of one shape, such as a tuning job's trials, a task without a listed job
-    counts by that shape. Of another one, such as a pipeline, a task counts where it has a job that is not
-    listed: its machines are not known.
+    If all tasks have one shape, such as a tuning job's trials, a task without a listed job counts by that
+    shape. Otherwise, as in a pipeline, a task counts if it has an unlisted job, since its machines are
+    unknown.
     """
     listed = [name for name in children.get(job.name, ()) if name in jobs and name != job.name]
     if not job.composite:
@@ -81,19 +81,19 @@ def _counts(job: Job, task: Task) -> bool:
 
 
 def own_parts(job: Job, jobs: Jobs, children: Children) -> list[Job]:
-    """The own parts of a job and of all that it is made of."""
+    """The own parts of a job and of all jobs that it is made of."""
     if not job.composite and job.name not in children:
-        # Nearly all jobs; a list sorted by cost asks for each.
+        # Fast path for nearly all jobs; sorting a list by cost calls this for each.
         return [job]
-    found = (own_part(each, jobs, children) for each in (job, *below(job.name, jobs, children)))
-    return [part for part in found if part is not None]
+    own = (own_part(member, jobs, children) for member in (job, *below(job.name, jobs, children)))
+    return [part for part in own if part is not None]
 
 
 def accelerators_at_work(parts: Iterable[Job]) -> dict[str, int]:
-    """The accelerators by type that these own parts have now."""
+    """The accelerators by type that these own parts hold now."""
     total: dict[str, int] = {}
     for part in parts:
-        # What runs in a composite job are its tasks.
+        # A composite job runs only its tasks.
         if part.state in AT_WORK and (part.running_tasks or not part.composite):
             for kind, count in part.accelerators.items():
                 total[kind] = total.get(kind, 0) + count

@@ -1,1 +1,1 @@
-"""How a line of output is read: as one JSON object, or as text that may tell its severity."""
+"""Parses lines of output: JSON objects, or text that may indicate its severity."""

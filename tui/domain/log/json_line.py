@@ -17,7 +17,8 @@ from tui.domain.core.log_entry import Severity
 
 DEFAULT_SEVERITY = {"stdout": int(Severity.INFO), "stderr": int(Severity.ERROR)}
 MAX_JSON_DEPTH = 20
-"""Deeper objects stay text: protobuf clients refuse 100 nested messages, and each level takes three."""
+"""Maximum depth; deeper objects stay text: protobuf clients refuse 100 nested messages, and each level takes
+three."""
 MAX_ENTRY = 256 * 1024
 """Bytes of one entry's text; a longer line is split (docs/facts/vertex.md 5.1)."""
 DAY = 86_400 * 10**9
@@ -29,7 +30,7 @@ _LEVEL_KEYS = ("levelname", "level")
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """A JSON line: its payload without severity and time, and these two (time in ns, None without)."""
+    """A JSON line: its payload without severity and time, and these two (time in ns); `None` if missing."""
 
     payload: dict[str, Any]
     severity: int | None = None
@@ -48,11 +49,8 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def parse_json_line(line: str) -> JsonLine:
-    """Parse a line that is one JSON object.
-
-    Raises:
-        NotAnObject: for any other line, and for an object that is nested too deeply.
-    """
+    """Parse a line that is one JSON object. Raises NotAnObject for any other line, and for an object that is
+    nested too deeply."""
     try:
         payload = _decode(line)
         if not isinstance(payload, dict):
@@ -83,10 +81,10 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def _pop_severity(payload: dict[str, Any]) -> int | None:
-    found = severity_number(payload.get("severity"))
-    if found is not None:
+    number = severity_number(payload.get("severity"))
+    if number is not None:
         del payload["severity"]
-        return found
+        return number
     return next((n for n in map(severity_number, map(payload.get, _LEVEL_KEYS)) if n is not None), None)
 
 
@@ -94,7 +92,7 @@ _WORDS: dict[str, int] = {}
 
 
 def severity_number(word: object) -> int | None:
-    """LogSeverity of a word in any case, `None` for others."""
+    """The LogSeverity of a word in any case; `None` for other words."""
     if not isinstance(word, str):
         return None
     known = _WORDS.get(word)

@@ -1,8 +1,8 @@
-"""Regular expressions of users, searched in time that is linear in the text.
+"""Users' regular expressions, searched in time linear in the text.
 
-Python's own engine goes back and tries again: `(a+)+$` on a line of 45 characters takes longer than a night,
-and nothing can interrupt it. Patterns run on RE2, which is also what Cloud Logging has. The simplest ones,
-which can't go back far, run on Python's: for a match on every line it is ten times as fast.
+Python's own engine backtracks: `(a+)+$` on a line of 45 characters takes longer than a night, and nothing can
+interrupt it. Patterns run on RE2, which Cloud Logging uses too. The simplest ones, which can't backtrack far,
+run on Python's: it is ten times as fast if every line matches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 _ALTERNATIVE = r"\^?(?:[^\\\[\](){}|?*+^$]|\\[^\w])+\$?"
 _SIMPLE = re.compile(rf"{_ALTERNATIVE}(?:\|{_ALTERNATIVE}){{0,20}}")
-"""Alternatives of fixed length: characters, dots and anchors, without a repeat, a group or a class."""
+"""Alternatives of fixed length: characters, dots and anchors, without repeats, groups or classes."""
 _MOST_SIMPLE = 500
 _UNKNOWN = (
     (re.compile(r"\(\?<?[=!]"), "looks ahead or behind"),
@@ -27,13 +27,13 @@ _UNKNOWN = (
     (re.compile(r"\(\?#"), "has a comment"),
     (re.compile(r"(?<!\\)(?:\\\\)*\\Z"), r"has \Z, which is written \z here"),
 )
-"""What Python's regular expressions have and RE2's don't."""
+"""Syntax of Python's regular expressions that RE2 lacks."""
 _MOST_MEMORY = 16 << 20
-"""Bytes that one pattern may take: RE2 refuses a larger one."""
+"""Memory limit of one pattern in bytes; RE2 refuses a larger one."""
 
 
 class PatternError(ValueError):
-    """No regular expression, or none that can be searched in linear time; the text says why."""
+    """The text is not a regular expression, or can't be searched in linear time; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +49,27 @@ class Pattern:
         return self._engine.matches(text)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Begin and end of each match in a line that is not empty, in order."""
+        """Yield begin and end of each match in a non-empty line, in order."""
         return self._engine.spans(text)
 
     def among(self, whole: str, lines: Sequence[str]) -> Iterator[int]:
-        """Indexes of the lines that it matches; `whole` is all of them, joined by the only line breaks."""
+        """Yield the indexes of the matching lines; `whole` is all of them, joined by the only line breaks."""
         return self._engine.among(whole, lines)
 
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that begin no character."""
+"""UTF-8 bytes that continue a character."""
 
 
 @lru_cache(maxsize=128)
 def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
-    """The pattern of a text. Raises PatternError."""
+    """Compile a pattern. Raises PatternError."""
     simple = len(text) <= _MOST_SIMPLE and _SIMPLE.fullmatch(text)
     return Pattern(text, ignore_case, (_Python if simple else _Linear)(text, ignore_case))
 
 
 class _Python:
-    """Python's engine, for patterns that can't make it go back."""
+    """Python's engine, for patterns that can't make it backtrack."""
 
     def __init__(self, text: str, ignore_case: bool) -> None:
         flags = re.IGNORECASE if ignore_case else 0
@@ -79,25 +79,25 @@ class _Python:
         return self._line.search(text) is not None
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        return (found.span() for found in self._line.finditer(text) if found.end() > found.start())
+        return (match.span() for match in self._line.finditer(text) if match.end() > match.start())
 
     def among(self, whole: str, lines: Sequence[str]) -> Iterator[int]:
-        found = self._block.search(whole)
+        match = self._block.search(whole)
         ends: list[int] = []
-        while found:
+        while match:
             ends = ends or list(accumulate(len(line) + 1 for line in lines))
-            at = bisect_right(ends, found.start())
+            at = bisect_right(ends, match.start())
             if at >= len(lines):
                 return
             yield at
             if at + 1 == len(lines):
-                # An empty match after the last line would be found forever.
+                # Stop: an empty match after the last line would repeat forever.
                 return
-            found = self._block.search(whole, ends[at])
+            match = self._block.search(whole, ends[at])
 
 
 class _Linear:
-    """RE2, over bytes: it takes none but these, and encoding a block once is faster than once a match."""
+    """RE2, over bytes: it accepts only these, and encoding a block once is faster than once per match."""
 
     def __init__(self, text: str, ignore_case: bool) -> None:
         try:
@@ -115,22 +115,22 @@ class _Linear:
         for match in self._line.finditer(data):
             start, end = match.span()
             if end == start:
-                # It may lie within a character: RE2 goes on by one byte after an empty match.
+                # The position may be within a character: RE2 advances by one byte after an empty match.
                 continue
             if plain:
                 yield start, end
                 continue
             characters += _characters(data[at:start])
-            found = characters, characters + _characters(data[start:end])
-            at, characters = end, found[1]
-            yield found
+            span = characters, characters + _characters(data[start:end])
+            at, characters = end, span[1]
+            yield span
 
     def among(self, whole: str, lines: Sequence[str]) -> Iterator[int]:
         data = _bytes(whole)
         number, counted = 0, 0
-        found = self._block.search(data)
-        while found:
-            start, end = found.span()
+        match = self._block.search(data)
+        while match:
+            start, end = match.span()
             number += data.count(b"\n", counted, start)
             next_line = data.find(b"\n", start) + 1
             # The match may cross the end of a line.
@@ -139,26 +139,26 @@ class _Linear:
             if not next_line:
                 return
             number, counted = number + 1, next_line
-            found = self._block.search(data, next_line)
+            match = self._block.search(data, next_line)
 
 
 def _characters(data: bytes) -> int:
-    """Characters that begin in UTF-8; a match of a single byte, by `\\C`, may end within one."""
+    r"""Number of characters that begin in the UTF-8 bytes; a `\\C` match may end within one."""
     return len(data.translate(None, _CONTINUATION))
 
 
 def _bytes(text: str) -> bytes:
-    # Half of a surrogate pair, as a broken JSON text may hold, has no bytes; it counts as one character.
+    # Half of a surrogate pair, as in broken JSON text, can't be encoded; count it as one character.
     return text.encode(errors="replace")
 
 
 def compiled_with_groups(text: str) -> Any:
-    """RE2's own pattern, whose matches have the groups. Raises PatternError."""
+    """RE2's own pattern, whose matches have groups. Raises PatternError."""
     return _compiled(text, ignore_case=False, groups=True)
 
 
 def _compiled(text: bytes | str, ignore_case: bool, *, groups: bool = False) -> Any:
-    """Raises PatternError."""
+    """Compile with RE2. Raises PatternError."""
     import re2  # noqa: PLC0415 - only where there is a pattern that needs it
 
     options = re2.Options()
@@ -172,8 +172,8 @@ def _compiled(text: bytes | str, ignore_case: bool, *, groups: bool = False) -> 
 
 def _sentence(text: bytes | str, error: Exception) -> str:
     written = text.decode() if isinstance(text, bytes) else text
-    for sign, what in _UNKNOWN:
+    for sign, feature in _UNKNOWN:
         if sign.search(written):
-            return f"it {what}, which a search in linear time can't"
-    said = error.args[0] if error.args else ""
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(error)
+            return f"it {feature}, which a linear-time search does not support"
+    message = error.args[0] if error.args else ""
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(error)

@@ -1,9 +1,8 @@
-"""Secrets are masked on every way out: screens, verbs, exports, audit journal, messages and crash reports.
+"""Masks secrets in every output: screens, verbs, exports, audit journal, messages and crash reports.
 
 A text counts as a secret by its shape (`shapes`: tokens of known services, private keys, passwords in URLs),
-by the name that it has (`names`: `HF_TOKEN`, `--api-key`), or because a profile declares it (`secret: true`
-on a parameter). `structure` finds them in a specification. What a job prints is the job's own output and
-stays as it is; so does the profile's file.
+by its name (`names`: `HF_TOKEN`, `--api-key`), or because a profile declares it (`secret: true` on a
+parameter). `structure` finds secrets in a specification. A job's output and the profile's file stay unmasked.
 """
 
 from tui.domain.masking.names import is_secret, looks_secret

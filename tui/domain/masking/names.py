@@ -1,4 +1,4 @@
-"""Which names are those of secrets, and which values under such a name can be one."""
+"""Names of secrets, and the values under such a name that can be secrets."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _PATH = re.compile(
 )
 _SWITCHES = {"", "true", "false", "none", "null", "auto", "yes", "no", "on", "off"}
 MAX_PATH = 200
-"""A longer value is no path."""
+"""A longer value is not a path."""
 LONG = 16
-"""From here on a value with digits in it is a secret though its name says little (`key`, `auth`)."""
+"""Length from which a value with digits is a secret even under a vague name (`key`, `auth`)."""
 
 
 def looks_secret(name: str) -> bool:
@@ -39,7 +39,7 @@ def looks_secret(name: str) -> bool:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a value under this name is a secret: no switch, no variable, no place of a secret."""
+    """Whether a value under this name is a secret: not a switch, a variable or the path of a secret."""
     value = value.strip()
     if not looks_secret(name) or value.lower() in _SWITCHES or _REFERENCE.match(value):
         return False
@@ -51,7 +51,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _random(value: str) -> bool:
-    """It has a long part of mixed letters and digits, which the name of a file does not."""
+    """Whether the value has a long part of mixed letters and digits, unlike a file name."""
     return any(
         len(part) >= LONG
         and any(c.isdigit() for c in part)

@@ -1,4 +1,4 @@
-"""What secrets of known services look like, wherever they stand. Names, digests and ids have no such shape.
+"""Shapes of known services' secrets, wherever they occur. Names, digests and ids have no such shape.
 
 The prefixes are those that the services document for their tokens, as secret scanners use them.
 """
@@ -49,5 +49,5 @@ PATTERNS: tuple[re.Pattern[str], ...] = (
     re.compile(r"(?<=://)[^/\s:@\"'\\]{20,}(?=@)"),
     re.compile(r"(?P<head>(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@\"']*:)[^/\s\"']+(?=@)"),
 )
-"""None takes more than linear time, as texts come from anybody. They apply in this order to what the ones
-before have left; the group `head` stays."""
+"""Each takes linear time, as texts are untrusted. They apply in this order, each to what the earlier ones
+left; the group `head` stays."""

@@ -12,48 +12,48 @@ from tui.domain.masking.names import is_secret
 from tui.domain.masking.text import MASK, SHORT, Cover, holds, mask_text, no_name
 
 DECLARED = "VXTUI_SECRETS"
-"""Variable of a job that names its arguments and variables which a profile declares as secrets."""
+"""Variable of a job that names its arguments and variables declared as secrets by a profile."""
 _FLAG = re.compile(r"^(?P<head>--?(?P<name>[\w.-]+)=)(?P<value>.+)$", re.DOTALL)
 _LISTS = ("command", "args")
 
 
 def masked(spec: Any, known: Iterable[str] = ()) -> tuple[Any, int]:
-    """A copy of a JSON value with its secrets masked, and their number. `known` are secrets by declaration.
+    """A copy of a JSON value with its secrets masked, and their number. `known` are declared secrets.
 
-    It masks the `value` beside the `name` of a secret (environment variables), `--flag=value` and `--flag`,
-    `value` arguments of such a name, what `DECLARED` names, and secrets within texts.
+    Masked are the `value` beside the `name` of a secret (environment variables), `--flag=value` and `--flag`,
+    `value` arguments with such a name, what `DECLARED` names, and secrets within texts.
     """
     return concealed(spec, known)
 
 
 def concealed(spec: Any, known: Iterable[str] = (), cover: Cover = no_name) -> tuple[Any, int]:
-    """Return the value with `cover` in place of each secret."""
+    """The value with `cover` in place of each secret."""
     work = _Work(tuple(known), cover)
     return work.value(spec, ""), work.count
 
 
 def mask_value(name: Any, value: str) -> str:
-    """The value of a variable, flag or field with this name, as it is shown."""
+    """The value of a variable, flag or field with this name, as shown."""
     return MASK if is_secret(str(name), value) else mask_text(value)
 
 
 def secrets_in(spec: Any) -> set[str]:
-    """The texts that `masked` hides in part or whole: what to hide where a file's lines are shown."""
-    found: set[str] = set()
+    """The texts that `masked` hides in part or whole, to be hidden in a file's lines."""
+    secrets: set[str] = set()
 
     def note(raw: str, shown: str) -> None:
         if raw != shown:
-            found.add(raw if shown == MASK else _hidden(raw, shown))
+            secrets.add(raw if shown == MASK else _hidden(raw, shown))
 
     work = _Work((), no_name, note)
     work.value(spec, "")
-    # A file may have a long one in several lines.
-    lines = {line.strip() for text in found if "\n" in text for line in text.splitlines()}
-    return {text for text in found | {line for line in lines if len(line) >= SHORT} if text.strip()}
+    # A long secret may span several lines of a file.
+    lines = {line.strip() for text in secrets if "\n" in text for line in text.splitlines()}
+    return {text for text in secrets | {line for line in lines if len(line) >= SHORT} if text.strip()}
 
 
 def _hidden(raw: str, shown: str) -> str:
-    """The part of `raw` that the first mask of `shown` covers; the whole of it where that is not clear."""
+    """The part of `raw` that the first mask of `shown` covers; all of it if that is not clear."""
     head, _, tail = shown.partition(MASK)
     if MASK in tail or not raw.startswith(head) or not raw.endswith(tail):
         return raw
@@ -99,31 +99,31 @@ class _Work:
     def _mapping(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         variable = isinstance(spec.get("name"), str) and "value" in spec
         declared = _declared(spec)
-        found: dict[str, Any] = {}
+        copied: dict[str, Any] = {}
         for key, value in spec.items():
             if isinstance(value, Mapping) and value.get("secret") is True:
-                found[key] = self._parameter(key, value)
+                copied[key] = self._parameter(key, value)
             elif key == "env" and isinstance(value, list):
-                found[key] = [self._variable(v, declared) for v in value]
+                copied[key] = [self._variable(v, declared) for v in value]
             elif key in _LISTS and isinstance(value, list) and declared:
-                found[key] = [
+                copied[key] = [
                     self._argument(v) if f"{key}:{at}" in declared else v
                     for at, v in enumerate(self._list(value, ""))
                 ]
             else:
-                found[key] = self.value(value, spec["name"] if variable and key == "value" else str(key))
-        return found
+                copied[key] = self.value(value, spec["name"] if variable and key == "value" else str(key))
+        return copied
 
     def _parameter(self, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """A declared parameter of a profile."""
-        found = dict(settings)
+        """Mask a declared parameter of a profile."""
+        copied = dict(settings)
         for key in ("default", "choices"):
             values = settings.get(key)
             if values not in (None, ""):
-                found[key] = [self._declared(v, name) for v in values] if isinstance(values, list) else (
+                copied[key] = [self._declared(v, name) for v in values] if isinstance(values, list) else (
                     self._declared(values, name)
                 )  # fmt: skip
-        return found
+        return copied
 
     def _declared(self, value: Any, name: str) -> str:
         shown = self._hide(name)
@@ -147,18 +147,18 @@ class _Work:
         return self._declared(text, "")
 
     def _list(self, spec: Sequence[Any], name: str) -> list[Any]:
-        found: list[Any] = []
+        copied: list[Any] = []
         flag = ""
         for item in spec:
             value = flag if isinstance(item, str) and not item.startswith("-") else ""
-            found.append(self.value(item, value or name))
+            copied.append(self.value(item, value or name))
             is_flag = isinstance(item, str) and item.startswith("-") and "=" not in item
             flag = item.lstrip("-") if is_flag else ""
-        return found
+        return copied
 
 
 def _declared(task: Mapping[str, Any]) -> set[str]:
-    """What the variable `DECLARED` of a task names."""
+    """The names in the variable `DECLARED` of a task."""
     for variable in task.get("env") or [] if isinstance(task.get("env"), list) else []:
         if isinstance(variable, Mapping) and variable.get("name") == DECLARED:
             return set(str(variable.get("value", "")).split())
@@ -166,9 +166,10 @@ def _declared(task: Mapping[str, Any]) -> set[str]:
 
 
 def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]:
-    """The custom job, its tasks' environment naming the arguments and variables that hold these secrets.
+    """The custom job, with the arguments and variables that hold these secrets named in its tasks'
+    environment.
 
-    The service knows nothing of a profile: without it a job's specification would show them.
+    The service does not know the profile: without this, a job's specification would show them.
     """
     if not secrets:
         return job
@@ -184,7 +185,7 @@ def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]
 
 
 def _containers(value: Any) -> Iterator[dict[str, Any]]:
-    """What runs something in objects of Kubernetes: fields with a command, arguments or variables."""
+    """Parts of Kubernetes objects that run something: fields with a command, arguments or variables."""
     if isinstance(value, dict):
         if any(isinstance(value.get(key), list) for key in (*_LISTS, "env")):
             yield value

@@ -1,4 +1,4 @@
-"""Secrets in a text of any kind: a message, a line of a file, a command."""
+"""Masks secrets in any text: a message, a line of a file, a command."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tui.domain.masking.shapes import PATTERNS
 
 MASK = "••••••••"
 SHORT = 6
-"""Below this length a known secret is masked only as a word of its own."""
+"""A known secret shorter than this is masked only as a whole word."""
 _MOST_REMEMBERED = 1000
 Cover = Callable[[str], str]
-"""What stands in place of a secret with this name; the name is "" where there is none."""
+"""The replacement for a secret with this name; the name is "" if there is none."""
 # HF_TOKEN=…, "token": "…", --api-key=…, ?access_token=…
 _ASSIGNED = re.compile(
     r"(?<![\w$.-])-{0,2}(?P<name>[A-Za-z_][\w.-]*)(?P<sign>=|\\?[\"']\s*:\s*)(?P<quote>\\?[\"']?)"
@@ -28,7 +28,7 @@ _remembered: dict[str, None] = {}
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Mask these in every text from now on, e.g. the declared secrets of a launch that goes out."""
+    """Mask these secrets in every text from now on, e.g. the declared secrets of a launch."""
     for secret in secrets:
         if secret.strip():
             _remembered[secret] = None
@@ -37,22 +37,22 @@ def remember(secrets: Iterable[str]) -> None:
 
 
 def no_name(_: str) -> str:
-    """The usual cover."""
+    """The default cover."""
     return MASK
 
 
 def mask_text(text: str, known: Iterable[str] = (), cover: Cover = no_name) -> str:
-    """`text` with the secrets in it masked: by shape, behind a name, and those that are known."""
-    found = _without_known(text, (*known, *_remembered), cover)
+    """`text` with its secrets masked: by shape, after a name, and known ones."""
+    masked_text = _without_known(text, (*known, *_remembered), cover)
     for pattern in PATTERNS:
-        found = pattern.sub(lambda match: _covered(match, cover), found)
+        masked_text = pattern.sub(lambda match: _covered(match, cover), masked_text)
     for pattern in (_ASSIGNED, _FLAGGED):
-        found = pattern.sub(lambda match: _named(match, cover), found)
-    return found
+        masked_text = pattern.sub(lambda match: _named(match, cover), masked_text)
+    return masked_text
 
 
 def holds(text: str, secrets: Iterable[str]) -> bool:
-    """Whether one of these secrets is in the text, whatever was remembered and whatever its shape."""
+    """Whether the text contains one of these secrets, regardless of remembered ones and shapes."""
     return _without_known(text, secrets, no_name) != text
 
 

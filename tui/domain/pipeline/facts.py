@@ -1,4 +1,4 @@
-"""All that is known of one task, line by line: each can be searched and copied."""
+"""The facts about one task, line by line, so that each can be searched and copied."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tui.domain.masking import mask_text, mask_value
 from tui.domain.pipeline.run import run_of
 
 CACHED = "SKIPPED"
-"""The service's state of a task whose outputs are those of an earlier run."""
-# ROOT/PROJECT_NUMBER/PIPELINE_JOB/TASK_NUMBER is the folder of a task's files on Vertex.
+"""The service's state of a task whose outputs come from an earlier run."""
+# A task's folder on Vertex: ROOT/PROJECT_NUMBER/PIPELINE_JOB/TASK_NUMBER.
 _FOLDER = re.compile(r"/\d+/(?P<pipeline>[a-z0-9][a-z0-9-]{0,127})/[^/]+_-?\d+/")
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line: the part of the task that it belongs to, its name and its value, on one or several lines."""
+    """One fact: its part of the task, its name and its value, which may have several lines."""
 
     part: str
     name: str
     value: str
     job: str = ""
-    """Name of the job that it leads to."""
+    """Name of the job that it links to."""
     task: str = ""
-    """Id of the task that it leads to."""
+    """Id of the task that it links to."""
 
     @property
     def key(self) -> str:
@@ -38,38 +38,34 @@ class Fact:
 
 
 def cached_from(task: Task, pipeline: str) -> str:
-    """Name of the pipeline job whose run of this task made the outputs; "" if their URIs do not say so.
-
-    `pipeline` is the name of the task's own one.
-    """
+    """Name of the pipeline job that made the outputs of a cached task; "" if their URIs do not tell.
+    `pipeline` is the name of the task's own pipeline job."""
     parent, _, own = pipeline.rpartition("/")
     if task.native_state != CACHED:
         return ""
     for artifacts in task.output_artifacts.values():
         for artifact in artifacts:
-            found = _FOLDER.search(artifact.uri)
-            if found is not None and found["pipeline"] != own:
-                return f"{parent}/{found['pipeline']}"
+            folder = _FOLDER.search(artifact.uri)
+            if folder is not None and folder["pipeline"] != own:
+                return f"{parent}/{folder['pipeline']}"
     return ""
 
 
 def same_work(task: Task, job: Job, runs: Iterable[Job]) -> str:
-    """Name of the newest earlier run of this pipeline in which the task ended with these inputs and outputs.
-
-    For a cached task whose outputs name no run: the cache may hold those of another one with equal outputs.
-    """
+    """Name of the newest earlier run of this pipeline in which the task had these inputs and outputs. For a
+    cached task whose outputs name no run: the cache may hold another run's equal outputs."""
     if task.native_state != CACHED:
         return ""
-    wanted = task.name, task.parameters, task.outputs
+    signature = task.name, task.parameters, task.outputs
     pipeline, created = run_of(job).pipeline, job.created or 0.0
     earlier = [
-        each for each in runs
-        if each.name != job.name and (each.created or 0.0) < created and run_of(each).pipeline == pipeline
+        run for run in runs
+        if run.name != job.name and (run.created or 0.0) < created and run_of(run).pipeline == pipeline
     ]  # fmt: skip
-    for each in sorted(earlier, key=lambda run: run.created or 0.0, reverse=True):
-        ended = [one for one in each.tasks if one.native_state == "SUCCEEDED"]
-        if any((one.name, one.parameters, one.outputs) == wanted for one in ended):
-            return each.name
+    for candidate in sorted(earlier, key=lambda run: run.created or 0.0, reverse=True):
+        ended = [other for other in candidate.tasks if other.native_state == "SUCCEEDED"]
+        if any((other.name, other.parameters, other.outputs) == signature for other in ended):
+            return candidate.name
     return ""
 
 
@@ -79,10 +75,8 @@ def attempts(task: Task) -> list[tuple[str, JobState]]:
 
 
 def facts(task: Task, others: Mapping[str, Task], pipeline: str, origin: str = "") -> list[Fact]:
-    """The lines of a task but its state and times. `others` are the tasks of the pipeline of this name.
-
-    `origin` is the run that `same_work` finds; what the outputs themselves say counts more.
-    """
+    """The facts of a task except its state and times. `others` are the tasks of the pipeline job `pipeline`.
+    `origin` is the run found by `same_work`; what the outputs themselves tell takes precedence."""
     return [
         *_task(task, others, cached_from(task, pipeline), origin),
         *_attempts(task),
@@ -94,13 +88,13 @@ def facts(task: Task, others: Mapping[str, Task], pipeline: str, origin: str = "
     ]
 
 
-def _task(task: Task, others: Mapping[str, Task], said: str, found: str) -> Iterator[Fact]:
+def _task(task: Task, others: Mapping[str, Task], own_origin: str, origin: str) -> Iterator[Fact]:
     if task.reason:
         yield Fact("task", "error", mask_text(task.reason))
-    if said:
-        yield Fact("task", "cached from", said.rpartition("/")[2], job=said)
-    elif found:
-        yield Fact("task", "cached, as in", found.rpartition("/")[2], job=found)
+    if own_origin:
+        yield Fact("task", "cached from", own_origin.rpartition("/")[2], job=own_origin)
+    elif origin:
+        yield Fact("task", "cached, as in", origin.rpartition("/")[2], job=origin)
     around = others.get(task.parent)
     if around is not None:
         yield Fact("task", "part of", around.name or around.id, task=around.id)
@@ -122,20 +116,20 @@ def _values(part: str, values: Mapping[str, object]) -> Iterator[Fact]:
         yield Fact(part, name, text_of(name, value))
 
 
-def _artifacts(part: str, found: Mapping[str, Sequence[Artifact]]) -> Iterator[Fact]:
-    for name, artifacts in found.items():
-        for number, one in enumerate(artifacts):
+def _artifacts(part: str, artifacts_by_name: Mapping[str, Sequence[Artifact]]) -> Iterator[Fact]:
+    for name, artifacts in artifacts_by_name.items():
+        for number, artifact in enumerate(artifacts):
             own = f"{name}[{number}]" if len(artifacts) > 1 else name
-            yield Fact(part, own, mask_text(one.uri))
-            if one.type:
-                yield Fact(part, f"{own} type", one.type)
-            if one.name and one.name != name:
-                yield Fact(part, f"{own} name", mask_text(one.name))
-            for key, value in one.metadata.items():
+            yield Fact(part, own, mask_text(artifact.uri))
+            if artifact.type:
+                yield Fact(part, f"{own} type", artifact.type)
+            if artifact.name and artifact.name != name:
+                yield Fact(part, f"{own} name", mask_text(artifact.name))
+            for key, value in artifact.metadata.items():
                 yield Fact(part, f"{own}.{key}", text_of(key, value))
 
 
 def text_of(name: str, value: object) -> str:
-    """A value as text, secrets masked: JSON of what is neither text nor a number."""
+    """A value as text, with secrets masked; JSON unless it is text or a number."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return str(mask_value(name, text))

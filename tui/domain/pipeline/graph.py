@@ -1,4 +1,4 @@
-"""Which tasks of a pipeline wait for which others, by its compiled specification (KFP IR)."""
+"""Dependencies between the tasks of a pipeline, from its compiled specification (KFP IR)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ _ITERATION = re.compile(r"(?P<name>.+)-\d+")
 
 
 def dependencies(tasks: Mapping[str, tuple[str, str]], spec: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The ids that each task waits for. `tasks` have by id their name and the id of the task around them.
-
-    An iteration of a loop has the loop's name with a number behind it, and no dependencies of its own.
-    """
+    """The ids that each task waits for. `tasks` maps an id to the name and the parent task's id. An iteration
+    of a loop has the loop's name with a number appended, and no dependencies of its own."""
     spec = spec.get("pipelineSpec") or spec
     components = spec.get("components") or {}
     siblings: dict[str, dict[str, str]] = {}
@@ -33,32 +31,32 @@ def dependencies(tasks: Mapping[str, tuple[str, str]], spec: Mapping[str, Any]) 
         if id not in tasks:
             return {}
         name, parent = tasks[id]
-        found = dag_of(parent).get(name)
-        if found is None:
-            # An iteration is the component of its loop once more.
+        definition = dag_of(parent).get(name)
+        if definition is None:
+            # An iteration runs the component of its loop.
             loop = _ITERATION.fullmatch(name)
             return dag_of(parent) if loop and parent in tasks and tasks[parent][0] == loop["name"] else {}
-        component = (found.get("componentRef") or {}).get("name")
+        component = (definition.get("componentRef") or {}).get("name")
         return _tasks_of(components.get(component) or {})
 
     result = {}
     for id, (name, parent) in tasks.items():
-        given = dag_of(parent).get(name) or {}
+        definition = dag_of(parent).get(name) or {}
         around = siblings[parent]
-        result[id] = tuple(around[other] for other in dict.fromkeys(_needs(given)) if other in around)
+        result[id] = tuple(around[other] for other in dict.fromkeys(_needs(definition)) if other in around)
     return result
 
 
 def _tasks_of(component: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = (component.get("dag") or {}).get("tasks")
-    return found if isinstance(found, Mapping) else {}
+    tasks = (component.get("dag") or {}).get("tasks")
+    return tasks if isinstance(tasks, Mapping) else {}
 
 
 def _needs(task: Mapping[str, Any]) -> Iterator[str]:
     yield from map(str, task.get("dependentTasks") or ())
     inputs = task.get("inputs") or {}
     for kind in ("parameters", "artifacts"):
-        for given in (inputs.get(kind) or {}).values():
+        for source in (inputs.get(kind) or {}).values():
             for key in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
-                if isinstance(given.get(key), Mapping):
-                    yield str(given[key].get("producerTask", ""))
+                if isinstance(source.get(key), Mapping):
+                    yield str(source[key].get("producerTask", ""))

@@ -14,35 +14,33 @@ _ROOT_REFERENCE = f"${{{ROOT}}}"
 
 
 def is_compiled(names: Collection[str]) -> bool:
-    """Whether a file with these fields at its top level is a compiled pipeline."""
+    """Whether a file with these top-level fields is a compiled pipeline."""
     return "pipelineInfo" in names and "root" in names
 
 
 def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields of a profile that runs a compiled pipeline, and notes.
-
-    A launch asks for the root of one that has no default of its own.
-    """
+    """The profile fields that run a compiled pipeline, and notes. A launch asks for the pipeline root if
+    there is no default."""
     info = spec.get("pipelineInfo")
     about = info if isinstance(info, Mapping) else {}
-    made: dict[str, Any] = {"displayName": str(about.get("name") or name)}
+    fields: dict[str, Any] = {"displayName": str(about.get("name") or name)}
     if about.get("description"):
-        made["description"] = str(about["description"])
+        fields["description"] = str(about["description"])
     root, notes = spec.get("defaultPipelineRoot"), _asked_for(spec)
     if root:
         runtime = {"gcsOutputDirectory": str(root)}
-        return {**made, "pipelineJob": {"runtimeConfig": runtime, "pipelineSpec": dict(spec)}}, notes
-    made["parameters"] = {ROOT: {"help": _HELP}}
+        return {**fields, "pipelineJob": {"runtimeConfig": runtime, "pipelineSpec": dict(spec)}}, notes
+    fields["parameters"] = {ROOT: {"help": _HELP}}
     runtime = {"gcsOutputDirectory": _ROOT_REFERENCE}
-    made["pipelineJob"] = {"runtimeConfig": runtime, "pipelineSpec": _literal(spec)}
-    return made, (
+    fields["pipelineJob"] = {"runtimeConfig": runtime, "pipelineSpec": _literal(spec)}
+    return fields, (
         f"it has no root of its own: a launch asks for one, --set {ROOT}=gs://BUCKET/FOLDER",
         *notes,
     )
 
 
 def _asked_for(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    names = [name for name, each in inputs_of(spec).items() if each.required]
+    names = [name for name, declared in inputs_of(spec).items() if declared.required]
     sets = " ".join(f"--set {name}=VALUE" for name in names)
     return (f"a launch asks for the parameters without a default: {sets}",) if names else ()
 

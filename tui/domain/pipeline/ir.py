@@ -1,7 +1,7 @@
-"""A compiled KFP pipeline (IR, schema 2.1.0) as typed parts, with every problem told at its place.
+"""A compiled KFP pipeline (IR, schema 2.1.0) as typed parts, with every problem at its place.
 
-The IR is the JSON form of `ml_pipelines.PipelineSpec` (kfp-pipeline-spec). The emulator refuses what it does
-not run when the pipeline is created, not in its middle; a profile's rules say the same before that.
+The IR is the JSON form of `ml_pipelines.PipelineSpec` (kfp-pipeline-spec). The emulator refuses unsupported
+parts when a pipeline is created, not while it runs; a profile's rules report them earlier.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from tui.domain.spec.custom_job_spec import whole, within
 
 Json = Mapping[str, Any]
 Problem = tuple[Path, str]
-"""A place in the spec and what is wrong there."""
+"""A path in the spec and the problem there."""
 
 AGAIN = "Compile the pipeline again: what the compiler writes has no such part."
-"""How to mend a broken spec."""
+"""The fix for a broken spec."""
 SCHEMAS = ("2.0.0", "2.1.0")
 ALL_COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
 class BadPipeline(Exception):
-    """A spec that can't be run, with every problem found."""
+    """The spec can't be run; holds every problem."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(f"{dotted(where)}: {what}" for where, what in problems))
+        super().__init__("; ".join(f"{dotted(where)}: {problem}" for where, problem in problems))
         self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A parameter of a component: its type's name, e.g. `NUMBER_INTEGER`, and its default."""
+    """A parameter of a component: the name of its type, e.g. `NUMBER_INTEGER`, and its default."""
 
     type: str = ""
     default: Any = None
@@ -43,16 +43,14 @@ class Input:
 
     @property
     def required(self) -> bool:
-        """A run must be given a value."""
+        """Whether a run must set a value."""
         return not self.has_default and not self.optional
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What a leaf runs: a container, or an importer that makes an artifact of a URI.
-
-    `other` names what it is instead of these.
-    """
+    """What a leaf task runs: a container, or an importer that makes an artifact of a URI. `other` names any
+    other kind of executor."""
 
     label: str
     container: Json | None = None
@@ -72,7 +70,7 @@ class Task:
     runs_after_failures: bool = False
     iterator: Json | None = None
     limit: int = 0
-    """Iterations at once; 0 for all."""
+    """Number of concurrent iterations; 0 for all."""
     retries: int = 0
     cached: bool = False
     title: str = ""
@@ -80,7 +78,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """Tasks in an order in which each comes after those it depends on."""
+    """Tasks ordered so that each comes after its dependencies."""
 
     tasks: tuple[Task, ...]
     outputs: Json
@@ -110,24 +108,20 @@ class Pipeline:
 
 
 def bare(spec: Json) -> Json:
-    """The spec itself: a file may wrap it in a job, as older compilers wrote it."""
+    """The spec itself: older compilers wrapped it in a job."""
     inner = spec.get("pipelineSpec")
     return inner if isinstance(inner, Mapping) else spec
 
 
 def inputs_of(spec: Json) -> dict[str, Input]:
-    """The parameters of a pipeline, as far as its spec can be read."""
-    found = within(bare(spec), "root", "inputDefinitions", "parameters")
-    items = found.items() if isinstance(found, Mapping) else ()
-    return {str(name): _input(given) for name, given in items if isinstance(given, Mapping)}
+    """The parameters of a pipeline, as far as its spec is readable."""
+    parameters = within(bare(spec), "root", "inputDefinitions", "parameters")
+    items = parameters.items() if isinstance(parameters, Mapping) else ()
+    return {str(name): _input(declared) for name, declared in items if isinstance(declared, Mapping)}
 
 
 def read_pipeline(spec: Json) -> Pipeline:
-    """The pipeline of a spec, all of which the emulator runs.
-
-    Raises:
-        BadPipeline: with every problem.
-    """
+    """Read the pipeline of a spec that the emulator can run. Raises BadPipeline with every problem."""
     reader = Reader(spec)
     pipeline = reader.pipeline()
     if reader.problems or reader.not_emulated:
@@ -137,7 +131,7 @@ def read_pipeline(spec: Json) -> Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of a spec: see `Reader`."""
+    """The content of a spec as read: see `Reader`."""
 
     spec: Json
     pipeline: Pipeline
@@ -150,26 +144,22 @@ _readings: dict[int, Reading] = {}
 
 
 def reading_of(spec: Json) -> Reading:
-    """What is known of a spec that nobody changes any more: it is read once, by its identity.
-
-    A launch asks again at each key that is typed, and for price, quota and shape each.
-    """
-    found = _readings.get(id(spec))
-    if found is None or found.spec is not spec:
+    """The reading of an unchanging spec, cached by identity. A launch needs it at each key press, and for the
+    price, the quota and the shape."""
+    reading = _readings.get(id(spec))
+    if reading is None or reading.spec is not spec:
         reader = Reader(spec)
         pipeline = reader.pipeline()
-        found = Reading(spec, pipeline, tuple(reader.problems), tuple(reader.not_emulated))
+        reading = Reading(spec, pipeline, tuple(reader.problems), tuple(reader.not_emulated))
         while len(_readings) >= _KEPT:
             _readings.pop(next(iter(_readings)))
-        _readings[id(spec)] = found
-    return found
+        _readings[id(spec)] = reading
+    return reading
 
 
 class Reader:
-    """Reads a spec as far as it can be read.
-
-    `problems` are what is broken in it, `not_emulated` what the service runs and the emulator does not.
-    """
+    """Reads a spec as far as possible. `problems` are errors in the spec; `not_emulated` are parts that only
+    the service runs."""
 
     def __init__(self, spec: Json) -> None:
         self.spec = spec
@@ -177,31 +167,31 @@ class Reader:
         self.not_emulated: list[Problem] = []
 
     def pipeline(self) -> Pipeline:
-        """The pipeline, without the parts that have problems."""
+        """The pipeline without the parts that have problems."""
         schema = str(self.spec.get("schemaVersion", ""))
         if schema not in SCHEMAS:
             self._wrong(("schemaVersion",), f"is {schema!r}; supported are {' and '.join(SCHEMAS)}")
         name = str(within(self.spec, "pipelineInfo", "name") or "")
         if not name:
             self._wrong(("pipelineInfo", "name"), "is required")
-        found = {
+        components = {
             key: self._component(key, value, ("components", key))
             for key, value in self._fields(self.spec, "components").items()
         }
         root = self._component("root", self._fields(self.spec, "root"), ("root",))
         if root.dag is None:
             self._wrong(("root", "dag"), "is required")
-        for component in (root, *found.values()):
+        for component in (root, *components.values()):
             for task in component.dag.tasks if component.dag else ():
-                if task.component not in found:
+                if task.component not in components:
                     here = ("root",) if component is root else ("components", component.name)
                     where = (*here, "dag", "tasks", task.name, "componentRef")
-                    self._wrong(where, f"names {task.component!r}, which is no component")
+                    self._wrong(where, f"names {task.component!r}, which is not a component")
         if not self.problems:
-            self._no_recursion(root, found)
-        return Pipeline(name, root, found)
+            self._no_recursion(root, components)
+        return Pipeline(name, root, components)
 
-    def _no_recursion(self, root: Component, found: Mapping[str, Component]) -> None:
+    def _no_recursion(self, root: Component, components: Mapping[str, Component]) -> None:
         above: set[str] = set()
 
         def visit(component: Component) -> None:
@@ -210,16 +200,16 @@ class Reader:
                     self._wrong(("components", task.component), "contains itself")
                     continue
                 above.add(task.component)
-                visit(found[task.component])
+                visit(components[task.component])
                 above.discard(task.component)
 
         visit(root)
 
-    def _wrong(self, where: Path, what: str) -> None:
-        self.problems.append((where, what))
+    def _wrong(self, where: Path, message: str) -> None:
+        self.problems.append((where, message))
 
     def _fields(self, value: Any, *path: str, where: Path = ()) -> Json:
-        """The mapping at `path` below `where`, whose value is `value`; empty where there is none."""
+        """The mapping at `path` below `where`, whose value is `value`; empty if there is none."""
         for part in path:
             value, where = (value.get(part) if isinstance(value, Mapping) else None), (*where, part)
         if value is not None and not isinstance(value, Mapping):
@@ -227,16 +217,16 @@ class Reader:
         return value if isinstance(value, Mapping) else {}
 
     def _each(self, value: Any, *path: str, where: Path) -> Iterator[tuple[str, Json]]:
-        """The entries of the mapping at `path`, each of which must have fields itself."""
-        for name, given in self._fields(value, *path, where=where).items():
-            yield str(name), self._fields(given, where=(*where, *path, str(name)))
+        """The entries of the mapping at `path`, each of which must be a mapping itself."""
+        for name, entry in self._fields(value, *path, where=where).items():
+            yield str(name), self._fields(entry, where=(*where, *path, str(name)))
 
     def _component(self, name: str, value: Any, where: Path) -> Component:
         value = self._fields(value, where=where)
-        given = self._each(value, "inputDefinitions", "parameters", where=where)
+        parameters = self._each(value, "inputDefinitions", "parameters", where=where)
         outputs = self._each(value, "outputDefinitions", "parameters", where=where)
         artifacts = self._each(value, "outputDefinitions", "artifacts", where=where)
-        # Only checked: which artifacts it takes, its tasks say.
+        # Only validate the artifacts: the tasks say which ones it takes.
         self._fields(value, "inputDefinitions", "artifacts", where=where)
         dag = executor = None
         if value.get("dag") is not None:
@@ -247,24 +237,24 @@ class Reader:
             self._wrong(where, "has neither a dag nor an executorLabel")
         return Component(
             name,
-            {key: _input(each) for key, each in given},
-            {key: _type(each) for key, each in outputs},
-            {key: dict(within(each, "artifactType") or {}) for key, each in artifacts},
+            {key: _input(declared) for key, declared in parameters},
+            {key: _type(declared) for key, declared in outputs},
+            {key: dict(within(declared, "artifactType") or {}) for key, declared in artifacts},
             dag,
             executor,
         )
 
     def _executor(self, label: str, where: Path) -> Executor:
-        given = within(self.spec, "deploymentSpec", "executors", label)
-        if not isinstance(given, Mapping):
-            message = f"names {label!r}, which deploymentSpec.executors has not"
+        executor = within(self.spec, "deploymentSpec", "executors", label)
+        if not isinstance(executor, Mapping):
+            message = f"names {label!r}, which is not in deploymentSpec.executors"
             self._wrong((*where, "executorLabel"), message)
             return Executor(label)
         place: Path = ("deploymentSpec", "executors", label)
-        container, importer = given.get("container"), given.get("importer")
+        container, importer = executor.get("container"), executor.get("importer")
         other = ""
         if container is None and importer is None:
-            other = str(next(iter(given), "nothing"))
+            other = str(next(iter(executor), "nothing"))
             self.not_emulated.append((place, f"is a {other}; the emulator runs containers and importers"))
         if container is not None and not self._fields(container, where=(*place, "container")).get("image"):
             self._wrong((*place, "container", "image"), "is required")
@@ -272,15 +262,15 @@ class Reader:
 
     def _dag(self, value: Json, where: Path) -> Dag:
         tasks = {
-            name: self._task(name, given, (*where, "tasks", name))
-            for name, given in self._each(value, "tasks", where=where)
+            name: self._task(name, task, (*where, "tasks", name))
+            for name, task in self._each(value, "tasks", where=where)
         }
         if not tasks:
             self._wrong((*where, "tasks"), "is required")
         for task in tasks.values():
             for needed in task.depends_on:
                 if needed not in tasks:
-                    message = f"depends on {needed!r}, which is no task here"
+                    message = f"depends on {needed!r}, which is not a task here"
                     self._wrong((*where, "tasks", task.name), message)
         ordered, left = [], dict(tasks)
         while left:
@@ -288,7 +278,7 @@ class Reader:
             if not ready:
                 self._wrong(where, f"{', '.join(left)} depend on each other")
                 break
-            # A Struct has no order: a plan must not change from one reading to the next.
+            # A Struct is unordered: sort, so that the plan does not change between reads.
             ordered += sorted(ready, key=lambda task: task.name)
             for task in ready:
                 del left[task.name]
@@ -319,22 +309,22 @@ class Reader:
 def _producers(inputs: Json) -> Iterator[str]:
     for kind in ("parameters", "artifacts"):
         named = inputs.get(kind)
-        for given in named.values() if isinstance(named, Mapping) else ():
+        for source in named.values() if isinstance(named, Mapping) else ():
             for key in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
-                producer = within(given, key, "producerTask")
+                producer = within(source, key, "producerTask")
                 if producer is not None:
                     yield str(producer)
 
 
-def _input(given: Json) -> Input:
+def _input(declared: Json) -> Input:
     return Input(
-        _type(given),
-        given.get("defaultValue"),
-        "defaultValue" in given,
-        bool(given.get("isOptional")),
-        str(given.get("description") or ""),
+        _type(declared),
+        declared.get("defaultValue"),
+        "defaultValue" in declared,
+        bool(declared.get("isOptional")),
+        str(declared.get("description") or ""),
     )
 
 
-def _type(given: Json) -> str:
-    return str(given.get("parameterType") or given.get("type") or "")
+def _type(declared: Json) -> str:
+    return str(declared.get("parameterType") or declared.get("type") or "")

@@ -1,4 +1,4 @@
-"""`pipelineJob`: a run of a compiled pipeline, whose executors are the custom jobs. See `SpecFormat`."""
+"""`pipelineJob`: a run of a compiled pipeline, whose executors are custom jobs. See `SpecFormat`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tui.domain.spec.findings import Case, Finding
 from tui.domain.spec.spec_format import Attachment, BodyDefaults, BodyInput, KnownJob
 
 ReadTemplate = Callable[[str, str], Template]
-"""Reads the file that a profile (its own file first) names."""
+"""Reads the file that a profile names; the first argument is the profile's file."""
 _ONLY_THERE = {"jobDetail", "templateMetadata", "scheduleName"}
-"""Fields of a PipelineJob that only the service fills, beside those of every job."""
+"""Fields of a PipelineJob that only the service fills, in addition to those of every job."""
 
 
 class PipelineJobFormat(BodyDefaults):
-    """The body `pipelineJob`. It wraps no custom job: those of its tasks are made when it runs."""
+    """The body `pipelineJob`. It wraps no custom job: the jobs of its tasks are created when it runs."""
 
     body = "pipelineJob"
     fields: FieldType = PIPELINE_JOB_BODY
@@ -51,22 +51,22 @@ class PipelineJobFormat(BodyDefaults):
         return (named,) if named and "://" not in named and "${" not in named else ()
 
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
-        made, named = dict(body), body.get("templatePath")
+        attached, named = dict(body), body.get("templatePath")
         if not named or "pipelineSpec" in body:
-            return made, None
+            return attached, None
         template = self._read(file, str(named))
         where = (self.body, "templatePath")
         stands_for = (self.body, "pipelineSpec")
-        found = Attachment(where, stands_for, template.document, template.at, template.problems)
+        attachment = Attachment(where, stands_for, template.document, template.at, template.problems)
         if template.document is None:
-            return made, found
-        del made["templatePath"]
-        made["pipelineSpec"] = template.spec
-        # As older compilers wrote it, the file is a whole job.
+            return attached, attachment
+        del attached["templatePath"]
+        attached["pipelineSpec"] = template.spec
+        # Older compilers wrote a whole job into the file.
         runtime = within(template.value, "runtimeConfig")
         if isinstance(runtime, Mapping) and template.at:
-            made["runtimeConfig"] = _merged(runtime, made.get("runtimeConfig") or {})
-        return made, found
+            attached["runtimeConfig"] = _merged(runtime, attached.get("runtimeConfig") or {})
+        return attached, attachment
 
     def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
         return body_inputs(body)
@@ -75,17 +75,17 @@ class PipelineJobFormat(BodyDefaults):
         return None
 
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        made = dict(body)
-        runtime = dict(made.get("runtimeConfig") or {})
+        result = dict(body)
+        runtime = dict(result.get("runtimeConfig") or {})
         values = runtime.get("parameterValues")
         if isinstance(values, Mapping):
-            # As Google's SDK does it: a parameter without a value is not given.
+            # Google's SDK also omits parameters without a value.
             runtime["parameterValues"] = {name: value for name, value in values.items() if value is not None}
-        spec = made.get("pipelineSpec")
+        spec = result.get("pipelineSpec")
         root = bare(spec).get("defaultPipelineRoot") if isinstance(spec, Mapping) else None
         if root and not runtime.get("gcsOutputDirectory"):
             runtime["gcsOutputDirectory"] = str(root)
-        return {**made, "runtimeConfig": runtime} if runtime else made
+        return {**result, "runtimeConfig": runtime} if runtime else result
 
     def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
         return known_jobs(job.get(self.body) or {})
@@ -99,24 +99,24 @@ class PipelineJobFormat(BodyDefaults):
         return {**rest, **{name: value for name, value in own.items() if name != "templatePath"}}
 
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        made = {name: value for name, value in resource.items() if name in RESOURCE}
+        fields = {name: value for name, value in resource.items() if name in RESOURCE}
         body = {name: value for name, value in resource.items() if name in PIPELINE_JOB_BODY.fields}
         notes = []
         if body.get("pipelineSpec") and body.pop("templateUri", ""):
-            notes.append("templateUri was left out: the profile has the specification that ran")
+            notes.append("templateUri was left out: the profile contains the specification that ran")
         runtime = body.get("runtimeConfig") or {}
         known = PIPELINE_JOB_BODY.fields["runtimeConfig"].fields
         body["runtimeConfig"] = {name: value for name, value in runtime.items() if name in known}
-        made[self.body] = whole_numbers(body)
+        fields[self.body] = whole_numbers(body)
         kept = {*self.resource_fields, *OUTPUT_ONLY, *_ONLY_THERE}
         lost = [name for name in resource if name not in kept]
         lost += [f"runtimeConfig.{name}" for name in runtime if name not in known]
         notes += [f"{name} was left out: a profile has no place for it" for name in lost]
-        return made, tuple(notes)
+        return fields, tuple(notes)
 
 
 def _merged(theirs: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The runtimeConfig of a file that is a whole job, with the profile's own over it."""
-    made = {**theirs, **own}
+    """The runtimeConfig of a file that is a whole job, overridden by the profile's own."""
+    merged = {**theirs, **own}
     values = {**(theirs.get("parameterValues") or {}), **(own.get("parameterValues") or {})}
-    return {**made, "parameterValues": values} if values else made
+    return {**merged, "parameterValues": values} if values else merged

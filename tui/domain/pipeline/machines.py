@@ -1,4 +1,5 @@
-"""The machines of a pipeline's executors, by what their containers ask for (docs/facts/vertex.md 11.3)."""
+"""The machines of a pipeline's executors, from the resources of their containers (docs/facts/vertex.md
+11.3)."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ from tui.domain.spec.field_table import ACCELERATOR
 from tui.domain.vertex.catalog import machines
 
 CORES = (4, 8, 16, 32)
-"""A component that asks for nothing gets e2-standard-4."""
+"""Sizes of e2-standard machines; a component without resources gets e2-standard-4."""
 GB_A_CORE = 4
-"""Memory of an e2-standard machine."""
+"""Memory of an e2-standard machine per core."""
 ANY_WITH_ACCELERATOR = "n1-standard-8"
-"""Where no documented machine has the accelerator in that number."""
+"""Machine type if no documented machine has this number of the accelerator."""
 _UNITS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3, "Ki": 2**10 / 1e9, "Mi": 2**20 / 1e9,
           "Gi": 2**30 / 1e9, "Ti": 2**40 / 1e9}  # fmt: skip
 
 
 class NoMachine(Exception):
-    """What a container asks for can't be had; the message says why, `field` where."""
+    """The requested resources don't exist; the message says why, `field` where."""
 
     def __init__(self, message: str, *field: str) -> None:
         super().__init__(message)
@@ -28,23 +29,23 @@ class NoMachine(Exception):
 
 
 class NotKnown(Exception):
-    """What a container asks for is known when it runs; the message names the parameter."""
+    """The requested resources are known only at run time; the message names the parameter."""
 
 
 def machine_spec(resources: Mapping[str, Any]) -> dict[str, Any]:
     """The machineSpec (REST form) for the `resources` of a container.
 
-    The service chooses the machine; this is the smallest documented one that has what is asked for.
+    The service chooses the machine; this is the smallest documented one that satisfies the request.
 
     Raises:
-        NoMachine: for an accelerator that there is not, or an amount that is none.
-        NotKnown: where a parameter decides.
+        NoMachine: for an unknown accelerator, or an invalid amount.
+        NotKnown: if a parameter decides.
     """
     kind, count = _accelerator(resources)
     cores = _amount(resources, "cpuLimit", "resourceCpuLimit", cpu=True)
     memory = _amount(resources, "memoryLimit", "resourceMemoryLimit", cpu=False)
     if not kind:
-        size = next((each for each in CORES if each >= cores and each * GB_A_CORE >= memory), 0)
+        size = next((size for size in CORES if size >= cores and size * GB_A_CORE >= memory), 0)
         bare = [] if size else [m for m in machines().values() if not m.accelerators]
         name = f"e2-standard-{size}" if size else _smallest(bare, cores, memory)
         return {"machineType": name or f"e2-standard-{CORES[-1]}"}
@@ -65,37 +66,37 @@ def _smallest(able: list[Any], cores: float, memory: float) -> str:
 
 
 def _accelerator(resources: Mapping[str, Any]) -> tuple[str, int]:
-    given = resources.get("accelerator")
-    accelerator = given if isinstance(given, Mapping) else {}
-    asked = str(accelerator.get("resourceType") or accelerator.get("type") or "")
-    _known("accelerator", asked)
-    # Components name them as node labels do: nvidia-tesla-t4.
-    kind = asked.upper().replace("-", "_")
-    if asked and kind not in ACCELERATOR.choices:
-        raise NoMachine(f"the accelerator {asked!r} is none of Vertex AI", "accelerator")
+    requested = resources.get("accelerator")
+    accelerator = requested if isinstance(requested, Mapping) else {}
+    name = str(accelerator.get("resourceType") or accelerator.get("type") or "")
+    _known("accelerator", name)
+    # Components use the names of node labels: nvidia-tesla-t4.
+    kind = name.upper().replace("-", "_")
+    if name and kind not in ACCELERATOR.choices:
+        raise NoMachine(f"the accelerator {name!r} does not exist on Vertex AI", "accelerator")
     number = accelerator.get("resourceCount") or accelerator.get("count") or 1
     _known("accelerator", number)
     try:
         count = int(float(number))
     except (TypeError, ValueError, OverflowError) as error:
-        raise NoMachine(f"{number!r} is no number of accelerators", "accelerator") from error
-    return kind, max(1, count) if asked else 0
+        raise NoMachine(f"{number!r} is not a number of accelerators", "accelerator") from error
+    return kind, max(1, count) if name else 0
 
 
 def _amount(resources: Mapping[str, Any], old: str, new: str, *, cpu: bool) -> float:
-    """Cores, or GB. Numbers stand in the old field, texts with their unit in the new one."""
+    """Cores, or GB. The old field has numbers, the new one has texts with units."""
     name = new if resources.get(new) else old
-    given = resources.get(name)
-    _known(name, given)
-    if given is None or given == "":
+    requested = resources.get(name)
+    _known(name, requested)
+    if requested is None or requested == "":
         return 0.0
-    text = str(given)
+    text = str(requested)
     digits = text.rstrip("KMGTikm")
     unit = text[len(digits) :]
     try:
         amount = float(digits)
     except ValueError as error:
-        raise NoMachine(f"{given!r} is no amount of {'cores' if cpu else 'memory'}", name) from error
+        raise NoMachine(f"{requested!r} is not an amount of {'cores' if cpu else 'memory'}", name) from error
     if cpu:
         return amount / 1000 if unit == "m" else amount
     return amount * _UNITS.get(unit, 1.0) if name == new else amount
@@ -107,6 +108,6 @@ def _known(name: str, value: Any) -> None:
 
 
 def resources_of(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a container asks for."""
-    found = within(container, "resources")
-    return found if isinstance(found, Mapping) else {}
+    """The resources that a container requests."""
+    resources = within(container, "resources")
+    return resources if isinstance(resources, Mapping) else {}

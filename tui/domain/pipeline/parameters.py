@@ -1,4 +1,4 @@
-"""The parameters of a pipeline: the types of the IR, and the values that a launch or a profile gives them."""
+"""Pipeline parameters: the types of the IR, and the values that a launch or a profile sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui.domain.spec.values import text as scalar_text
 
 VALUES = ("pipelineJob", "runtimeConfig", "parameterValues")
 LARGEST = 2**53
-"""A google.protobuf.Value has doubles: a greater whole number arrives as another one."""
+"""A google.protobuf.Value holds doubles: greater whole numbers lose precision."""
 WORDS = {
     "STRING": "text",
     "NUMBER_INTEGER": "a whole number",
@@ -24,7 +24,7 @@ WORDS = {
     "LIST": "a list",
     "STRUCT": "fields",
 }
-"""What a parameter of each type takes."""
+"""Words for the values of each type."""
 SHORT = {
     "STRING": "string",
     "NUMBER_INTEGER": "integer",
@@ -40,16 +40,16 @@ _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def canonical(kind: str) -> str:
-    """A type's name in schema 2.1.0."""
+    """The type's name in schema 2.1.0."""
     return _OLD.get(kind, kind)
 
 
 def misfit(value: Any, kind: str) -> str:
-    """Why a value is none of this type, as a sentence without its end; "" where it is one."""
+    """Why a value is not of this type, as a sentence without its end; "" if it is."""
     kind = canonical(kind)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} has no form in JSON"
+        return f"{value} can't be written in JSON"
     match kind:
         case "NUMBER_INTEGER":
             fits = number and float(value).is_integer()
@@ -73,44 +73,40 @@ def misfit(value: Any, kind: str) -> str:
 
 
 def intended(value: Any, kind: str) -> Any:
-    """The value of this type that a wrong one can only mean; None where that is not clear."""
+    """The value of this type that a wrong value clearly means; `None` if that is not clear."""
     if isinstance(value, Mapping | list) or value is None:
         return None
     try:
-        found = parse(scalar_text(value), kind)
+        value_parsed = parse(scalar_text(value), kind)
     except ValueError:
         return None
-    return None if misfit(found, kind) else found
+    return None if misfit(value_parsed, kind) else value_parsed
 
 
 def parse(text: str, kind: str) -> Any:
-    """The value of this type that `text` means.
-
-    Raises:
-        ValueError: with a sentence about what the type takes.
-    """
+    """Parse a text as a value of this type. Raises ValueError with a sentence about the type."""
     kind = canonical(kind)
     match kind:
         case "STRING":
             return text
         case "NUMBER_INTEGER":
-            found: Any = int(text) if _WHOLE.fullmatch(text.strip()) else None
+            result: Any = int(text) if _WHOLE.fullmatch(text.strip()) else None
         case "NUMBER_DOUBLE":
-            found = _number(text)
+            result = _number(text)
         case "BOOLEAN":
-            found = _TRUTH.get(text.strip().lower())
+            result = _TRUTH.get(text.strip().lower())
         case "LIST" | "STRUCT":
-            found = _json(text, kind)
+            result = _json(text, kind)
         case _:
-            found = _json_or_text(text)
-    wrong = f"it takes {WORDS[kind]}, not {text!r}" if found is None else misfit(found, kind)
+            result = _json_or_text(text)
+    wrong = f"it takes {WORDS[kind]}, not {text!r}" if result is None else misfit(result, kind)
     if wrong:
         raise ValueError(f"{wrong}.")
-    return found
+    return result
 
 
 def shown(value: Any) -> str:
-    """The text that `parse` makes this value of again; "" for none."""
+    """The text that `parse` converts back to this value; "" for none."""
     if value is None:
         return ""
     if isinstance(value, Mapping | list):
@@ -119,19 +115,17 @@ def shown(value: Any) -> str:
 
 
 def body_inputs(body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-    """The parameters of a PipelineJob (REST form) that a launch may set.
-
-    Of a template that only the service reads these are the ones that have a value, by the type of that.
-    """
+    """The parameters of a PipelineJob (REST form) that a launch may set. If only the service can read the
+    template, these are the parameters with a value, typed by it."""
     runtime = body.get("runtimeConfig")
     values = runtime.get("parameterValues") if isinstance(runtime, Mapping) else None
-    given = values if isinstance(values, Mapping) else {}
+    values_set = values if isinstance(values, Mapping) else {}
     spec = body.get("pipelineSpec")
     if isinstance(spec, Mapping):
-        found = inputs_of(spec)
+        declared = inputs_of(spec)
     else:
-        found = {str(name): Input(_kind_of(value)) for name, value in given.items()}
-    return tuple(_input(name, each, given.get(name)) for name, each in found.items())
+        declared = {str(name): Input(_kind_of(value)) for name, value in values_set.items()}
+    return tuple(_input(name, parameter, values_set.get(name)) for name, parameter in declared.items())
 
 
 def _kind_of(value: Any) -> str:
@@ -142,9 +136,9 @@ def _kind_of(value: Any) -> str:
     return "STRING" if isinstance(value, str) or value is None else "NUMBER_DOUBLE"
 
 
-def _input(name: str, each: Input, given: Any) -> BodyInput:
-    kind = canonical(each.type)
-    value = each.default if given is None else given
+def _input(name: str, declared: Input, value_set: Any) -> BodyInput:
+    kind = canonical(declared.type)
+    value = declared.default if value_set is None else value_set
     if kind == "NUMBER_INTEGER" and isinstance(value, float) and value.is_integer():
         # The compiler writes 6 as 6.0.
         value = int(value)
@@ -155,9 +149,9 @@ def _input(name: str, each: Input, given: Any) -> BodyInput:
         path=(*VALUES, name),
         parse=lambda text: parse(text, kind),
         default=shown(value),
-        help=each.description,
+        help=declared.description,
         choices=("true", "false") if kind == "BOOLEAN" else (),
-        required=each.required and given is None,
+        required=declared.required and value_set is None,
     )
 
 
@@ -174,13 +168,13 @@ def _number(text: str) -> float | int | None:
 def _json(text: str, kind: str) -> Any:
     example = "[1, 2]" if kind == "LIST" else '{"a": 1}'
     try:
-        found = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         words = text if len(text) <= 40 else f"{text[:40]}…"
         raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {words!r}.") from error
-    if misfit(found, kind):
-        raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {describe(found)}.")
-    return found
+    if misfit(value, kind):
+        raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {describe(value)}.")
+    return value
 
 
 def _json_or_text(text: str) -> Any:
@@ -191,4 +185,4 @@ def _json_or_text(text: str) -> Any:
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no value of JSON")
+    raise ValueError(f"{word} is not valid JSON")

@@ -1,4 +1,4 @@
-"""A pipeline once more: what succeeded comes from the service's cache, the rest runs again."""
+"""Rerun of a pipeline: succeeded tasks come from the service's cache, the rest runs again."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _KEPT = (
 
 
 def rerun_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
-    """The PipelineJob (REST form) to create for one that the service reports: all tasks may use the cache."""
-    made = {name: value for name, value in resource.items() if name in _KEPT and value}
-    labels = {key: value for key, value in (made.pop("labels", None) or {}).items() if key != LAUNCH_LABEL}
+    """The PipelineJob (REST form) that reruns one read from the service, with caching on for all tasks."""
+    request = {name: value for name, value in resource.items() if name in _KEPT and value}
+    labels = {key: value for key, value in (request.pop("labels", None) or {}).items() if key != LAUNCH_LABEL}
     if labels:
-        made["labels"] = labels
-    spec = made.get("pipelineSpec")
+        request["labels"] = labels
+    spec = request.get("pipelineSpec")
     if isinstance(spec, Mapping):
-        # The spec that was read is what ran; its template may have changed since.
-        made.pop("templateUri", None)
-        made["pipelineSpec"] = _cached(spec)
-    return made
+        # The spec that was read is the one that ran; the template may have changed since.
+        request.pop("templateUri", None)
+        request["pipelineSpec"] = _cached(spec)
+    return request
 
 
 def _cached(value: Any) -> Any:
     """Return the JSON with caching on for every task, i.e. for every object with a `componentRef`."""
     if isinstance(value, Mapping):
-        found = {name: _cached(inner) for name, inner in value.items()}
-        if isinstance(found.get("componentRef"), Mapping):
-            found["cachingOptions"] = {"enableCache": True}
-        return found
+        copied = {name: _cached(inner) for name, inner in value.items()}
+        if isinstance(copied.get("componentRef"), Mapping):
+            copied["cachingOptions"] = {"enableCache": True}
+        return copied
     return [_cached(inner) for inner in value] if isinstance(value, list) else value
 
 
 def reused(tasks: Iterable[Task]) -> tuple[int, int]:
-    """How many of the tasks without parts succeeded, and how many there are."""
+    """How many of the leaf tasks succeeded, and how many there are."""
     leaves = [task for task in tasks if not task.group]
     good = [task for task in leaves if task.native_state in {"SUCCEEDED", "SKIPPED"}]
     return len(good), len(leaves)

@@ -1,4 +1,4 @@
-"""Rules about pipeline jobs: the compiled pipeline, its parameters, its root, what its executors ask for."""
+"""Rules for pipeline jobs: the compiled pipeline, its parameters, its root, its executors' resources."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _URI = re.compile(r"gs://[^/\s]+/\S+|https://[a-z0-9-]+-kfp\.pkg\.dev/[^/\s]+/[^
 
 
 def body_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a job (REST form) says of its pipeline; empty where it has none."""
+    """The pipeline body of a job (REST form); empty if it has none."""
     return job.get(BODY) or {}
 
 
 def _spec(case: Case) -> Mapping[str, Any] | None:
-    """The compiled pipeline, where the profile has it: not for a `templateUri`."""
+    """The compiled pipeline if the profile contains it, which it does not for a `templateUri`."""
     spec = body_of(case.job).get("pipelineSpec")
     return bare(spec) if isinstance(spec, Mapping) else None
 
@@ -52,11 +52,11 @@ def _at(case: Case, where: Path) -> Path:
 def template(case: Case) -> Iterator[Finding]:
     if BODY not in case.job:
         return
-    given = [name for name in TEMPLATES if body_of(case.job).get(name)]
-    if len(given) > 1:
-        sentence = f"it has {' and '.join(given)}; a pipeline job has one pipeline."
-        yield Finding((BODY, given[1]), sentence, "Keep one.")
-    elif not given:
+    templates = [name for name in TEMPLATES if body_of(case.job).get(name)]
+    if len(templates) > 1:
+        sentence = f"it has {' and '.join(templates)}; a pipeline job has one pipeline."
+        yield Finding((BODY, templates[1]), sentence, "Keep one.")
+    elif not templates:
         fix = "Name a compiled file as templatePath, or a template's address as templateUri."
         yield Finding((BODY,), "it names no pipeline.", fix)
 
@@ -65,14 +65,14 @@ def template_uri(case: Case) -> Iterator[Finding]:
     uri = str(body_of(case.job).get("templateUri") or "")
     if uri and not _URI.fullmatch(uri):
         fix = "Write gs://BUCKET/FILE, or https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG."
-        yield Finding((BODY, "templateUri"), f"{uri} is no address of a template.", fix)
+        yield Finding((BODY, "templateUri"), f"{uri} is not the address of a template.", fix)
 
 
 def schema(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
-    found = None if spec is None else str(spec.get("schemaVersion") or "")
-    if found is not None and found not in SCHEMAS:
-        sentence = f"schemaVersion is {found or 'missing'}; supported are {' and '.join(SCHEMAS)}."
+    version = None if spec is None else str(spec.get("schemaVersion") or "")
+    if version is not None and version not in SCHEMAS:
+        sentence = f"schemaVersion is {version or 'missing'}; supported are {' and '.join(SCHEMAS)}."
         yield Finding(_at(case, ("schemaVersion",)), sentence, "Compile the pipeline with kfp 2.")
 
 
@@ -80,22 +80,22 @@ def broken(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
     if spec is None:
         return
-    for where, what in reading_of(spec).problems:
+    for where, problem in reading_of(spec).problems:
         if where != ("schemaVersion",):
-            yield Finding(_at(case, where), f"the compiled pipeline is broken: it {what}.", AGAIN)
+            yield Finding(_at(case, where), f"the compiled pipeline is broken: it {problem}.", AGAIN)
 
 
 def not_emulated(case: Case) -> Iterator[Finding]:
     spec = _spec(case) if case.local else None
     if spec is None:
         return
-    for where, what in reading_of(spec).not_emulated:
-        yield Finding(_at(case, where), f"it {what}.", "Run this pipeline in a cloud context.")
+    for where, problem in reading_of(spec).not_emulated:
+        yield Finding(_at(case, where), f"it {problem}.", "Run this pipeline in a cloud context.")
 
 
 def _values(case: Case) -> Mapping[str, Any]:
-    found = within(case.job, *_VALUES)
-    return found if isinstance(found, Mapping) else {}
+    values = within(case.job, *_VALUES)
+    return values if isinstance(values, Mapping) else {}
 
 
 def unknown_parameter(case: Case) -> Iterator[Finding]:
@@ -104,19 +104,21 @@ def unknown_parameter(case: Case) -> Iterator[Finding]:
     for name, value in _values(case).items() if spec is not None else ():
         if name not in known:
             fix = suggestion(name, list(known)) if known else "It has none."
-            meant = fix.removeprefix("Did you mean ").removesuffix("?") if fix.startswith("Did") else ""
+            correct_name = (
+                fix.removeprefix("Did you mean ").removesuffix("?") if fix.startswith("Did") else ""
+            )
             here = (*_VALUES, name)
-            edits = (Edit((*_VALUES, meant), value), Edit(here, REMOVED)) if meant else ()
-            if meant in _values(case):
+            edits = (Edit((*_VALUES, correct_name), value), Edit(here, REMOVED)) if correct_name else ()
+            if correct_name in _values(case):
                 edits = ()
             yield Finding(here, f"the pipeline has no parameter {name}.", fix, edits)
 
 
 def missing_parameter(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
-    for name, each in inputs_of(spec).items() if spec is not None else ():
-        if each.required and name not in _values(case):
-            fix = f"Give it one: --set {name}=VALUE, or under parameterValues."
+    for name, declared in inputs_of(spec).items() if spec is not None else ():
+        if declared.required and name not in _values(case):
+            fix = f"Set a value: --set {name}=VALUE, or under parameterValues."
             sentence = f"the pipeline's parameter {name} has no default and no value."
             yield Finding((*_VALUES, name), sentence, fix)
 
@@ -141,9 +143,9 @@ def parameter_type(case: Case) -> Iterator[Finding]:
 
 
 def parameters_form(case: Case) -> Iterator[Finding]:
-    found = within(case.job, *_VALUES)
-    if found is not None and not isinstance(found, Mapping):
-        yield Finding(_VALUES, f"expected names with their values, found {describe(found)}.")
+    values = within(case.job, *_VALUES)
+    if values is not None and not isinstance(values, Mapping):
+        yield Finding(_VALUES, f"expected names with their values, found {describe(values)}.")
 
 
 def old_schema(case: Case) -> Iterator[Finding]:
@@ -161,21 +163,21 @@ def root(case: Case) -> Iterator[Finding]:
         fix = "Write gs://BUCKET/FOLDER as gcsOutputDirectory: the tasks keep their outputs below it."
         yield Finding(_ROOT, "the pipeline's root is missing.", fix)
     elif not _FOLDER.fullmatch(str(folder)) or ".." in str(folder).split("/"):
-        yield Finding(_ROOT, f"{folder} is no folder of a bucket.", "Write gs://BUCKET/FOLDER.")
+        yield Finding(_ROOT, f"{folder} is not a folder of a bucket.", "Write gs://BUCKET/FOLDER.")
 
 
 def artifacts(case: Case) -> Iterator[Finding]:
-    spec, given = _spec(case), within(case.job, *_ARTIFACTS)
-    if given is None:
+    spec, values = _spec(case), within(case.job, *_ARTIFACTS)
+    if values is None:
         return
-    if not isinstance(given, Mapping):
-        yield Finding(_ARTIFACTS, f"expected names with an artifactId each, found {describe(given)}.")
+    if not isinstance(values, Mapping):
+        yield Finding(_ARTIFACTS, f"expected names with an artifactId each, found {describe(values)}.")
         return
     known = None
     if spec is not None:
-        found = within(spec, "root", "inputDefinitions", "artifacts")
-        known = list(found) if isinstance(found, Mapping) else []
-    for name, value in given.items():
+        artifacts_declared = within(spec, "root", "inputDefinitions", "artifacts")
+        known = list(artifacts_declared) if isinstance(artifacts_declared, Mapping) else []
+    for name, value in values.items():
         here = (*_ARTIFACTS, name)
         if known is not None and name not in known:
             fix = suggestion(name, known) if known else "It takes none."
@@ -194,9 +196,9 @@ def secrets(case: Case) -> Iterator[Finding]:
 
 def _containers(case: Case) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     spec = _spec(case)
-    found = within(spec, "deploymentSpec", "executors")
-    for label, given in found.items() if isinstance(found, Mapping) else ():
-        container = within(given, "container")
+    executors = within(spec, "deploymentSpec", "executors")
+    for label, executor in executors.items() if isinstance(executors, Mapping) else ():
+        container = within(executor, "container")
         if isinstance(container, Mapping):
             yield _at(case, ("deploymentSpec", "executors", label, "container")), container
 
@@ -215,10 +217,10 @@ def resources(case: Case) -> Iterator[Finding]:
 def image(case: Case) -> Iterator[Finding]:
     for path, container in _containers(case):
         uri = str(container.get("image") or "")
-        found = image_reference.problem(uri) if uri and "{{" not in uri else None
-        if found is not None:
-            fix = f"Write {found[1]}." if found[1] else "Write REGISTRY/PATH/IMAGE:TAG."
-            yield Finding((*path, "image"), f"{uri} {found[0]}.", fix)
+        problem = image_reference.problem(uri) if uri and "{{" not in uri else None
+        if problem is not None:
+            fix = f"Write {problem[1]}." if problem[1] else "Write REGISTRY/PATH/IMAGE:TAG."
+            yield Finding((*path, "image"), f"{uri} {problem[0]}.", fix)
 
 
 def hardware(case: Case) -> Iterator[Finding]:
@@ -229,8 +231,8 @@ def hardware(case: Case) -> Iterator[Finding]:
             continue
         alone = Case({"jobSpec": {"workerPoolSpecs": [pool]}}, case.region, case.local)
         for check in (machine.accelerator, region.accelerator):
-            for found in check(alone):
-                yield Finding((*path, "resources", "accelerator"), found.sentence, found.fix)
+            for finding in check(alone):
+                yield Finding((*path, "resources", "accelerator"), finding.sentence, finding.fix)
 
 
 RULES = (
@@ -253,7 +255,7 @@ RULES = (
 )
 
 _SHARED = ("shape.display-name", "shape.labels", "shape.label-count", "shape.encryption", "region.unknown")
-"""Rules that look at a job's header and region."""
+"""Rules for a job's header and region."""
 _OF_PIPELINES: tuple[Rule, ...] = (
     *(rule for rule in JOB_RULES if rule.id in _SHARED),
     *(rule for rule in JOB_RULES if rule.id.startswith(("placeholder.", "network.", "access."))),
@@ -262,7 +264,7 @@ _OF_PIPELINES: tuple[Rule, ...] = (
 
 
 def check_pipeline(case: Case) -> list[Finding]:
-    """Every finding of a pipeline job, which has fields of a CustomJobSpec and no worker pools."""
+    """All findings of a pipeline job, which has no worker pools but some fields of a CustomJobSpec."""
     own = {name: value for name, value in body_of(case.job).items() if name in JOB_SPEC.fields}
     alike = replace(case, job={**case.job, "jobSpec": own})
     return [*findings(_OF_PIPELINES, alike), *findings(RULES, case)]

@@ -1,4 +1,4 @@
-"""What one run of a pipeline was given: the pipeline, where it writes, its parameters."""
+"""The request of a pipeline run: the pipeline, its output folder, its parameters."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from tui.domain.core.job import Job
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun:
-    """The request of a pipeline job, without its graph. What was not given is empty."""
+    """The request of a pipeline job, without its graph. Values that were not set are empty."""
 
     pipeline: str = ""
     """Name of the compiled pipeline."""
     description: str = ""
     template: str = ""
-    """URI of the template that it was read from; "" where the request held the pipeline itself."""
+    """URI of its template; "" if the request contained the pipeline itself."""
     root: str = ""
     """Folder below which its tasks write."""
     parameters: Mapping[str, object] = field(default_factory=dict)
-    """What was given; a parameter that is not here has the pipeline's default."""
+    """Values set by the request; other parameters have the pipeline's defaults."""
     failure_policy: str = ""
     schedule: str = ""
     """Resource name of the schedule that started it."""
 
     @property
     def on_failure(self) -> str:
-        """What a failed task does to the others, in words."""
+        """What happens to other tasks when one fails, in words."""
         if self.failure_policy.endswith("FAIL_FAST"):
             return "no further task starts"
-        return "tasks that do not need it go on"
+        return "tasks that do not depend on it continue"
 
 
 def run_of(job: Job | None) -> PipelineRun:
-    """The run of a pipeline job; an empty one of any other job."""
+    """The run of a pipeline job; an empty run for other jobs."""
     return job.details if job is not None and isinstance(job.details, PipelineRun) else PipelineRun()

@@ -1,4 +1,4 @@
-"""The custom jobs that a pipeline leads to, as far as its specification tells before it runs."""
+"""The custom jobs that a pipeline will create, as far as its specification tells before it runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tui.domain.spec.spec_format import KnownJob
 MOST_TASKS = 10_000
 """Tasks that a run may have (docs/facts/vertex.md 2.4)."""
 LAUNCHER = "google_cloud_pipeline_components.container."
-"""Begins the module that Google's components run: it creates a job of its own and waits for it."""
+"""Prefix of the module that a Google component runs when it creates a job of its own and waits for it."""
 _POOLS = "worker_pool_specs"
-_LOOP, _CONDITION = "in a loop over what only the run knows", "its condition decides"
+_LOOP, _CONDITION = "in a loop whose items are known only at run time", "its condition decides"
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A component in the graph: how often it runs, None where that is not known, and why not."""
+    """A component in the graph: how often it runs (`None` if not known), and why not."""
 
     titles: tuple[str, ...]
     component: Component
@@ -36,16 +36,18 @@ class _Step:
 
 
 def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-    """One for each task of a PipelineJob (REST form) that runs a container; none of a spec that is broken."""
+    """One job per container task of a PipelineJob (REST form); none if the spec is broken."""
     spec = bare(job.get("pipelineSpec") or {})
     reading = reading_of(spec)
     pipeline = reading.pipeline
     if reading.problems:
         return ()
     values = within(job, "runtimeConfig", "parameterValues")
-    given = dict(values) if isinstance(values, Mapping) else {}
-    defaults = {name: each.default for name, each in pipeline.root.parameters.items() if each.has_default}
-    whole = _Step((), pipeline.root, 1, "", {**defaults, **given})
+    parameters = dict(values) if isinstance(values, Mapping) else {}
+    defaults = {
+        name: declared.default for name, declared in pipeline.root.parameters.items() if declared.has_default
+    }
+    whole = _Step((), pipeline.root, 1, "", {**defaults, **parameters})
     steps = list(islice(_steps(pipeline, whole), MOST_TASKS))
     counts = Counter(step.titles[-1] for step in steps)
     shared = {title for title, count in counts.items() if count > 1}
@@ -79,33 +81,33 @@ def _known(step: _Step, job: Mapping[str, Any], title: str) -> KnownJob:
 
 
 def _launched(step: _Step, title: str) -> KnownJob:
-    """The job that a component of Google's creates, where the pools that it is given are known."""
-    found = step.values.get(_POOLS)
-    if isinstance(found, list) and found:
-        pools = [pool for pool in (_camel(each) for each in found) if isinstance(pool, Mapping)]
+    """The job that a Google component creates, if its worker pools are known."""
+    pools_set = step.values.get(_POOLS)
+    if isinstance(pools_set, list) and pools_set:
+        pools = [pool for pool in (_camel(raw) for raw in pools_set) if isinstance(pool, Mapping)]
         return KnownJob(
             {"displayName": title, "jobSpec": {"workerPoolSpecs": pools}}, title, step.runs, step.why
         )
-    known = "what it creates is known when it runs"
-    why = "; ".join(filter(None, (step.why, f"a component of Google's, and {known}")))
+    known = "the job that it creates is known only at run time"
+    why = "; ".join(filter(None, (step.why, f"a Google component, and {known}")))
     return KnownJob({"displayName": title, "jobSpec": {"workerPoolSpecs": [{}]}}, title, step.runs, why)
 
 
 def _camel(value: Any) -> Any:
-    """Return the JSON with field names as in REST."""
+    """The JSON with field names in REST form."""
     if isinstance(value, Mapping):
         return {camel(str(name)): _camel(inner) for name, inner in value.items()}
     return [_camel(inner) for inner in value] if isinstance(value, list) else value
 
 
 def spec_at(job: Mapping[str, Any]) -> Path:
-    """Where the compiled pipeline stands in the job of a launch; `job` is its body."""
-    given = job.get("pipelineSpec") or {}
-    return ("pipelineJob", "pipelineSpec", *(("pipelineSpec",) if bare(given) is not given else ()))
+    """Path of the compiled pipeline in a launch's job; `job` is its body."""
+    spec = job.get("pipelineSpec") or {}
+    return ("pipelineJob", "pipelineSpec", *(("pipelineSpec",) if bare(spec) is not spec else ()))
 
 
 def launches(container: Mapping[str, Any]) -> bool:
-    """Whether it is a component of Google's that creates a job of its own and waits for it."""
+    """Whether it is a Google component that creates a job of its own and waits for it."""
     command = container.get("command")
     return isinstance(command, Sequence) and any(str(word).startswith(LAUNCHER) for word in command)
 
@@ -122,10 +124,12 @@ def _steps(pipeline: Pipeline, around: _Step) -> Iterator[_Step]:
         if task.condition:
             runs, why = None, why or _CONDITION
         inner = pipeline.components[task.component]
-        defaults = {name: each.default for name, each in inner.parameters.items() if each.has_default}
-        given, passed = task.inputs.get("parameters"), _passed(task, values)
-        # What another task gives is known when that has run; a default is for what nobody gives.
-        open_ended = set(given if isinstance(given, Mapping) else ()) - passed.keys()
+        defaults = {
+            name: declared.default for name, declared in inner.parameters.items() if declared.has_default
+        }
+        inputs, passed = task.inputs.get("parameters"), _passed(task, values)
+        # Values from other tasks are known only at run time; a default applies only if no value is passed.
+        open_ended = set(inputs if isinstance(inputs, Mapping) else ()) - passed.keys()
         known = {name: value for name, value in (defaults | passed).items() if name not in open_ended}
         step = _Step((*around.titles, task.title), inner, runs, why, known)
         if step.component.dag is not None:
@@ -136,26 +140,30 @@ def _steps(pipeline: Pipeline, around: _Step) -> Iterator[_Step]:
 
 def _passed(task: Task, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a task whose values are known."""
-    found = {}
-    taken = task.inputs.get("parameters")
-    for name, given in taken.items() if isinstance(taken, Mapping) else ():
-        source = within(given, "componentInputParameter")
-        if isinstance(source, str) and source in values and not within(given, "parameterExpressionSelector"):
-            found[name] = values[source]
-        constant = within(given, "runtimeValue", "constant")
+    values_known = {}
+    inputs = task.inputs.get("parameters")
+    for name, source_spec in inputs.items() if isinstance(inputs, Mapping) else ():
+        source = within(source_spec, "componentInputParameter")
+        if (
+            isinstance(source, str)
+            and source in values
+            and not within(source_spec, "parameterExpressionSelector")
+        ):
+            values_known[name] = values[source]
+        constant = within(source_spec, "runtimeValue", "constant")
         if constant is not None:
-            found[name] = constant
-    return found
+            values_known[name] = constant
+    return values_known
 
 
 def _iterations(task: Task, values: Mapping[str, Any]) -> int | None:
-    """How often a loop runs; None where only the run knows."""
+    """How often a loop runs; `None` if known only at run time."""
     items = within(task.iterator, "items")
     raw = within(items, "raw")
     if raw is None:
         raw = _passed(task, values).get(str(within(items, "inputParameter") or ""))
     try:
-        found = json.loads(raw) if isinstance(raw, str) else raw
+        loop_items = json.loads(raw) if isinstance(raw, str) else raw
     except ValueError:
         return None
-    return len(found) if isinstance(found, list) else None
+    return len(loop_items) if isinstance(loop_items, list) else None

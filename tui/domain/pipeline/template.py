@@ -1,4 +1,4 @@
-"""A compiled pipeline in a file of its own: the text as a document, with every problem of it."""
+"""A compiled pipeline in its own file: the text as a document, with all its problems."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tui.domain.document.source import Document, Path, Problem, ProfileInvalid, 
 from tui.domain.pipeline.ir import bare
 
 _PLATFORMS = re.compile(r"^---[ \t]*\r?\n(?=platforms:)", re.MULTILINE)
-"""Begins a second document, with settings of Kubernetes: Vertex AI does not read it."""
+"""Start of a second document with Kubernetes settings, which Vertex AI does not read."""
 UNREADABLE = "pipeline.file"
-"""Id of what is wrong with a template's file."""
+"""Id of problems with a template's file."""
 LARGEST = 10_000_000
-"""Bytes of a template that is read."""
+"""Maximum size of a template in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A file that was read, or why it could not be. `at` is where the spec stands in it."""
+    """A file that was read, or why it could not be. `at` is the path of the spec in it."""
 
     document: Document | None = None
     at: Path = ()
@@ -28,7 +28,7 @@ class Template:
 
     @property
     def value(self) -> Mapping[str, Any]:
-        """The whole file; empty where it could not be read."""
+        """The whole file; empty if it could not be read."""
         return self.document.value if self.document is not None else {}
 
     @property
@@ -38,13 +38,13 @@ class Template:
 
 
 def first_document(text: str) -> str:
-    """The text without the settings of a platform that follow a pipeline."""
-    found = _PLATFORMS.search(text)
-    return text[: found.start()] if found is not None else text
+    """The text without the platform settings that follow a pipeline."""
+    platforms = _PLATFORMS.search(text)
+    return text[: platforms.start()] if platforms is not None else text
 
 
 def read_template(data: bytes, file: str) -> Template:
-    """The template of a file's content."""
+    """Parse the content of a template file."""
     try:
         if len(data) > LARGEST:
             return refused(
@@ -52,9 +52,9 @@ def read_template(data: bytes, file: str) -> Template:
             )
         document = read(first_document(decode(data, file)), file)
     except ProfileInvalid as error:
-        return Template(problems=tuple(replace(each, id=UNREADABLE) for each in error.problems))
+        return Template(problems=tuple(replace(problem, id=UNREADABLE) for problem in error.problems))
     if not isinstance(document.value, Mapping):
-        return refused(file, "it is no compiled pipeline: it has no fields.", COMPILE)
+        return refused(file, "it is not a compiled pipeline: it has no fields.", COMPILE)
     if other := foreign(document.value):
         return refused(file, other, COMPILE)
     inner = document.value.get("pipelineSpec")
@@ -66,11 +66,11 @@ _OTHERS = {"argoproj.io": "an Argo workflow, as kfp 1 writes it", "tekton.dev": 
 
 
 def foreign(value: Mapping[str, Any]) -> str:
-    """What is wrong with a pipeline of another service, as a sentence; "" for all other files."""
-    what = _OTHERS.get(str(value.get("apiVersion", "")).partition("/")[0])
-    return f"it is {what}, which Vertex AI does not run." if what else ""
+    """Why another service's pipeline can't run, as a sentence; "" for all other files."""
+    kind = _OTHERS.get(str(value.get("apiVersion", "")).partition("/")[0])
+    return f"it is {kind}, which Vertex AI does not run." if kind else ""
 
 
 def refused(file: str, message: str, fix: str = "") -> Template:
-    """A file that can't be read, with the reason."""
+    """The result for an unreadable file, with the reason."""
     return Template(problems=(Problem(file, 0, "", message, fix, UNREADABLE),))

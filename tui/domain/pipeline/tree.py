@@ -1,4 +1,4 @@
-"""Tasks as a tree in the order in which they can run, and what a group of them has come to."""
+"""Tasks as a tree in a possible order of execution, and the progress of task groups."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 
 MANY = 4
-"""From this many parts that are all groups themselves, as a loop's iterations, a group is folded at first."""
+"""A group of at least this many parts that are groups themselves, e.g. a loop's iterations, starts folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A task in the tree: how deep it is, and its parts."""
+    """A task in the tree: its depth and its parts."""
 
     task: Task
     depth: int
@@ -23,49 +23,49 @@ class Branch:
 
 
 def tree(tasks: Sequence[Task]) -> dict[str, Branch]:
-    """By id, each task after the one around it, and among its siblings after those that it waits for."""
+    """Branches by id, each task after its parent, and among its siblings after its dependencies."""
     children: dict[str, list[Task]] = {}
     known = {task.id for task in tasks}
     for task in tasks:
         children.setdefault(task.parent if task.parent in known else "", []).append(task)
-    found: dict[str, Branch] = {}
+    branches: dict[str, Branch] = {}
 
     def add(parent: str, depth: int) -> None:
         for task in _ordered(children.get(parent, [])):
-            if task.id in found:
+            if task.id in branches:
                 continue
             parts = _ordered(children.get(task.id, []))
-            found[task.id] = Branch(task, depth, tuple(part.id for part in parts))
+            branches[task.id] = Branch(task, depth, tuple(part.id for part in parts))
             add(task.id, depth + 1)
 
     add("", 0)
-    return found
+    return branches
 
 
 def _ordered(tasks: Sequence[Task]) -> list[Task]:
-    """Each after those it waits for; else as they came. A circle keeps its order."""
+    """Sort tasks after their dependencies, otherwise in the given order. A cycle keeps its order."""
     left = {task.id: task for task in tasks}
     waits = {task.id: {id for id in task.depends_on if id in left} for task in tasks}
     waiting: dict[str, list[str]] = {}
     for id, others in waits.items():
         for other in others:
             waiting.setdefault(other, []).append(id)
-    ready, found = [id for id, others in waits.items() if not others], []
+    ready, ordered = [id for id, others in waits.items() if not others], []
     place = {id: at for at, id in enumerate(left)}
     while ready:
         freed: set[str] = set()
         for id in ready:
-            found.append(left.pop(id))
+            ordered.append(left.pop(id))
             for other in waiting.get(id, ()):
                 waits[other].discard(id)
                 if not waits[other]:
                     freed.add(other)
         ready = sorted(freed, key=place.__getitem__)
-    return [*found, *left.values()]
+    return [*ordered, *left.values()]
 
 
 def visible(branches: Mapping[str, Branch], closed: Collection[str]) -> list[str]:
-    """The ids of the tasks that no closed group hides."""
+    """Ids of the tasks that no closed group hides."""
     hidden: set[str] = set()
     shown = []
     for id, branch in branches.items():
@@ -77,7 +77,7 @@ def visible(branches: Mapping[str, Branch], closed: Collection[str]) -> list[str
 
 
 def folded_at_first(branches: Mapping[str, Branch]) -> set[str]:
-    """The groups of many iterations."""
+    """Groups of many iterations."""
     return {
         id
         for id, branch in branches.items()
@@ -92,7 +92,7 @@ def done(branches: Mapping[str, Branch], id: str) -> tuple[int, int]:
 
 
 def first_failed(branches: Mapping[str, Branch], after: str = "") -> str:
-    """The id of the next task that failed and has no parts, around the end; "" where none has."""
+    """Id of the next failed task without parts, wrapping at the end; "" if there is none."""
     ids = list(branches)
     start = ids.index(after) + 1 if after in branches else 0
     for id in (*ids[start:], *ids[:start]):
@@ -103,13 +103,13 @@ def first_failed(branches: Mapping[str, Branch], after: str = "") -> str:
 
 
 def above(branches: Mapping[str, Branch], id: str) -> list[str]:
-    """The groups that a task is in."""
-    found = []
+    """Groups that contain a task."""
+    groups = []
     parent = branches[id].task.parent if id in branches else ""
     while parent in branches:
-        found.append(parent)
+        groups.append(parent)
         parent = branches[parent].task.parent
-    return found
+    return groups
 
 
 def timeline(task: Task, begin: datetime, end: datetime, width: int, now: datetime) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Profiles: read, check, fill in, render. Text in, requests or problems out; no files are touched here."""
+"""Profiles: read, check, fill in, render. Text in, requests or problems out; no file is touched here."""
 
 from tui.domain.document.source import Problem, ProfileInvalid
 from tui.domain.profile.model import Checked, Profile, Request, inspect, load, problems_of

@@ -1,4 +1,4 @@
-"""Fixes that need no decision, applied one after another as long as each removes its problem."""
+"""Automatic fixes, applied one after another as long as each removes its problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.domain.profile.edit import apply, shared
 from tui.domain.vertex.field_check import LIST
 
 MAX_FIXES = 200
-"""Fixes of one file; more would be a cycle."""
+"""Maximum fixes of one file; more would be a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Fixed:
 
 
 def fixable(problem: Problem) -> bool:
-    """It can be fixed without a decision. A note changes nothing."""
+    """Whether a problem can be fixed without a decision. A note changes nothing."""
     return bool(problem.edits) and problem.severity is not ProblemSeverity.NOTE
 
 
@@ -32,49 +32,49 @@ def apply_fixes(
     text: str,
     file: str,
     name: str,
-    given: Mapping[str, str] | None = None,
+    values: Mapping[str, str] | None = None,
     *,
     region: str = "",
     local: bool = False,
 ) -> Fixed:
     """Apply the edits that the problems of a profile's text offer.
 
-    One at a time, as a fix may move what the other problems name. A fix is undone that leaves its problem or
-    restores an earlier text.
+    Fixes are applied one at a time, since each may move what the other problems refer to. A fix that leaves
+    its problem or restores an earlier text is undone.
     """
 
     def inspected(at: str) -> list[Problem]:
-        return inspect(at, file, name, given, region=region, local=local)
+        return inspect(at, file, name, values, region=region, local=local)
 
     problems, fixed = inspected(text), []
     seen, failed = {text}, set()
     for _ in range(MAX_FIXES):
-        # The rules' fixes go through the lists that these make.
+        # The rules' fixes use paths through the lists that these fixes create.
         ordered = sorted(problems, key=lambda p: p.id != LIST)
-        found = next((p for p in ordered if fixable(p) and _key(p) not in failed), None)
-        if found is None:
+        problem = next((p for p in ordered if fixable(p) and _key(p) not in failed), None)
+        if problem is None:
             break
         try:
-            everywhere = _is_of_all(found, problems, text, file)
-            changed = apply(text, file, found.edits, everywhere=everywhere)
+            everywhere = _is_of_all(problem, problems, text, file)
+            changed = apply(text, file, problem.edits, everywhere=everywhere)
         except ProfileInvalid:
             changed = text
         after = problems if changed in seen else inspected(changed)
-        if changed in seen or any(_key(p) == _key(found) for p in after):
-            failed.add(_key(found))
+        if changed in seen or any(_key(p) == _key(problem) for p in after):
+            failed.add(_key(problem))
             continue
         seen.add(changed)
         left = {_key(p) for p in after}
-        alike = [p for p in problems if everywhere and p.id == found.id and _key(p) not in left]
-        fixed += alike or [found]
+        alike = [p for p in problems if everywhere and p.id == problem.id and _key(p) not in left]
+        fixed += alike or [problem]
         text, problems = changed, after
     return Fixed(text, tuple(fixed), tuple(problems))
 
 
-def _is_of_all(found: Problem, problems: Sequence[Problem], text: str, file: str) -> bool:
+def _is_of_all(problem: Problem, problems: Sequence[Problem], text: str, file: str) -> bool:
     """Whether other places share the values, and all of them have this problem with the same fix."""
-    fixes = {(edit.path, repr(edit.value)) for p in problems if p.id == found.id for edit in p.edits}
-    steps = shared(text, file, found.edits)
+    fixes = {(edit.path, repr(edit.value)) for p in problems if p.id == problem.id for edit in p.edits}
+    steps = shared(text, file, problem.edits)
     alike = all((step.path, repr(step.value)) in fixes for same_edits in steps for step in same_edits)
     return alike and any(len(same_edits) > 1 for same_edits in steps)
 

@@ -1,4 +1,4 @@
-"""The body of a profile at a launch: the file that it names, and the values in it that a launch sets."""
+"""The body of a profile at launch: the file that it names, and the values that a launch sets."""
 
 from __future__ import annotations
 
@@ -14,40 +14,36 @@ from tui.domain.spec.spec_format import Attachment, BodyInput, SpecFormat
 def inputs_of(
     format: SpecFormat, body: Mapping[str, Any], filled: Mapping[str, Any], file: str
 ) -> tuple[BodyInput, ...]:
-    """What a launch may set in a body, which is `filled` with the defaults of the header's parameters.
-
-    What refers to a parameter of the header follows that.
-    """
+    """The values that a launch may set in a body, which is `filled` with the header parameters' defaults.
+    Values that refer to a header parameter follow that parameter."""
     attached, _ = format.attach(filled, file)
     following = {(format.body, *path) for _, path in references(body)}
     return tuple(
-        each
-        for each in format.inputs(attached)
-        if not any(path[: len(each.path)] == each.path for path in following)
+        declared
+        for declared in format.inputs(attached)
+        if not any(path[: len(declared.path)] == declared.path for path in following)
     )
 
 
 def with_inputs(
-    body: Mapping[str, Any], inputs: Sequence[BodyInput], given: Mapping[str, str], document: Document
+    body: Mapping[str, Any], inputs: Sequence[BodyInput], texts: Mapping[str, str], document: Document
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The body with the texts of a launch as values, and a problem for each that is none of its type.
-
-    A text is given by the input's key or its name. What is the default already, or empty, is not set.
-    """
-    made, problems = dict(body), []
-    for each in inputs:
-        typed = given.get(each.key, given.get(each.name))
+    """The body with a launch's texts as values, and a problem for each text of the wrong type. Texts are
+    keyed by the input's key or name. Empty texts and defaults are not set."""
+    result, problems = dict(body), []
+    for declared in inputs:
+        typed = texts.get(declared.key, texts.get(declared.name))
         if (
             typed is None
-            or typed == each.default
-            or (typed == "" and (each.required or each.type != "string"))
+            or typed == declared.default
+            or (typed == "" and (declared.required or declared.type != "string"))
         ):
             continue
         try:
-            _set(made, each.path[1:], each.parse(typed))
+            _set(result, declared.path[1:], declared.parse(typed))
         except ValueError as error:
-            problems.append(document.problem(each.path, str(error), rule=PARAMETER))
-    return made, problems
+            problems.append(document.problem(declared.path, str(error), rule=PARAMETER))
+    return result, problems
 
 
 def _set(body: dict[str, Any], path: Path, value: Any) -> None:
@@ -59,11 +55,11 @@ def _set(body: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def located(document: Document, attachment: Attachment | None, path: Path, message: str, fix: str) -> Problem:
-    """A problem at a path of the job: in the file that the body names, where it stands in that."""
+    """A problem at a path of the job, located in the file that the body names if the path is in it."""
     if attachment is None or attachment.document is None:
         return document.problem(path, message, fix)
     size = len(attachment.stands_for)
     if path[:size] != attachment.stands_for:
         return document.problem(path, message, fix)
-    found = attachment.document.problem((*attachment.at, *path[size:]), message, fix)
-    return replace(found, path=attachment.named)
+    problem = attachment.document.problem((*attachment.at, *path[size:]), message, fix)
+    return replace(problem, path=attachment.named)

@@ -1,4 +1,4 @@
-"""Edit a profile's file and keep the rest of it; write a new file from plain values."""
+"""Edits a profile's file without touching the rest of it; writes new files from plain values."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tui.domain.spec.values import REFERENCE
 def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
     """The text of a profile with `edits` made one after another.
 
-    Paths are those of the file, in camelCase; a key that the file spells in snake_case is found. Comments,
-    order, quotes, anchors and the layout of what is not changed stay as they are; a JSON file stays JSON.
-
-    - A value that is one whole `${name}` reference stays one: `parameters.name.default` is changed instead,
-      where the parameter is used nowhere else and takes the value. Otherwise the value replaces it.
-    - A value that an anchor or `<<` shares with other places changes in the edited place only: it merges the
-      shared map with `<<` and overrides the key, or gets a copy first where `<<` can't say the change. With
-      `everywhere` it changes in all places that share it, where the anchor is.
-    - In a file whose top level is the job's spec an edit of `displayName`, `labels`, … puts the spec under
-      `jobSpec` first; the paths of later edits may then begin with `jobSpec` or not.
+    Paths are those of the file, in camelCase; a key that the file spells in snake_case is found.
+    Comments, order, quotes, anchors and the layout of unchanged parts stay; a JSON file stays JSON.
+    - A value that is one whole `${name}` reference stays one: `parameters.name.default` is changed
+      instead, if the parameter is used nowhere else and accepts the value. Otherwise the value replaces
+      it.
+    - A value that an anchor or `<<` shares with other places changes only in the edited place: it
+      merges the shared map with `<<` and overrides the key, or is copied first if `<<` can't express
+      the change. With `everywhere` it changes in all places that share it, at the anchor.
+    - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first moves the
+      spec under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not.
 
     The result's values are `edited(values, edits)` once the parameters' defaults are filled in.
 
     Raises:
-        ProfileInvalid: for a text that can't be read, or a path that leads nowhere, with its place.
+        ProfileInvalid: if the text can't be read, or a path leads nowhere, with its place.
     """
     mark, text = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
     if len(parts := documents(text)) > 1:
@@ -49,79 +49,79 @@ def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = Fal
                 changed = _apply(changed, file, edit, everywhere=True)
             return mark + changed
         except CannotSplice:
-            edits = [each for same_edits in shared(text, file, edits) for each in same_edits]
+            edits = [step for same_edits in shared(text, file, edits) for step in same_edits]
     for edit in edits:
         text = _apply(text, file, edit)
     return mark + text
 
 
 def documents(text: str) -> list[str]:
-    """The text cut before each of its documents; one part where it has one, or can't be read."""
+    """Split the text before each of its documents; one part if it has one, or can't be read."""
     try:
-        found = parse_all(text.removeprefix("\ufeff"))
+        parsed = parse_all(text.removeprefix("\ufeff"))
     except NotYaml:
         return [text]
-    if len(found) < 2:
+    if len(parsed) < 2:
         return [text]
     lines = text.splitlines(keepends=True)
-    starts = [0, *(each.line - 1 for each in found[1:]), len(lines)]
+    starts = [0, *(document.line - 1 for document in parsed[1:]), len(lines)]
     return ["".join(lines[a:b]) for a, b in pairwise(starts)]
 
 
 def _of_several(parts: list[str], file: str, edits: Sequence[Edit], everywhere: bool) -> str:
-    """The text of several documents with edits, whose paths begin with the number of a document."""
-    places = [i for i, part in enumerate(parts) if not all(each.empty for each in parse_all(part))]
-    made = list(parts)
+    """Edit a text of several documents; paths begin with the number of a document."""
+    places = [i for i, part in enumerate(parts) if not all(document.empty for document in parse_all(part))]
+    edited_parts = list(parts)
     for edit in edits:
         if not edit.path or not isinstance(edit.path[0], int) or edit.path[0] >= len(places):
             raise ProfileInvalid([Document(file, None).problem(edit.path, "no document has this place.")])
         i = places[edit.path[0]]
-        made[i] = apply(made[i], file, [replace(edit, path=edit.path[1:])], everywhere=everywhere)
-    return "".join(part if part.endswith("\n") else part + "\n" for part in made[:-1]) + made[-1]
+        edited_parts[i] = apply(
+            edited_parts[i], file, [replace(edit, path=edit.path[1:])], everywhere=everywhere
+        )
+    return (
+        "".join(part if part.endswith("\n") else part + "\n" for part in edited_parts[:-1]) + edited_parts[-1]
+    )
 
 
 def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
-    """The edits as changes of single values, each with the same change of all places that share its value.
+    """The edits as changes of single values, each with the same change in all places that share the value.
 
-    The change of the edited place is the first of its list, and the only one where nothing shares the value.
-
-    Raises:
-        ProfileInvalid: as `apply`.
+    The change of the edited place comes first; it is the only one if nothing shares the value. Raises
+    ProfileInvalid like `apply`.
     """
     text = text.removeprefix("\ufeff")
     if len(documents(text)) > 1:
-        # A name of one document means nothing in another.
+        # An anchor of one document is unknown in another.
         return [[edit] for edit in edits]
     document = read(text, file)
-    found = []
+    shared_edits = []
     for edit in edits:
         text, headed = _with_header(text, file, document.value, edit)
         document = replace(document, value=headed)
         for step in _steps_of(document, edit):
             paths = [step.path] if is_json(text) else places(text, step)
-            found.append([replace(step, path=path) for path in paths])
+            shared_edits.append([replace(step, path=path) for path in paths])
             document = replace(document, value=edited(document.value, [step]))
-    _add_beside_removed(found)
-    return found
+    _add_beside_removed(shared_edits)
+    return shared_edits
 
 
-def _add_beside_removed(found: list[list[Edit]]) -> None:
-    """What takes the place of a removed value under another key is added wherever the value is removed."""
+def _add_beside_removed(shared_edits: list[list[Edit]]) -> None:
+    """Add the replacement of a removed value, under another key, wherever the value is removed."""
     removed: dict[Path, list[Path]] = {}
-    for same_edits in found:
+    for same_edits in shared_edits:
         edit = same_edits[0]
         parent = edit.path[:-1]
         if edit.value is REMOVED:
-            removed[parent] = [each.path[:-1] for each in same_edits[1:]]
+            removed[parent] = [step.path[:-1] for step in same_edits[1:]]
         elif len(same_edits) == 1 and not edit.insert:
             same_edits += [replace(edit, path=(*p, edit.path[-1])) for p in removed.get(parent, ())]
 
 
 def render_new(value: Mapping[str, Any]) -> str:
-    """A profile file of plain values, its fields in the order of the reference.
-
-    Texts that look like a reference are written as they are: `${name}` means the parameter.
-    """
+    """Write a profile file from plain values, its fields in the order of the reference. Texts that look like
+    a reference are written unchanged: `${name}` means the parameter."""
     return "\n".join(write.block(write.in_order(value))) + "\n"
 
 
@@ -158,11 +158,8 @@ def _steps_of(document: Document, edit: Edit) -> list[Edit]:
 
 
 def _at_the_anchor(text: str, step: Edit, value: Any) -> str:
-    """Make the change for all places that share the value.
-
-    Raises:
-        CannotSplice: where one change in the text does not give `value`.
-    """
+    """Make the change for all places that share the value. Raises CannotSplice if no single change of the
+    text gives `value`."""
     try:
         changed = splice_shared(text, step)
         if same(read(changed, "").value, value):
@@ -173,7 +170,7 @@ def _at_the_anchor(text: str, step: Edit, value: Any) -> str:
 
 
 def _as_yaml(text: str, step: Edit, value: Any) -> str:
-    """Make the change in place; rewrite a larger part where the layout does not allow it."""
+    """Make the change in place; rewrite a larger part if the layout requires it."""
     for end in range(len(step.path), -1, -1):
         path = step.path[:end]
         part = step if end == len(step.path) else Edit(path, _at(value, path))
@@ -187,9 +184,9 @@ def _as_yaml(text: str, step: Edit, value: Any) -> str:
 
 
 def _as_json(text: str, value: Any) -> str:
-    """JSON in the layout of `text`: its indent, or on one line."""
-    found = re.search(r"\{\s*?\n([ \t]+)", text)
-    indent = found[1] if found else None
+    """JSON in the layout of `text`: with its indent, or on one line."""
+    indented = re.search(r"\{\s*?\n([ \t]+)", text)
+    indent = indented[1] if indented else None
     ending = "\n" if text.endswith("\n") else ""
     return escaped(json.dumps(value, indent=indent, ensure_ascii=False)) + ending
 
@@ -204,35 +201,35 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _steps(value: dict[str, Any], edit: Edit) -> Iterator[Edit]:
-    """An edit as changes of single values with existing parents, in the file's spelling."""
+    """Yield an edit as changes of single values with existing parents, in the file's spelling."""
     here: Any = value
-    found: Path = ()
-    for depth, given in enumerate(edit.path):
+    reached: Path = ()
+    for depth, part_given in enumerate(edit.path):
         last = depth == len(edit.path) - 1
-        part = _spelled(here, given, found)
+        part = _spelled(here, part_given, reached)
         there = _has(here, part)
-        found = (*found, part)
+        reached = (*reached, part)
         if last and edit.insert and isinstance(here, list) and edit.value is not REMOVED:
-            yield Edit(found, edit.value, insert=True)
+            yield Edit(reached, edit.value, insert=True)
             return
         if not there or (here[part] is None and not last):
             if edit.value is not REMOVED:
-                yield Edit(found, _nested(edit.path[depth + 1 :], edit.value))
+                yield Edit(reached, _nested(edit.path[depth + 1 :], edit.value))
             return
         here = here[part]
     if edit.value is REMOVED:
-        yield Edit(found, {} if not found else REMOVED)
+        yield Edit(reached, {} if not reached else REMOVED)
     else:
-        yield from _differences(here, edit.value, found, _Filling(value))
+        yield from _differences(here, edit.value, reached, _Filling(value))
 
 
 def _has(here: Any, part: str | int) -> bool:
-    """Whether the path has a value; raises LookupError if it can't have one."""
+    """Whether the path has a value. Raises LookupError if it can't have one."""
     if isinstance(here, dict) and isinstance(part, str):
         return part in here
     if isinstance(here, list) and isinstance(part, int) and 0 <= part <= len(here):
         return part < len(here)
-    raise LookupError(f"{part!r} is no place in {'a list' if isinstance(here, list) else 'this value'}")
+    raise LookupError(f"{part!r} does not exist in {'a list' if isinstance(here, list) else 'this value'}")
 
 
 def _nested(path: Path, value: Any) -> Any:
@@ -247,7 +244,7 @@ def _nested(path: Path, value: Any) -> Any:
 
 
 def _spelled(here: Any, part: str | int, above: Path) -> str | int:
-    """The key as the file spells it; keys of labels and parameters have one spelling."""
+    """The key as spelled in the file; keys of labels and parameters have one spelling."""
     if not isinstance(here, dict) or not isinstance(part, str) or part in here:
         return part
     if above and (above[-1] == "labels" or above[0] == "parameters"):
@@ -277,16 +274,16 @@ class _Filling:
             self.values |= {p.name: p.default for p in known if p.default is not None}
 
     def alike(self, old: Any, new: Any) -> bool:
-        """Whether `new` equals the present value, as written or filled in; a `${` in it is literal."""
+        """Whether `new` equals the present value, literal or filled in; a `${` in it is literal."""
         return same(old, new) or (self.on and not _marked(new) and same(fill(old, self.values), new))
 
     def through_parameter(self, old: Any, new: Any) -> Edit | None:
-        """The change of a parameter's default that gives the place its new value."""
+        """The change of the parameter's default that gives the place its new value."""
         match = REFERENCE.fullmatch(old) if self.on and isinstance(old, str) else None
         if match is None or isinstance(new, dict | list) or new is None:
             return None
         if _marked(new):
-            # Another reference, which a default would not follow.
+            # The place has another reference, which a default would not follow.
             return None
         name = match[1]
         if name not in self.settings or self.uses.get(name) != 1:
@@ -300,7 +297,7 @@ class _Filling:
 
 
 def _differences(old: Any, new: Any, path: Path, filling: _Filling) -> Iterator[Edit]:
-    """The smallest edits that turn the filled `old` into `new`."""
+    """The smallest edits that turn the filled-in `old` into `new`."""
     if filling.alike(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict) and old and new:
@@ -340,7 +337,7 @@ def _marked(value: Any) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal values of equal types: true is not 1, and 1 is not 1.0."""
+    """Whether values and types are equal: true is not 1, and 1 is not 1.0."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list) and isinstance(b, list):
@@ -348,11 +345,11 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-# A header for a file that has none
+# A header for a file without one
 
 
 def _with_header(text: str, file: str, value: Any, edit: Edit) -> tuple[str, Any]:
-    """The text and its changed value, both with the spec under `jobSpec` where the edit needs a header."""
+    """The text and its changed value, both with the spec under `jobSpec` if the edit needs a header."""
     document = read(text, file)
     if not isinstance(document.value, dict):
         raise ProfileInvalid([document.problem((), "expected fields at the top level.")])
@@ -368,18 +365,18 @@ def _needs_header(value: Mapping[str, Any], first: str | int) -> bool:
 
 
 def _under_job_spec(text: str, value: Any) -> str:
-    """Return the spec under `jobSpec`; the comments at the head of the file stay there."""
-    wanted = {"jobSpec": value}
+    """The text with the spec under `jobSpec`; leading comments stay at the top of the file."""
+    wrapped = {"jobSpec": value}
     if is_json(text):
-        return _as_json(text, wanted)
+        return _as_json(text, wrapped)
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines(keepends=True)
     start = next((i for i, x in enumerate(lines) if x.strip() and not x.startswith(("#", "---", "%"))), 0)
     body = ["  " + line if line.strip() else line for line in lines[start:]]
     changed = "".join([*lines[:start], "jobSpec:" + newline, *body])
     try:
-        if same(read(changed, "").value, wanted):
+        if same(read(changed, "").value, wrapped):
             return changed
     except ProfileInvalid:
         pass
-    return render_new(wanted)
+    return render_new(wrapped)

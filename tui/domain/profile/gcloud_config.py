@@ -1,7 +1,7 @@
-"""A CustomJobSpec in a file of its own, as `gcloud ai custom-jobs create --config` takes it (578.0.0).
+"""A CustomJobSpec in a file, as `gcloud ai custom-jobs create --config` reads it (578.0.0).
 
-gcloud reads YAML 1.1 and makes a message of it that takes no number and no truth value for text. What it does
-not know it sends as it stands, and the service refuses that.
+gcloud reads YAML 1.1 and builds a message that accepts no number or boolean as text. It sends unknown fields
+unchanged, and the service refuses them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tui.domain.vertex.field_check import LEFT_OUT, Checker
 from tui.domain.vertex.sources import GCLOUD_READER
 
 UNQUOTED = "gcloud.unquoted"
-"""Id of a number, a truth value or a date where gcloud takes text only."""
+"""Id of a number, a boolean or a date where gcloud accepts only text."""
 
 _SPELLING = "gcloud.underscore"
 _WHOLE = re.compile(r"\s*[-+]?\d+(_\d+)*\s*")
 _TASK_KEYS = ("container_spec", "python_package_spec", "image_uri")
-"""Keys by which gcloud itself looks for a pool's task, and in camelCase only."""
+"""Keys by which gcloud itself finds a pool's task, in camelCase only."""
 
 
 class GcloudChecker(Checker):
-    """Checks a document without a header as gcloud does."""
+    """Checks a document without a header like gcloud does."""
 
     def spec(self, fields: Mapping[str, FieldType]) -> dict[str, Any]:
         """The whole document in REST form."""
-        found = self.message(self._document.value, fields, ())
+        spec = self.message(self._document.value, fields, ())
         self._skipped()
-        return found
+        return spec
 
     def message(self, value: Any, fields: Mapping[str, FieldType], path: Path) -> dict[str, Any]:
         if isinstance(value, Mapping):
@@ -46,7 +46,7 @@ class GcloudChecker(Checker):
         return super().message(value, fields, path)
 
     def field(self, value: Any, kind: FieldType, path: Path) -> Any:
-        # gcloud leaves a field out that has an empty list where one value belongs.
+        # gcloud drops a field whose single value is an empty list.
         return LEFT_OUT if value == [] and not kind.repeated else super().field(value, kind, path)
 
     def element(self, value: Any, path: Path) -> Any:
@@ -57,7 +57,7 @@ class GcloudChecker(Checker):
     def _unknown(self, path: Path, value: Any, fields: Mapping[str, FieldType]) -> None:
         if len(path) > 1 or camel(str(path[0])) not in HEADER:
             return super()._unknown(path, value, fields)
-        message = "it is no field of a CustomJobSpec; what is not in the spec gcloud takes as flags."
+        message = "it is not a field of a CustomJobSpec; gcloud takes all other settings as flags."
         fix = "Write the fields of the spec under jobSpec, which makes the file a profile."
         return self.refuse(path, message, fix, "profile.unknown-field")
 
@@ -77,20 +77,20 @@ class GcloudChecker(Checker):
             message = f"gcloud looks for {right} and refuses a pool without it."
             self.refuse(path, message, fix, _SPELLING, *edits)
         else:
-            message = "gcloud's help calls keys with underscores invalid; it sends them as they stand."
+            message = "gcloud's help calls keys with underscores invalid; it sends them unchanged."
             self.warn(path, message, fix, _SPELLING, *edits)
 
     def _skipped(self) -> None:
-        """Warn of an empty pool, which the service takes and gcloud on its command line only."""
+        """Warn of an empty pool, which the service accepts, but gcloud only on its command line."""
         pools = self._document.value.get("workerPoolSpecs")
         for i, pool in enumerate(pools if isinstance(pools, list) else []):
             if pool == {}:
-                message = "gcloud takes a skipped pool on its command line, but not in a file of --config."
-                fix = "Nothing to do where gcloud does not read the file."
+                message = "gcloud accepts a skipped pool on its command line, but not in a --config file."
+                fix = "Ignore this if gcloud does not read the file."
                 self.warn(("workerPoolSpecs", i), message, fix, "gcloud.skipped-pool")
 
     def _unquoted(self, value: Any, path: Path, expected: str, right: Any = None) -> Any:
-        """Report a value without quotes, and continue with its meaning."""
+        """Report an unquoted value, and continue with its meaning."""
         written = self._document.texts.get(path, text(value))
         right = written if right is None else right
         kind = self._document.other_types.get(path) or _kind(value)
@@ -120,7 +120,7 @@ class GcloudChecker(Checker):
         return super()._integer(int(value) if digits else value, kind, path)
 
     def _enum(self, value: Any, kind: FieldType, path: Path) -> Any:
-        # gcloud looks a truth value up as the number that it is in Python.
+        # gcloud looks a boolean up by its value as a Python number.
         return super()._enum(int(value) if isinstance(value, bool) else value, kind, path)
 
     def _boolean(self, value: Any, kind: FieldType, path: Path) -> Any:
@@ -130,7 +130,7 @@ class GcloudChecker(Checker):
 
 
 def refused_tab(source: str, file: str) -> Problem | None:
-    """The tab between two values that gcloud's reader of YAML refuses; `source` is valid for ours."""
+    """The tab between two values that gcloud's YAML parser refuses and ours accepts."""
     if "\t" not in source:
         return None
     try:
@@ -139,20 +139,20 @@ def refused_tab(source: str, file: str) -> Problem | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        message = "a tab stands between two values, and gcloud refuses it."
+        message = "gcloud refuses the tab between two values."
         return Problem(file, line, "", message, "Write spaces.", "gcloud.tab", column=column)
     return None
 
 
 def has_one_task(pool: Mapping[str, Any]) -> bool:
-    """Whether a pool (REST form) has exactly one image or package, as gcloud demands of those in a file."""
+    """Whether a pool (REST form) has exactly one image or package, as gcloud requires in a file."""
     package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
     packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
     return packaged != bool(container.get("imageUri"))
 
 
 def repeated_keys(document: Document) -> list[Problem]:
-    """A warning for each key that appears twice; gcloud warns of it too."""
+    """A warning for each key that appears twice, like gcloud's."""
     return [
         replace(
             problem,
@@ -166,14 +166,15 @@ def repeated_keys(document: Document) -> list[Problem]:
 
 
 def task_problems(value: Mapping[str, Any], document: Document) -> list[Problem]:
-    """A problem for each pool of a CustomJobSpec (REST form) that gcloud refuses for want of one task."""
-    found = []
+    """A problem for each pool of a CustomJobSpec (REST form) without exactly one task, which gcloud
+    refuses."""
+    problems = []
     for i, pool in enumerate(value.get("workerPoolSpecs") or []):
         if not has_one_task(pool):
             message = "gcloud refuses a file in which a pool has not exactly one image or Python package."
             fix = "Give the pool a containerSpec with an imageUri, or a whole pythonPackageSpec."
-            found.append(document.problem(("workerPoolSpecs", i), message, fix, "gcloud.task"))
-    return found
+            problems.append(document.problem(("workerPoolSpecs", i), message, fix, "gcloud.task"))
+    return problems
 
 
 def _kind(value: Any) -> str:

@@ -14,7 +14,7 @@ from tui.domain.spec.values import PLACEHOLDER
 
 @dataclass(frozen=True, slots=True)
 class NameFacts:
-    """What the placeholders stand for. `git` is a short commit, `date` like 20261121."""
+    """Values of the placeholders. `git` is a short commit, `date` like 20261121."""
 
     profile: str
     date: str
@@ -32,15 +32,15 @@ def is_template(name: str) -> bool:
 
 
 def prefix(template: str, facts: NameFacts) -> str | None:
-    """How the names begin that `{n}` counts; None for a template that counts none."""
+    """The prefix of the names that `{n}` counts; `None` for a template without `{n}`."""
     start, counter, _ = template.partition("{n}")
     return expand(start, facts) if counter else None
 
 
-def expand(template: str, facts: NameFacts, taken: Iterable[str] = ()) -> str:
-    """The name with its placeholders filled in; `{n}` is one more than the highest number in `taken`."""
+def expand(template: str, facts: NameFacts, existing: Iterable[str] = ()) -> str:
+    """The name with its placeholders filled in; `{n}` is one more than the highest number in `existing`."""
     parts = PLACEHOLDER.split(template)
-    # The odd parts are the placeholders.
+    # The odd parts are placeholders.
     filled = [part if at % 2 == 0 or part == "n" else facts.of(part) for at, part in enumerate(parts)]
     counters = [at for at in range(1, len(parts), 2) if parts[at] == "n"]
     if counters:
@@ -48,7 +48,7 @@ def expand(template: str, facts: NameFacts, taken: Iterable[str] = ()) -> str:
             "".join(r"(\d+)" if at == counters[0] else r"\d+" if at in counters else re.escape(part)
                     for at, part in enumerate(filled))
         )  # fmt: skip
-        used = [int(match[1]) for name in taken if (match := number.fullmatch(name))]
+        used = [int(match[1]) for name in existing if (match := number.fullmatch(name))]
         for at in counters:
             filled[at] = str(max(used, default=0) + 1)
     return "".join(filled)

@@ -1,6 +1,6 @@
 """Commands whose output a launch fills in for a parameter: `at_launch` of a profile.
 
-No command is run by a shell: the launch works out what each of these few would print.
+No shell runs a command: the launch computes what each of these few would print.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FIXED = {
     "gcloud config get project": "gcloud config get-value project",
 }
 KNOWN = ("date +FORMAT", *dict.fromkeys(_FIXED.values()))
-"""What `at_launch` takes."""
+"""Allowed values of `at_launch`."""
 
 
 def of_shell(command: str) -> str:
-    """What `at_launch` is for a command of a script, or "" if a launch can't fill in its output.
+    """The `at_launch` setting for a script's command, or "" if a launch can't fill in its output.
 
     >>> of_shell("date '+%Y%m%d'  2>/dev/null")
     'date +%Y%m%d'
@@ -40,11 +40,11 @@ def of_shell(command: str) -> str:
 
 
 def is_known(setting: str) -> bool:
-    """Whether a launch can fill in the output of this command, written as `at_launch` has it."""
+    """Whether a launch can fill in the output of this `at_launch` command."""
     return setting in _FIXED.values() or date_format(setting) is not None
 
 
 def date_format(command: str) -> tuple[str, bool] | None:
-    """The format of `date +FORMAT` and whether it is in UTC; None for another command."""
+    """The format of `date +FORMAT` and whether it is in UTC; `None` for other commands."""
     match = _DATE.fullmatch(command)
     return (match[2], bool(match[1])) if match else None

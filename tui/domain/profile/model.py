@@ -53,7 +53,7 @@ _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "false
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a launch would create: the region ("" for the context's own) and the CustomJob in REST form.
+    """The result of rendering: the region ("" for the context's own) and the CustomJob in REST form.
 
     `body` is the key of the profile's body; its format turns the custom job into the resource to send. The
     task of a `package` is added to the pools before that, see `tui.packaging.prepare`.
@@ -73,13 +73,13 @@ class Request:
 
     @property
     def name_problem(self) -> tuple[str, str] | None:
-        """Why a launch under this name is refused, and what to do, once its placeholders are filled in."""
+        """Why a launch under this name is refused, and the fix, once its placeholders are filled in."""
         return format_of(self.body).name_problem(self.custom_job)
 
     def shown(self, *, reveal: bool = False) -> dict[str, Any]:
-        """The resource as it is shown: without its secrets, unless `reveal`."""
-        found: dict[str, Any] = self.resource if reveal else masked(self.resource, self.secrets)[0]
-        return found
+        """The resource for display, without its secrets unless `reveal`."""
+        resource: dict[str, Any] = self.resource if reveal else masked(self.resource, self.secrets)[0]
+        return resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Checked:
 
     @property
     def errors(self) -> list[Problem]:
-        """The problems that stop a launch."""
+        """Problems that stop a launch."""
         return [p for p in self.problems if p.severity is ProblemSeverity.ERROR]
 
 
@@ -101,8 +101,8 @@ class Profile:
 
     `body` describes the job, in the form of `format`. `wrapped` is true if it is under a header, false if it
     is the top level of the file. `references` is true if `${name}` means a parameter: only in a file with a
-    `parameters` block; in any other the text is sent unchanged. `warnings` are problems of the file that do
-    not stop a launch.
+    `parameters` block; in any other file the text is sent unchanged. `warnings` are problems of the file that
+    do not stop a launch.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Profile:
 
     @property
     def job_spec(self) -> Mapping[str, Any]:
-        """The CustomJobSpec, without the values of parameters; empty where the body wraps none."""
+        """The CustomJobSpec, without the values of parameters; empty if the body wraps none."""
         return self.format.spec(self.body) or {}
 
     @property
@@ -133,72 +133,67 @@ class Profile:
 
     @property
     def inputs(self) -> tuple[BodyInput, ...]:
-        """What a launch may set in the body, beside the parameters."""
+        """Values that a launch may set in the body, in addition to the parameters."""
         return inputs_of(self.format, self.body, self._defaults(), self.document.file)
 
-    def unset(self, given: Collection[str] = ()) -> set[Path]:
-        """Where the body has no value yet because only a launch gives one."""
-        return {e.path for e in self.inputs if e.required and e.key not in given and e.name not in given}
+    def unset(self, names: Collection[str] = ()) -> set[Path]:
+        """Paths of the body that have no value until a launch sets one."""
+        return {e.path for e in self.inputs if e.required and e.key not in names and e.name not in names}
 
     def _defaults(self) -> dict[str, Any]:
         """The body with the defaults of the parameters."""
-        found = {p.name: p.default for p in self.parameters if p.default is not None}
-        return dict(fill(self.body, found)) if self.references else dict(self.body)
+        defaults = {p.name: p.default for p in self.parameters if p.default is not None}
+        return dict(fill(self.body, defaults)) if self.references else dict(self.body)
 
     def outline(self) -> dict[str, Any]:
-        """The job in REST form with the defaults of the parameters, without a check of any of it."""
+        """The job in REST form with the parameters' defaults, unchecked."""
         body, _ = self.format.attach(self._defaults(), self.document.file)
         return {self.format.body: self.format.beside(body)}
 
-    def values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Every parameter's value: the given texts, else the defaults. Names of `inputs` are passed over.
-
-        Raises:
-            ProfileInvalid: with each parameter that does not exist, has a wrong value or has none.
-        """
+    def values(self, texts: Mapping[str, str]) -> dict[str, Value]:
+        """Every parameter's value: the given text, else the default. Names of `inputs` are skipped. Raises
+        ProfileInvalid with each parameter that does not exist, or has a wrong or missing value."""
         known = {p.name: p for p in self.parameters}
-        found: dict[str, Value] = {}
-        others = self.inputs if any(name not in known for name in given) else ()
-        keys = {*known, *(each.key for each in others), *(each.name for each in others)}
-        names = dict.fromkeys((*known, *(each.name for each in others)))
+        values: dict[str, Value] = {}
+        others = self.inputs if any(name not in known for name in texts) else ()
+        keys = {*known, *(other.key for other in others), *(other.name for other in others)}
+        names = dict.fromkeys((*known, *(other.name for other in others)))
         problems = [
             self.document.problem((), f"there is no parameter {name}.", _known(names), PARAMETER)
-            for name in given
+            for name in texts
             if name not in keys
         ]
         for name, parameter in known.items():
             here = ("parameters", name)
-            if name in given:
+            if name in texts:
                 try:
-                    found[name] = parameter.parse(given[name])
+                    values[name] = parameter.parse(texts[name])
                 except ValueError as error:
                     problems.append(self.document.problem(here, f"{error}.", rule=PARAMETER))
             elif parameter.default is not None:
-                found[name] = parameter.default
+                values[name] = parameter.default
             else:
-                fix = f"Give --set {name}=VALUE."
+                fix = f"Add --set {name}=VALUE."
                 problems.append(self.document.problem(here, "it has no default.", fix, PARAMETER))
         if problems:
             raise ProfileInvalid(problems)
-        return found
+        return values
 
     def check(
-        self, given: Mapping[str, str] | None = None, *, region: str = "", local: bool = False
+        self, parameters: Mapping[str, str] | None = None, *, region: str = "", local: bool = False
     ) -> Checked:
-        """The request with these parameter texts, and every problem of it.
+        """The request with these parameter texts, and all its problems.
 
-        `region` replaces the profile's own; `local` is true if it would run on this machine.
-
-        Raises:
-            ProfileInvalid: for parameters that don't exist, have a wrong value or have none.
+        `region` replaces the profile's own; `local` is true if the job would run on this machine. Raises
+        ProfileInvalid for parameters that don't exist, or have a wrong or missing value.
         """
-        given = given or {}
-        values = self.values(given)
+        parameters = parameters or {}
+        values = self.values(parameters)
         checker = Checker(replace(self.document, texts={}), references=False)
         path = (self.format.body,) if self.wrapped else ()
         filled = self._filled(self.body, values)
         if self.wrapped:
-            rest = {name: words for name, words in given.items() if name not in values}
+            rest = {name: words for name, words in parameters.items() if name not in values}
             filled, unset = with_inputs(filled, self.inputs if rest else (), rest, self.document)
             if unset:
                 raise ProfileInvalid(unset)
@@ -212,17 +207,20 @@ class Profile:
             block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
         job, wrong = self._with_progress(job, checker, values)
         whole, unfit = self._with_package(job, block, local)
-        found = [self._problem(each, attached) for each in self.format.rules(Case(whole, place, local))]
+        findings = [
+            self._problem(finding, attached) for finding in self.format.rules(Case(whole, place, local))
+        ]
         lost = attached.problems if attached is not None else ()
         texts = {p: text(values[p.name]) for p in self.parameters}
         secrets = tuple(t for p, t in texts.items() if t and (p.secret or is_secret(p.name, t)))
         request = Request(place, self.format.body, mark_declared(job, secrets), block, secrets)
         return Checked(
-            request, (*self.warnings, *self._kept_secrets(), *checker.problems, *wrong, *unfit, *lost, *found)
+            request,
+            (*self.warnings, *self._kept_secrets(), *checker.problems, *wrong, *unfit, *lost, *findings),
         )
 
     def _job(self, body: Mapping[str, Any], values: Mapping[str, Value], checker: Checker) -> dict[str, Any]:
-        """The custom job in REST form: the header's fields, the spec, and what the body has beside it."""
+        """The custom job in REST form: the header's fields, the spec, and the body's other fields."""
         job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values))}
         spec = self.format.spec(body)
         if spec is not None:
@@ -240,8 +238,8 @@ class Profile:
         return job
 
     def _kept_secrets(self) -> list[Problem]:
-        """A warning for each declared secret whose value stands in the file."""
-        message = "its value is a secret that stands in the file, and all who may see the job can read it."
+        """A warning for each declared secret whose value is in the file."""
+        message = "the file contains the secret's value; everyone who may see the job can read it."
         fix = "Put it into Secret Manager and let the code fetch it as the job's service account."
         return [
             replace(
@@ -252,13 +250,10 @@ class Profile:
             if p.secret and p.default not in (None, "")
         ]
 
-    def render(self, given: Mapping[str, str] | None = None) -> Request:
-        """The request with these parameter texts.
-
-        Raises:
-            ProfileInvalid: for wrong values, and for every error of the rules.
-        """
-        checked = self.check(given)
+    def render(self, texts: Mapping[str, str] | None = None) -> Request:
+        """The request with these parameter texts. Raises ProfileInvalid for wrong values, and for every error
+        of the rules."""
+        checked = self.check(texts)
         if checked.errors:
             raise ProfileInvalid(checked.errors)
         return checked.request
@@ -266,7 +261,7 @@ class Profile:
     def _with_progress(
         self, job: dict[str, Any], checker: Checker, values: Mapping[str, Value]
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """The job with the pattern of its progress in its environment, and the problems of the pattern."""
+        """The job with its progress pattern in the environment, and the problems of the pattern."""
         if self.progress is None:
             return job, []
         known = "jobSpec" in job or self.format.with_variable(job, PROGRESS_VARIABLE, "") is not None
@@ -280,15 +275,15 @@ class Profile:
             self.document.problem(("progress", "pattern"), sentence, fix, _PROGRESS)
             for sentence, fix in pattern_problems(pattern)
         ]
-        given = self.format.with_variable(job, PROGRESS_VARIABLE, pattern)
-        if given is not None:
-            return given, problems
+        changed = self.format.with_variable(job, PROGRESS_VARIABLE, pattern)
+        if changed is not None:
+            return changed, problems
         return with_pattern(job, pattern, packaged=self.package is not None), problems
 
     def _with_package(
         self, job: dict[str, Any], block: Package | None, local: bool
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """The job with the task of its package, for the rules, and the problems of the package."""
+        """The job with its package's task, for the rules, and the problems of the package."""
         if block is None:
             return job, []
         if "jobSpec" not in job:
@@ -311,14 +306,14 @@ class Profile:
         """`value` with the parameters' values; a field that is a single empty parameter is left out."""
         return present(value, fill(value, values)) if self.references else value
 
-    def _problem(self, found: Finding, attached: Attachment | None = None) -> Problem:
-        path = self._in_file(found.path)
+    def _problem(self, finding: Finding, attached: Attachment | None = None) -> Problem:
+        path = self._in_file(finding.path)
         return replace(
-            located(self.document, attached, path, found.sentence, found.fix),
-            id=found.rule,
-            severity=found.severity,
-            source=found.source,
-            edits=tuple(replace(e, path=self._in_file(e.path)) for e in found.edits),
+            located(self.document, attached, path, finding.sentence, finding.fix),
+            id=finding.rule,
+            severity=finding.severity,
+            source=finding.source,
+            edits=tuple(replace(e, path=self._in_file(e.path)) for e in finding.edits),
         )
 
     def _in_file(self, path: Path) -> Path:
@@ -336,10 +331,7 @@ def path_in_file(path: Path, spec_path: Path) -> Path:
 
 def load(source: str, file: str, name: str) -> Profile:
     """Read a profile, a gcloud config file, the displayName/jobSpec wrapper around one, or a REST body.
-
-    Raises:
-        ProfileInvalid: with every problem of the file's shape.
-    """
+    Raises ProfileInvalid with every problem of the file's shape."""
     profile, problems = _read(source, file, name)
     if problems:
         raise ProfileInvalid(problems)
@@ -350,39 +342,37 @@ def inspect(
     source: str,
     file: str,
     name: str,
-    given: Mapping[str, str] | None = None,
+    texts: Mapping[str, str] | None = None,
     *,
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Every problem of a file: of its shape, its parameters, and the rules.
-
-    The rules do not see a part whose shape is wrong.
-    """
+    """Every problem of a file: of its shape, its parameters, and the rules. Parts with a wrong shape are
+    hidden from the rules."""
     try:
         profile, problems = _read(source, file, name)
     except ProfileInvalid as error:
         return error.problems
-    # To the rules a part that was left out is missing; it has a problem already, there or where its fix
-    # takes it from.
+    # The rules would report a dropped part as missing; it already has a problem, there or where its fix takes
+    # it from.
     spelled = profile.document.spelled
     places = (place for p in problems for place in (p.path, *(edit.path for edit in p.edits)))
     left_out = {spelled(place) for place in places if place}
-    found = problems_of(profile, given, region=region, local=local)
-    every = [*problems, *(p for p in found if not _within(spelled(p.path), left_out))]
-    # A path that appears twice does not say which place an edit is for.
+    problems_found = problems_of(profile, texts, region=region, local=local)
+    every = [*problems, *(p for p in problems_found if not _within(spelled(p.path), left_out))]
+    # A path that appears twice does not tell which place an edit is for.
     return [replace(p, edits=()) for p in every] if profile.document.repeated else every
 
 
 def problems_of(
     profile: Profile,
-    given: Mapping[str, str] | None = None,
+    texts_set: Mapping[str, str] | None = None,
     *,
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
     """Problems of a profile's parameters and of the rules; fields without a value yet have none."""
-    texts, unset = _placeholders(profile, given or {})
+    texts, unset = _placeholders(profile, texts_set or {})
     try:
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
@@ -396,14 +386,14 @@ def _within(path: tuple[str | int, ...], places: set[tuple[str | int, ...]]) -> 
 
 
 def _placeholders(
-    profile: Profile, given: Mapping[str, str]
+    profile: Profile, parameters: Mapping[str, str]
 ) -> tuple[dict[str, str], set[tuple[str | int, ...]]]:
     """Texts of all parameters, and the paths that use one without a value."""
-    bare = {p.name: p for p in profile.parameters if p.default is None and p.name not in given}
+    bare = {p.name: p for p in profile.parameters if p.default is None and p.name not in parameters}
     texts = {name: text(p.choices[0]) if p.choices else _PLACEHOLDERS[p.type] for name, p in bare.items()}
     raw = {k: v for k, v in profile.document.fields.items() if k != "parameters"}
     places = {path for name, path in references(raw) if name in bare} if bare else set()
-    return {**texts, **given}, places
+    return {**texts, **parameters}, places
 
 
 def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:

@@ -14,7 +14,7 @@ from tui.domain.profile.launch_command import KNOWN, is_known
 from tui.domain.spec.values import REFERENCE, describe, is_reference, text
 
 PARAMETER = "profile.parameter"
-"""Id of every problem with parameters and their values."""
+"""Id of every problem with a parameter or its value."""
 
 TYPES = ("string", "integer", "number", "boolean")
 Value = str | int | float | bool
@@ -22,7 +22,7 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One value that a launch may set. Without a default it must be given."""
+    """One value that a launch may set. Without a default, a launch must set it."""
 
     name: str
     type: str = "string"
@@ -30,23 +30,20 @@ class Parameter:
     choices: tuple[Value, ...] = ()
     help: str = ""
     secret: bool = False
-    """Its value is masked wherever it is shown."""
+    """Whether its value is masked wherever it is shown."""
     at_launch: str = ""
-    """A command of `launch_command`, whose output a launch fills in where no value is given."""
+    """A command of `launch_command` whose output a launch fills in if no value is set."""
 
     def parse(self, text: str) -> Value:
-        """The value that `text` means.
-
-        Raises:
-            ValueError: with a sentence that names the parameter and what it takes.
-        """
+        """Parse a text as a value. Raises ValueError with a sentence that names the parameter and its allowed
+        values."""
         value = convert(text, self.type)
         shown = repr(MASK if self.secret else mask_value(self.name, text))
         if value is None:
-            raise ValueError(f"{self.name} takes {_WORDS[self.type]}, not {shown}")
+            raise ValueError(f"{self.name} expects {_WORDS[self.type]}, not {shown}")
         if self.choices and value not in self.choices:
             allowed = "its choices" if self.secret else ", ".join(map(str, self.choices))
-            raise ValueError(f"{self.name} is one of {allowed}, not {shown}")
+            raise ValueError(f"{self.name} must be one of {allowed}, not {shown}")
         return value
 
 
@@ -76,22 +73,22 @@ def convert(text: Any, kind: str) -> Value | None:
 
 
 def read_parameters(raw: Any, document: Document, path: Path) -> tuple[tuple[Parameter, ...], list[Problem]]:
-    """The `parameters` block of a file: a mapping of names, each to a default or to its settings."""
+    """Read the `parameters` block of a file: a mapping of names, each to a default or to its settings."""
     if raw is None:
         return (), []
     if not isinstance(raw, Mapping):
         message = f"expected names with their settings, found {describe(raw)}."
         return (), [document.problem(path, message, rule=PARAMETER)]
-    found, problems = [], []
+    parameters, problems = [], []
     for name, settings in raw.items():
         here = (*path, name)
         try:
             if REFERENCE.fullmatch(f"${{{name}}}") is None:
-                raise ValueError("a parameter's name has letters, digits, _ and - only")
-            found.append(_one(name, settings))
+                raise ValueError("a parameter's name has only letters, digits, _ and -")
+            parameters.append(_one(name, settings))
         except ValueError as error:
             problems.append(document.problem(here, f"{error}.", rule=PARAMETER))
-    return tuple(found), problems
+    return tuple(parameters), problems
 
 
 def _one(name: str, settings: Any) -> Parameter:
@@ -100,7 +97,7 @@ def _one(name: str, settings: Any) -> Parameter:
     unknown = set(settings) - {"type", "default", "choices", "help", "secret", "at_launch"}
     if unknown:
         raise ValueError(
-            f"there is no setting {min(unknown)}; a parameter has type, default, choices, help, secret "
+            f"unknown setting {min(unknown)}; a parameter has type, default, choices, help, secret "
             "and at_launch"
         )
     if not isinstance(secret := settings.get("secret", False), bool):
@@ -133,10 +130,8 @@ def _type_of(value: Any) -> str:
 
 
 def fill(value: Any, values: Mapping[str, Value]) -> Any:
-    """`value` with every `${name}` replaced; a whole-value reference keeps the parameter's type.
-
-    A name without a value stays unchanged.
-    """
+    """`value` with every `${name}` replaced; a whole-value reference keeps the parameter's type. A name
+    without a value stays unchanged."""
     if isinstance(value, Mapping):
         return {key: fill(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
@@ -165,9 +160,9 @@ def present(raw: Any, filled: Any) -> Any:
 def references(value: Any, path: Path = ()) -> list[tuple[str, Path]]:
     """Every `${name}` with its path."""
     if isinstance(value, Mapping):
-        return [found for key, inner in value.items() for found in references(inner, (*path, key))]
+        return [item for key, inner in value.items() for item in references(inner, (*path, key))]
     if isinstance(value, list):
-        return [found for i, inner in enumerate(value) for found in references(inner, (*path, i))]
+        return [item for i, inner in enumerate(value) for item in references(inner, (*path, i))]
     if isinstance(value, str):
         return [(match[1], path) for match in REFERENCE.finditer(value)]
     return []

@@ -28,7 +28,7 @@ CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom
 
 
 class OneJobFormat(BodyDefaults):
-    """What the bodies that wrap one custom job have in common. See `SpecFormat`."""
+    """The common part of the bodies that wrap one custom job. See `SpecFormat`."""
 
     def stands_alone(self, names: Collection[str]) -> bool:
         return False
@@ -105,16 +105,16 @@ class TrainingPipelineFormat(OneJobFormat):
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         task = str(resource.get("trainingTaskDefinition", CUSTOM_TASK))
         if task != CUSTOM_TASK:
-            message = f"the pipeline trains by {task}; a profile holds code of one's own."
+            message = f"the pipeline trains with {task}; a profile supports only custom code."
             raise ProfileInvalid([Problem(str(resource.get("name", "")), 0, "", message)])
-        made = {name: value for name, value in resource.items() if name in RESOURCE}
+        fields = {name: value for name, value in resource.items() if name in RESOURCE}
         inputs = whole_numbers(resource["trainingTaskInputs"])
-        made[self.body] = {"trainingTaskInputs": inputs}
+        fields[self.body] = {"trainingTaskInputs": inputs}
         kept = {*RESOURCE, *OUTPUT_ONLY, *self.resource_fields, "trainingTaskMetadata"}
         notes = tuple(
             f"{name} was left out: a profile has no place for it" for name in resource if name not in kept
         )
-        return made, notes
+        return fields, notes
 
 
 class TuningJobFormat(OneJobFormat):
@@ -141,16 +141,16 @@ class TuningJobFormat(OneJobFormat):
         return {**rest, **(job.get(self.body) or {}), "trialJobSpec": dict(job.get("jobSpec") or {})}
 
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        made = {name: value for name, value in resource.items() if name in RESOURCE}
+        fields = {name: value for name, value in resource.items() if name in RESOURCE}
         body = {name: value for name, value in resource.items() if name in TUNING_JOB_BODY.fields}
         study = body.get("studySpec") or {}
-        # The service reports its own defaults of what was not given.
+        # The service fills in its own defaults.
         body["studySpec"] = {name: value for name, value in study.items() if name in STUDY_SPEC.fields}
-        made[self.body] = body
+        fields[self.body] = body
         kept = {*self.resource_fields, *OUTPUT_ONLY, "trials"}
         lost = [name for name in resource if name not in kept]
         lost += [f"studySpec.{name}" for name in study if name not in STUDY_SPEC.fields]
-        return made, tuple(f"{name} was left out: a profile has no place for it" for name in lost)
+        return fields, tuple(f"{name} was left out: a profile has no place for it" for name in lost)
 
 
 CUSTOM_JOB_SPEC = CustomJobSpecFormat()

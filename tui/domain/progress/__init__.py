@@ -1,6 +1,6 @@
-"""Training progress from the log lines of trainers that know nothing of vxtui.
+"""Training progress from the log lines of third-party trainers.
 
-`JobProgress` (job_progress.py) reads a job's entries one by one. What a line says is found by the dialects
-(dialects.py): one module for each way of printing it. What comes in several lines, such as a bar's step and a
-dict's loss, is joined in tracker.py.
+`JobProgress` (job_progress.py) reads a job's entries one by one. The dialects (dialects.py) parse a line: one
+module per line format. Values spread over several lines, such as a bar's step and a dict's loss, are joined
+in tracker.py.
 """

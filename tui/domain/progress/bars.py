@@ -6,8 +6,8 @@ The form is that of `tqdm.format_meter` (tqdm 4.70):
     Epoch 0:  12%|█▏        | 61/500 [00:10<01:11,  6.10it/s, v_num=0, train_loss=2.130]
     61it [00:31,  1.98it/s, loss=2.13]
 
-Bars also count downloads, files and evaluations. One is the training's if its description or its postfix says
-so; one without either may be, see `Bar.training`.
+Bars also count downloads, files and evaluations. A bar is the training's if its description or postfix says
+so; a bar without either may be, see `Bar.training`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OTHER_WORK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """The counts of a bar, and what stands around them."""
+    """The counts of a bar, and the text around them."""
 
     description: str
     step: int
@@ -61,23 +61,23 @@ class Meter:
 
 
 def read(text: str) -> LineReading | None:
-    """The reading of a bar that is, or may be, the training's."""
+    """Parse a bar that is, or may be, the training's."""
     meter = _meter(text)
     if meter is None:
         return None
-    found = Measured().add_all(named_numbers(meter.postfix))
+    measured = Measured().add_all(named_numbers(meter.postfix))
     described = bool(_TRAINING.search(meter.description))
-    trains = described or bool(found.losses)
+    trains = described or bool(measured.losses)
     if _VALIDATES.search(meter.description) or (not trains and meter.description):
         return None
-    if not found.losses and _OTHER_WORK.search(meter.description):
+    if not measured.losses and _OTHER_WORK.search(meter.description):
         return None
     if meter.unit.lower() in _EPOCH_UNITS:
-        reading = found.reading(TQDM)
+        reading = measured.reading(TQDM)
         reading.step, reading.total, reading.counts_epochs = meter.step, meter.total, True
         return reading
     unit = counted_unit(meter.unit)
-    if unit != STEPS and not found.losses:
+    if unit != STEPS and not measured.losses:
         return None
     epoch = _EPOCH.search(meter.description)
     lightning = "v_num=" in meter.postfix
@@ -88,7 +88,7 @@ def read(text: str) -> LineReading | None:
         first_epoch=0 if lightning else 1 if epoch and epoch["epochs"] else None,
         training=trains,
     )
-    reading = found.reading(LIGHTNING if lightning else TQDM)
+    reading = measured.reading(LIGHTNING if lightning else TQDM)
     if reading.speed is None and meter.rate and unit:
         reading.speed, reading.speed_unit = meter.rate, unit
     reading.epochs = int(epoch["epochs"]) if epoch and epoch["epochs"] else None
@@ -99,9 +99,9 @@ def read(text: str) -> LineReading | None:
 def _meter(text: str) -> Meter | None:
     if "[" not in text:
         return None
-    found = _METER.search(text)
-    counter = None if found else _COUNTER.search(text)
-    match = found or counter
+    metered = _METER.search(text)
+    counter = None if metered else _COUNTER.search(text)
+    match = metered or counter
     if match is None:
         return None
     step = count(_rounded(match["n"]))
@@ -114,8 +114,8 @@ def _meter(text: str) -> Meter | None:
     return Meter(
         description,
         step,
-        count(_rounded(found["total"])) if found else None,
-        found["left"] if found else "",
+        count(_rounded(metered["total"])) if metered else None,
+        metered["left"] if metered else "",
         (1 / rate if slow and rate else rate) if rate else None,
         (slow or match["fast"]).strip(),
         (match["postfix"] or "").lstrip(", "),

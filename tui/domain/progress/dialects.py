@@ -1,4 +1,4 @@
-"""What a log entry says of the training, by the first dialect that understands it."""
+"""The training progress in a log entry, by the first dialect that recognises it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,26 @@ from tui.domain.progress.reading import LineReading
 DIALECTS: tuple[Callable[[str], LineReading | None], ...] = (
     bars.read, keras_bars.read, rich_bars.read, example_lines.read, dicts.read, named_lines.read,
 )  # fmt: skip
-"""Tried in this order; each is a pure function of one line."""
+"""Dialects in the order in which they are tried; each is a pure function of one line."""
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:
-    """What the entry says, the oldest first; empty for nearly every entry. Never raises.
-
-    Several where a bar has rewritten its line within one entry. `pattern` is the job's own, tried first.
-    """
+    """Readings of the entry, the oldest first; empty for nearly every entry. Never raises. There are several
+    if a bar has rewritten its line within one entry. `pattern` is the job's own, tried first."""
     payload = entry.json
-    if payload is not None and (found := json_fields.read(payload)) is not None:
-        return [found]
+    if payload is not None and (reading := json_fields.read(payload)) is not None:
+        return [reading]
     text = entry.message
     if payload is not None and text[:1] == "{" and not isinstance(payload.get("message"), str):
-        # The object as text: its numbers were looked at.
+        # The text of an object: its numbers were read above.
         return []
     if pattern is None and not may_report(text):
         return []
-    return [found for part in parts(text) if (found := line_reading(part, pattern)) is not None]
+    return [reading for part in parts(text) if (reading := line_reading(part, pattern)) is not None]
 
 
 def line_reading(text: str, pattern: ProgressPattern | None = None) -> LineReading | None:
-    """What one line of text says."""
+    """The reading of one line of text."""
     own = pattern.read(text) if pattern is not None else None
     if own is not None:
         return own
@@ -50,8 +48,8 @@ def line_reading(text: str, pattern: ProgressPattern | None = None) -> LineReadi
         return None
     rank, rest = rank_of(text)
     for read in DIALECTS:
-        found = read(rest)
-        if found is not None:
-            found.rank = rank or found.rank
-            return found
+        reading = read(rest)
+        if reading is not None:
+            reading.rank = rank or reading.rank
+            return reading
     return None

@@ -13,21 +13,23 @@ from tui.domain.progress.reading import LineReading
 
 DIALECT = "Hugging Face"
 _SUMMARY = "'train_runtime'"
-"""The dict at the end, whose loss is the mean of the whole run."""
+"""The final dict, whose loss is the mean of the whole run."""
 
 
 def read(text: str) -> LineReading | None:
-    """The reading of a dict with a loss, or with a validation's results."""
+    """Parse a dict with a loss, or with a validation's results."""
     start = text.find("{'")
     if start < 0 or _SUMMARY in text:
         return None
-    found = Measured().add_all(named_numbers(text[start:]))
-    if found.validates:
-        return found.results(DIALECT)
-    known = found.epoch is not None or found.learning_rate is not None or "grad_norm" in found.numbers
-    if not found.losses or not (known or found.step is not None):
+    measured = Measured().add_all(named_numbers(text[start:]))
+    if measured.validates:
+        return measured.results(DIALECT)
+    known = (
+        measured.epoch is not None or measured.learning_rate is not None or "grad_norm" in measured.numbers
+    )
+    if not measured.losses or not (known or measured.step is not None):
         return None
-    reading = found.reading(DIALECT)
-    if found.step is not None:
-        reading.step, reading.total = found.step, found.total(found.step)
+    reading = measured.reading(DIALECT)
+    if measured.step is not None:
+        reading.step, reading.total = measured.step, measured.total(measured.step)
     return reading

@@ -23,22 +23,22 @@ _FORMS = (
     (re.compile(rf"\s{{0,4}}Epoch: ?\[(?P<epoch>\d{{1,7}})\] {{0,4}}{_COUNT}\]"), 0),
     (re.compile(rf"\s{{0,4}}Train Epoch: (?P<epoch>\d{{1,7}}) {_COUNT} \([\d. ]{{1,8}}%\)\]"), 1),
 )
-"""Each with the number of the first epoch."""
+"""Line formats, each with the number of the first epoch."""
 
 
 def read(text: str) -> LineReading | None:
-    """The reading of a line with its place in an epoch and a loss."""
+    """Parse a line with its position in an epoch and a loss."""
     if "Epoch: " not in text[:20]:
         return None
     for form, first in _FORMS:
-        found = form.match(text)
-        if found is None:
+        match = form.match(text)
+        if match is None:
             continue
-        measured = Measured().add_all(named_numbers(text[found.end() :]))
+        measured = Measured().add_all(named_numbers(text[match.end() :]))
         if not measured.losses:
             return None
         reading = measured.reading(DIALECT)
-        epoch, n, total = int(found["epoch"]), int(found["n"]), int(found["total"])
+        epoch, n, total = int(match["epoch"]), int(match["n"]), int(match["total"])
         reading.bar = Bar(n, total, epoch=epoch, first_epoch=first)
         reading.remaining, reading.epoch = remaining_in(text), None
         return reading

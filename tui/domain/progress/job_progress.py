@@ -1,4 +1,4 @@
-"""The progress of a job from its log entries: structured lines where there are any, else anybody's lines."""
+"""The progress of a job from its log entries: structured lines if there are any, else third-party lines."""
 
 from __future__ import annotations
 
@@ -24,60 +24,60 @@ from tui.domain.progress.reading import LineReading
 from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64
-"""Processes that are followed; those of a lower rank replace others."""
+"""Maximum processes that are followed; processes of lower rank replace others."""
 QUIET = timedelta(minutes=10)
-"""After so long without a word of the reporting process another one's words are taken."""
+"""Silence of the reporting process after which another process takes over."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Source:
-    """One process: its replica in the order of replicas, and its rank there."""
+    """One process: its replica's position, and its rank there."""
 
     order: tuple[int, int, str]
     rank: int
 
 
 class JobProgress:
-    """Reads a job's entries in the order of their times; `progress` is what they have said so far.
+    """Reads a job's entries in the order of their times; `progress` is the state so far.
 
-    A job with structured steps is read by these alone. Where several processes report the same training,
-    the steps are those of the first replica and the lowest rank that reports any.
+    If a job has structured steps, only these are read. If several processes report the same training, the
+    steps are those of the first replica and the lowest rank that reports any.
     """
 
     def __init__(self, pattern: ProgressPattern | None = None) -> None:
         self.pattern = pattern
         self.progress = Progress()
         self.structured = False
-        """Steps have come in structured lines."""
+        """Whether structured steps have been read."""
         self.generation = 0
-        """Grows when earlier steps turn out to be none; they should be dropped."""
+        """Incremented when earlier steps turn out to be wrong and should be dropped."""
         self.last: tuple[datetime, int, str, str] | None = None
         """Key of the last entry."""
         self.replica = ""
-        """The replica whose steps are taken; "" before the first one of an unstructured job."""
+        """The replica whose steps are used; "" before the first step of an unstructured job."""
         self._trackers: dict[_Source, Tracker] = {}
         self._reporter: _Source | None = None
         self._reported_at: datetime | None = None
         self._names: dict[str, None] = {}
         self._last_step: TrainingStep | None = None
-        """Of structured lines."""
+        """Last step from a structured line."""
         self._stepping = ""
         """The replica of that step."""
 
     def add(self, entry: LogEntry) -> list[TrainingStep]:
-        """Read one entry; the steps that it reports, of which there are none for nearly every entry."""
+        """Read one entry; return the steps that it reports, which nearly every entry has none of."""
         self.last = entry.key
         fields = structured_fields(entry.json)
         if fields is not None:
             return self._structured(entry)
         if self.structured or entry.replica == SERVICE:
             return []
-        found: list[TrainingStep] = []
+        samples: list[TrainingStep] = []
         for reading in readings(entry, self.pattern):
             sample = self._add(entry, reading)
             if sample is not None:
-                found.append(sample)
-        return found
+                samples.append(sample)
+        return samples
 
     def _structured(self, entry: LogEntry) -> list[TrainingStep]:
         sample = training_step(entry.timestamp, entry.json)
@@ -100,10 +100,10 @@ class JobProgress:
         if not self._is_of_another(entry):
             self.progress = advance(self.progress, entry.timestamp, entry.json)
         self._last_step = sample or evaluated or self._last_step
-        return [each for each in (sample, evaluated) if each is not None]
+        return [step for step in (sample, evaluated) if step is not None]
 
     def _is_of_another(self, entry: LogEntry) -> bool:
-        """Whether a line tells the phase of another replica than that which trains: of one that stops."""
+        """Whether a line reports the phase of a replica that stops, not of the one that trains."""
         fields = structured_fields(entry.json) or {}
         return fields.get("kind") == "phase" and self._stepping not in {"", entry.replica}
 
@@ -136,7 +136,7 @@ class JobProgress:
         return sample
 
     def _reports(self, source: _Source, entry: LogEntry, sample: TrainingStep | None) -> bool:
-        """Whether the training is read from this process."""
+        """Whether this process is the one whose training is read."""
         current, at = self._reporter, self._reported_at
         if current is None or source < current or (at is not None and entry.timestamp - at > QUIET):
             if sample is None:
@@ -150,7 +150,7 @@ class JobProgress:
         return True
 
     def _take_loss(self, at: datetime, reading: LineReading) -> None:
-        """A loss before any step: the count of steps is not known."""
+        """Record a loss before any step: the step count is unknown."""
         first = self.progress.first_loss
         self.progress = replace(
             self.progress,
@@ -162,7 +162,7 @@ class JobProgress:
         )
 
     def _bounded(self, numbers: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """The numbers of at most `MOST_NUMBERS` names: a line of anybody's may have a new name each time."""
+        """The numbers of at most `MOST_NUMBERS` names: an untrusted line may have a new name each time."""
         for name, _ in numbers:
             if name not in self._names and len(self._names) < MOST_NUMBERS:
                 self._names[name] = None

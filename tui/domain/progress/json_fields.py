@@ -13,27 +13,27 @@ from tui.domain.progress.reading import LineReading
 
 DIALECT = "JSON"
 _CONTAINERS = ("metrics", "data", "logs", "log", "train", "values", "extra")
-"""Members that loggers put a line's numbers into."""
+"""Members in which loggers nest a line's numbers."""
 MOST_FIELDS = 200
-"""A larger object is no line of progress."""
+"""A larger object is not a progress line."""
 
 
 def read(payload: Mapping[str, Any]) -> LineReading | None:
-    """The reading of an object with a step and a loss or a speed."""
+    """Parse an object with a step and a loss or a speed."""
     if not 1 < len(payload) + sum(len(inner) for inner in _inner(payload)) <= MOST_FIELDS:
         return None
-    found = Measured().add_fields(numbers_in(payload))
+    measured = Measured().add_fields(numbers_in(payload))
     for inner in _inner(payload):
-        found.add_fields(numbers_in(inner))
-    step = found.step
+        measured.add_fields(numbers_in(inner))
+    step = measured.step
     if step is None:
         return None
-    if found.validates:
-        return found.results(DIALECT)
-    if not found.losses and found.speed[0] is None:
+    if measured.validates:
+        return measured.results(DIALECT)
+    if not measured.losses and measured.speed[0] is None:
         return None
-    reading = found.reading(DIALECT)
-    reading.step, reading.total = step, found.total(step)
+    reading = measured.reading(DIALECT)
+    reading.step, reading.total = step, measured.total(step)
     return reading
 
 

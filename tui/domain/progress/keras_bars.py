@@ -30,27 +30,27 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def read(text: str) -> LineReading | None:
-    """The reading of an epoch's first line, or of a bar with a loss."""
+    """Parse an epoch's first line, or a bar with a loss."""
     epoch = _EPOCH.fullmatch(text)
     if epoch is not None:
         return LineReading(DIALECT, epoch=float(epoch["epoch"]), epochs=int(epoch["epochs"]))
     if "/" not in text[:24]:
         return None
-    found = _BAR.match(text)
-    if found is None:
+    match = _BAR.match(text)
+    if match is None:
         return None
-    _, _, metrics = found["rest"].partition(" - ")
+    _, _, metrics = match["rest"].partition(" - ")
     measured = Measured().add_all(named_numbers(metrics))
     if not measured.losses:
         return None
     reading = measured.reading(DIALECT)
-    pace = _PACE.search(found["rest"])
+    pace = _PACE.search(match["rest"])
     if reading.speed is None and pace is not None and int(pace["value"]):
         reading.speed, reading.speed_unit = 1 / (int(pace["value"]) * _SECONDS[pace["unit"]]), STEPS
-    total = None if found["total"] == "Unknown" else int(found["total"])
-    bar = reading.bar = Bar(int(found["n"]), total, first_epoch=1, fixed=True)
+    total = None if match["total"] == "Unknown" else int(match["total"])
+    bar = reading.bar = Bar(int(match["n"]), total, first_epoch=1, fixed=True)
     done = total is not None and bar.step >= total
-    left = _LEFT.match(found["rest"])
+    left = _LEFT.match(match["rest"])
     reading.remaining = remaining_in(text) or (duration(left["left"]) if left and not done else None)
     reading.epoch = None
     return reading

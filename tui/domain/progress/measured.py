@@ -1,4 +1,4 @@
-"""A reading from names and numbers, however they were written: a table of names says what each one is."""
+"""Interprets names and numbers of any line format: a table of names gives their meanings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tui.domain.progress.numbered import Named
 from tui.domain.progress.reading import LineReading, number
 
 _SPEEDS = (TOKENS, SAMPLES, STEPS)
-"""The best first."""
+"""Units of a speed, the best first."""
 _LONGEST_NUMBER = 24
 
 
 @dataclass(slots=True)
 class Measured:
-    """Numbers of one line by what they mean. Of two with the same meaning the better name counts."""
+    """Numbers of one line by their meaning. Of two with the same meaning the better name counts."""
 
     steps: dict[str, int] = field(default_factory=dict)
     totals: list[int] = field(default_factory=list)
@@ -41,18 +41,18 @@ class Measured:
     rank: int = 0
     numbers: dict[str, float] = field(default_factory=dict)
     first: int | None = None
-    """Place of the first number that is a step, an epoch or a loss."""
+    """Position of the first number that is a step, an epoch or a loss."""
 
-    def add_all(self, found: Iterable[Named]) -> Measured:
+    def add_all(self, numbers: Iterable[Named]) -> Measured:
         """Add the numbers of a text."""
         last = Meaning.NOTHING
-        for one in found:
-            if one.of:
-                self._add_total(last, one.value)
+        for named in numbers:
+            if named.of:
+                self._add_total(last, named.value)
                 continue
-            last = self.add(one.name or one.unit, one.value, one.unit, explicit=one.explicit)
+            last = self.add(named.name or named.unit, named.value, named.unit, explicit=named.explicit)
             if self.first is None and last in {Meaning.STEP, Meaning.EPOCH, Meaning.LOSS}:
-                self.first = one.start
+                self.first = named.start
         return self
 
     def add_fields(self, fields: Mapping[str, float]) -> Measured:
@@ -62,14 +62,14 @@ class Measured:
         return self
 
     def add(self, name: str, value: float, unit: str, *, explicit: bool) -> Meaning:
-        """Add a number, or nothing if it is out of range; what it was taken for."""
-        what, of = meaning(name)
+        """Add a number, unless it is out of range; return the meaning it was given."""
+        meant, of = meaning(name)
         if figure(value) is None:
-            return what
+            return meant
         plain = plain_name(name).replace("/", "_")
         if plain == "time" and unit in {"ms", "us"}:
-            what = Meaning.STEP_TIME
-        match what:
+            meant = Meaning.STEP_TIME
+        match meant:
             case Meaning.STEP:
                 step = count(value)
                 if step is not None:
@@ -86,16 +86,16 @@ class Measured:
             case Meaning.STEP_TIME:
                 self._add_step_time(value, unit or of or "s")
             case Meaning.EPOCH | Meaning.EPOCHS | Meaning.RANK:
-                self._add_place(what, value)
+                self._add_place(meant, value)
             case Meaning.OTHER if explicit:
                 self._add_number(name, value)
-        return what
+        return meant
 
-    def _add_place(self, what: Meaning, value: float) -> None:
-        """An epoch, their number, or the rank of the process."""
-        if what is Meaning.EPOCH:
+    def _add_place(self, meant: Meaning, value: float) -> None:
+        """Record an epoch, their number, or the rank of the process."""
+        if meant is Meaning.EPOCH:
             self.epoch = value if math.isfinite(value) and value >= 0 else None
-        elif what is Meaning.EPOCHS:
+        elif meant is Meaning.EPOCHS:
             self.epochs = count(value) or None
         else:
             self.rank = count(value) or 0
@@ -139,11 +139,11 @@ class Measured:
 
     @property
     def validates(self) -> bool:
-        """It has a validation's results and no training loss."""
+        """Whether there are a validation's results and no training loss."""
         return not self.losses and any(is_validation(name) for name in self.numbers)
 
     def reading(self, dialect: str) -> LineReading:
-        """All of it but the step, which the dialect decides on."""
+        """The reading without the step, which the dialect decides on."""
         speed, unit = self.speed
         best = next((name for name in LOSS_NAMES if name in self.losses), "")
         more = {name: v for name, v in self.losses.items() if name != best and math.isfinite(v)}
@@ -160,27 +160,27 @@ class Measured:
         )
 
     def results(self, dialect: str) -> LineReading:
-        """The other numbers alone: a validation's results, at whatever step the training is."""
+        """The reading of the other numbers: a validation's results, at the current training step."""
         return LineReading(dialect, rank=self.rank, numbers=tuple(self.numbers.items()))
 
     def total(self, step: int) -> int | None:
-        """The first total that the step is not beyond."""
+        """The first total that is at least `step`."""
         return next((total for total in self.totals if total >= step), None)
 
 
 def numbers_in(fields: Mapping[Any, Any]) -> dict[str, float]:
-    """The numbers of a mapping by name; numbers that were written as text count too."""
-    found: dict[str, float] = {}
+    """The numbers of a mapping by name, including numbers written as text."""
+    numbers: dict[str, float] = {}
     for name, value in fields.items():
         if isinstance(value, bool) or not isinstance(name, str):
             continue
         if isinstance(value, int | float):
             try:
-                found[name] = float(value)
+                numbers[name] = float(value)
             except OverflowError:
                 continue
         elif isinstance(value, str) and len(value) <= _LONGEST_NUMBER:
             known = number(value)
             if known is not None:
-                found[name] = known
-    return found
+                numbers[name] = known
+    return numbers

@@ -34,9 +34,9 @@ _SIGNATURES = (
     ("nanoGPT", ("step ", ": train loss ", ", val loss ")),
     ("fairseq", ("num_updates",)),
 )
-"""The texts that lines of each have, all of them."""
+"""For each trainer, texts that are all in its lines."""
 OTHER = "key=value"
-# A whole word before the first number: the line is about a validation.
+# A word before the first number that marks the line as a validation's.
 _VALIDATION = re.compile(
     r"(?:^|[\s|(\[])(?:valid|validation|validate|eval|evaluation|evaluate|test)(?=[\s|:)\]])", re.IGNORECASE
 )
@@ -49,36 +49,40 @@ _TOTALS = ("optimization steps", "Num Epochs")
 
 
 def read(text: str) -> LineReading | None:
-    """The reading of a line with a step and a loss or a speed, an epoch and a loss, or a run's length."""
+    """Parse a line with a step and a loss or a speed, an epoch and a loss, or a run's length."""
     if "%|" in text or "{'" in text:
-        # A bar or a dict that is not the training's: theirs have been tried.
+        # A bar or a dict that is not the training's; their dialects are tried earlier.
         return None
-    found = Measured().add_all(named_numbers(text))
-    step, dialect = found.step, _dialect(text)
-    if found.first is not None and _VALIDATION.search(text, 0, found.first):
+    measured = Measured().add_all(named_numbers(text))
+    step, dialect = measured.step, _dialect(text)
+    if measured.first is not None and _VALIDATION.search(text, 0, measured.first):
         return None
-    if step is not None and found.validates:
-        return found.results(dialect)
-    if step is not None and (found.losses or found.speed[0] is not None or "skipped" in found.numbers):
-        reading = found.reading(dialect)
-        reading.step, reading.total, reading.remaining = step, found.total(step), remaining_in(text)
+    if step is not None and measured.validates:
+        return measured.results(dialect)
+    if step is not None and (
+        measured.losses or measured.speed[0] is not None or "skipped" in measured.numbers
+    ):
+        reading = measured.reading(dialect)
+        reading.step, reading.total, reading.remaining = step, measured.total(step), remaining_in(text)
         return reading
-    if step is None and found.losses and (epoch := count(found.epoch)) is not None:
-        reading = found.reading(dialect)
-        reading.step, reading.total, reading.counts_epochs = epoch, found.epochs, True
+    if step is None and measured.losses and (epoch := count(measured.epoch)) is not None:
+        reading = measured.reading(dialect)
+        reading.step, reading.total, reading.counts_epochs = epoch, measured.epochs, True
         return reading
-    if step is None and not found.losses and any(word in text for word in _TOTALS):
-        total = found.totals[0] if found.totals else None
+    if step is None and not measured.losses and any(word in text for word in _TOTALS):
+        total = measured.totals[0] if measured.totals else None
         return (
-            LineReading("Hugging Face", total=total, epochs=found.epochs) if total or found.epochs else None
+            LineReading("Hugging Face", total=total, epochs=measured.epochs)
+            if total or measured.epochs
+            else None
         )
     return None
 
 
 def remaining_in(text: str) -> timedelta | None:
-    """The time that is left by the line's own words: `ETA: 1:11`, `remaining time: 0:12:33`."""
-    found = _REMAINING.search(text)
-    return duration(found[1]) if found else None
+    """The remaining time as the line states it: `ETA: 1:11`, `remaining time: 0:12:33`."""
+    match = _REMAINING.search(text)
+    return duration(match[1]) if match else None
 
 
 def _dialect(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the names beside numbers mean: `global_step`, `lm loss`, `tok/s`, `lr`."""
+"""Meanings of the names beside numbers: `global_step`, `lm loss`, `tok/s`, `lr`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.domain.core.training_progress import SAMPLES, STEPS, TOKENS
 
 
 class Meaning(Enum):
-    """What a number is."""
+    """The meaning of a number."""
 
     STEP = "step"
     TOTAL = "total"
@@ -23,7 +23,7 @@ class Meaning(Enum):
     RANK = "rank"
     OTHER = "other"
     NOTHING = "nothing"
-    """No measurement: an identifier, a time of day."""
+    """Not a measurement: an identifier, a time of day."""
 
 
 STEP_NAMES = (
@@ -32,7 +32,7 @@ STEP_NAMES = (
     "train_iteration",
     "iter", "iters", "it",
 )  # fmt: skip
-"""The best first: where a line has two counts, the other one counts micro-batches."""
+"""The best first: in a line with two counts, the other one counts micro-batches."""
 LOSS_NAMES = (
     "loss", "train_loss", "training_loss", "loss_train", "lm_loss", "loss_metrics_global_avg_loss",
     "global_avg_loss", "avg_loss", "average_loss", "mean_loss", "total_loss", "train_loss_step", "loss_step",
@@ -58,7 +58,7 @@ _WORDS = {
     "seqs": SAMPLES, "sequences": SAMPLES, "it": STEPS, "iter": STEPS, "iters": STEPS, "step": STEPS,
     "steps": STEPS, "batch": STEPS, "batches": STEPS, "update": STEPS, "updates": STEPS, "ba": STEPS,
 }  # fmt: skip
-"""Units that a speed counts."""
+"""Units of a speed."""
 _SPEED = re.compile(
     r"(?:train_|training_|throughput_)?(?P<word>[a-z]{1,9})(?:/|_per_)(?:s|sec|second)"
     r"|(?:running_?avg|curr|avg)_?(?P<camel>samples|tokens)_?per_?sec"
@@ -70,28 +70,28 @@ _FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|rs|go|c|h|sh)$")
 _UNIT = re.compile(r"_?\((?P<unit>[a-zµ]{1,3})\)$")
 _MILLI = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "us": 1e-6, "µs": 1e-6, "min": 60.0}
 MOST_NAME = 48
-"""Characters of a name; a longer text before a number is none."""
+"""Maximum characters of a name; a longer text before a number is not a name."""
 
 
 def unit_seconds(unit: str) -> float | None:
-    """Seconds in a unit of time, `None` for another word."""
+    """Seconds in a unit of time; `None` for other words."""
     return _MILLI.get(unit)
 
 
 def counted_unit(word: str) -> str:
-    """The unit of a speed that counts `word` (`it`, `tokens`) each second; "" where it is no training."""
+    """The unit of a speed that counts `word` (`it`, `tokens`) per second; "" if it is not training."""
     return _WORDS.get(word.lower(), "")
 
 
 @lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
-    """A name in lower case, its words joined by `_`: `learning rate` and `Learning-Rate` are one."""
+    """A name in lower case with its words joined by `_`: `learning rate` and `Learning-Rate` become equal."""
     return _SEPARATORS.sub("_", name.strip().lower())
 
 
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> tuple[Meaning, str]:
-    """What a name means, with the unit of a speed or of a time."""
+    """The meaning of a name, with the unit of a speed or of a time."""
     plain = plain_name(name)
     slashless = plain.replace("/", "_")
     if not plain or len(plain) > MOST_NAME:
@@ -109,9 +109,9 @@ def meaning(name: str) -> tuple[Meaning, str]:
     speed = _speed_unit(plain)
     if speed:
         return Meaning.SPEED, speed
-    for table, found in ((_EPOCHS, Meaning.EPOCHS), ({"epoch"}, Meaning.EPOCH), ({"rank"}, Meaning.RANK)):
+    for table, matching in ((_EPOCHS, Meaning.EPOCHS), ({"epoch"}, Meaning.EPOCH), ({"rank"}, Meaning.RANK)):
         if plain in table:
-            return found, ""
+            return matching, ""
     unit = _UNIT.search(plain)
     if (plain[: unit.start()] if unit else plain) in _STEP_TIMES:
         return Meaning.STEP_TIME, unit["unit"] if unit else ""
@@ -121,12 +121,12 @@ def meaning(name: str) -> tuple[Meaning, str]:
 def _speed_unit(plain: str) -> str:
     if plain in _SHORT_SPEEDS:
         return _SHORT_SPEEDS[plain]
-    found = _SPEED.fullmatch(plain)
-    if found is None:
+    match = _SPEED.fullmatch(plain)
+    if match is None:
         return ""
-    return _WORDS.get(found["word"] or found["camel"], "")
+    return _WORDS.get(match["word"] or match["camel"], "")
 
 
 def is_validation(name: str) -> bool:
-    """Whether a name is that of a validation's result, which is no step of training."""
+    """Whether a name is that of a validation's result, not of a training step."""
     return _VALIDATION.match(plain_name(name).replace("/", "_")) is not None

@@ -1,7 +1,7 @@
 """Numbers in a text, each with the name before it and the unit after it.
 
-A text is cut at its numbers; a number's name is the end of the text between it and the number before. This
-takes time that grows with the length of the text, whatever is in it, and needs no pattern for each trainer.
+A text is cut at its numbers; a number's name is the end of the text between it and the previous number. This
+takes time linear in the length of any text, and needs no pattern per trainer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tui.domain.progress.names import MOST_NAME, counted_unit
 from tui.domain.progress.reading import number
 
 MOST_NUMBERS = 80
-"""Numbers of one text that are looked at."""
-# Atomic groups: a number that is followed by a letter is not tried again with fewer digits.
+"""Maximum numbers read from one text."""
+# Atomic groups: a number followed by a letter is not retried with fewer digits.
 _NUMBER = re.compile(
     r"(?<![\w.])(?:(?>[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?(?:[eE][-+]?\d{1,3})?)"
     r"(?:[kMGT](?![A-Za-z_]))?"
@@ -32,10 +32,10 @@ _AFTER = re.compile(
 
 
 class Named(NamedTuple):
-    """A number with its name ("" where none is known) and its unit; `start` is its place in the text.
+    """A number with its name ("" if unknown) and its unit; `start` is its position in the text.
 
-    `explicit`: a colon, an equals sign or a break sets the name off. `of`: it is the second number
-    of `3/10` or `3 of 10`, and has the name of the first.
+    `explicit`: a colon, an equals sign or a break separates the name. `of`: it is the second number of `3/10`
+    or `3 of 10`, and has the name of the first.
     """
 
     name: str
@@ -47,14 +47,14 @@ class Named(NamedTuple):
 
 
 def named_numbers(text: str) -> Iterator[Named]:
-    """The numbers of a text in their order."""
+    """Yield the numbers of a text in order."""
     before, name, unit, explicit = 0, "", "", False
-    for at, found in enumerate(_NUMBER.finditer(text)):
+    for at, match in enumerate(_NUMBER.finditer(text)):
         if at >= MOST_NUMBERS:
             return
-        start, end = found.span()
+        start, end = match.span()
         gap = text[before:start]
-        value = number(found[0])
+        value = number(match[0])
         if value is None or (text[end : end + 1] == ":" and text[end + 1 : end + 2].isdigit()):
             # The hours or minutes of a time.
             before, name, unit = end, "", ""
@@ -71,8 +71,8 @@ def named_numbers(text: str) -> Iterator[Named]:
 def _name_of(gap: str, unit: str) -> tuple[str, bool]:
     """The name at the end of the text before a number, and whether it is set off.
 
-    `unit` stands before that text; it is that of the number before, or the name of this one. The lines of a
-    trainer have the same texts between their numbers, so that nearly every name is known.
+    `unit` precedes that text: it is the previous number's unit, or this number's name. A trainer's lines
+    repeat the texts between their numbers, so nearly every name is cached.
     """
     explicit = _EXPLICIT.search(gap) is not None
     pieces = _BREAKS.split(gap.rstrip(" :=[('\"\t"))

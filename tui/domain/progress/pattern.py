@@ -1,7 +1,7 @@
 """A job's own regular expression for its progress, from its profile or its environment.
 
 A profile's header has `progress: {pattern: …}`; a launch writes the pattern into `VARIABLE` of the
-containers, from where any console reads it with the job. Nothing else has to be kept.
+containers, from where any console reads it with the job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "VXTUI_PROGRESS"
 DIALECT = "pattern"
 MOST_CHARACTERS = 500
 MOST_TEXT = 1_000
-"""Characters of a line that a pattern is tried on."""
+"""Characters of a line that a pattern is matched against."""
 _NEEDED = ("step", "loss")
 _SPEEDS = {
     "tokens_per_second": TOKENS, "samples_per_second": SAMPLES, "steps_per_second": STEPS,
@@ -32,17 +32,17 @@ _KNOWN = frozenset({"step", "total", "loss", "lr", "learning_rate", "epoch", "ep
 
 @dataclass(frozen=True, slots=True)
 class ProgressPattern:
-    """A pattern that `problems` finds nothing wrong with."""
+    """A pattern without `problems`."""
 
     text: str
     search: Any = field(repr=False, compare=False)
 
     def read(self, text: str) -> LineReading | None:
-        """The reading of a line that the pattern matches; groups that hold no number count as absent."""
-        found = self.search(text[:MOST_TEXT])
-        if found is None:
+        """Parse a line that the pattern matches; groups without a number count as absent."""
+        match = self.search(text[:MOST_TEXT])
+        if match is None:
             return None
-        groups = {name: value for name, value in found.groupdict().items() if value is not None}
+        groups = {name: value for name, value in match.groupdict().items() if value is not None}
         numbers = {name: n for name, value in groups.items() if (n := number(value)) is not None}
         step, loss = count(numbers.get("step")), numbers.get("loss")
         if step is None and loss is None:
@@ -75,7 +75,7 @@ def _with_speed(reading: LineReading, numbers: Mapping[str, float]) -> LineReadi
 
 @lru_cache(maxsize=256)
 def progress_pattern(text: str) -> ProgressPattern | None:
-    """The pattern, or `None` if it has problems, which a job launched by another tool may have."""
+    """The pattern, or `None` if it has problems, as in a job launched by another tool."""
     if not text or problems(text):
         return None
     return ProgressPattern(text, compiled_with_groups(text).search)
@@ -89,7 +89,7 @@ def problems(text: str) -> tuple[tuple[str, str], ...]:
 
 def _problems(text: str) -> Iterator[tuple[str, str]]:
     if len(text) > MOST_CHARACTERS:
-        yield f"it has {len(text)} characters; {MOST_CHARACTERS} is the most.", "Match less of the line."
+        yield f"it has {len(text)} characters; the maximum is {MOST_CHARACTERS}.", "Match less of the line."
         return
     try:
         compiled = compiled_with_groups(text)
@@ -124,6 +124,6 @@ def _pool_with(pool: dict[str, Any], pattern: str, packaged: bool) -> dict[str, 
         return pool
     inner = dict(pool.get(key) or {})
     variables = list(inner.get("env") or [])
-    if not any(isinstance(one, Mapping) and one.get("name") == VARIABLE for one in variables):
+    if not any(isinstance(v, Mapping) and v.get("name") == VARIABLE for v in variables):
         inner["env"] = [*variables, {"name": VARIABLE, "value": pattern}]
     return {**pool, key: inner}

@@ -1,4 +1,4 @@
-"""What one line says of the training, and the numbers and durations in it."""
+"""The parsed content of one progress line, and parsers of its numbers and durations."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ _LONGEST = timedelta(days=3650)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The position of a progress bar, which counts within an epoch where one is named."""
+    """The position of a progress bar, which counts within an epoch if it names one."""
 
     step: int
     total: int | None = None
     epoch: int | None = None
     first_epoch: int | None = None
-    """Number of the first epoch; `None` where the bar does not tell whether it is 0 or 1."""
+    """Number of the first epoch; `None` if the bar does not tell whether it is 0 or 1."""
     training: bool = True
-    """The bar itself says that it is the training's. Another one may be an evaluation's."""
+    """Whether the bar identifies itself as the training's; another bar may be an evaluation's."""
     fixed: bool = False
-    """Every epoch has the same total; a bar with another one is no training."""
+    """Whether every epoch has the same total, so that a bar with another total is not the training's."""
 
 
 @dataclass(slots=True)
 class LineReading:
-    """What one line says; `None` where it does not say it. Whoever makes it fills it; then it stays as it is.
-
-    A line has a `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar beside it.
-    """
+    """The content of one line; `None` for values that it lacks. Only its creator fills it in. A line has a
+    `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar beside it."""
 
     dialect: str
     step: int | None = None
@@ -45,19 +43,19 @@ class LineReading:
     epoch: float | None = None
     epochs: int | None = None
     counts_epochs: bool = False
-    """`step` and `total` are epochs: the line has no better count."""
+    """Whether `step` and `total` are epochs, because the line has no better count."""
     loss: float | None = None
     speed: float | None = None
     speed_unit: str = ""
     learning_rate: float | None = None
     remaining: timedelta | None = None
     rank: int = 0
-    """The process that wrote the line, where it says so."""
+    """Rank of the process that wrote the line, if the line states it."""
     numbers: tuple[tuple[str, float], ...] = field(default=())
 
 
 def number(text: str) -> float | None:
-    """The number in `1,234`, `6.9E+00`, `41.8k`, `nan`; `None` for any other text, and out of range."""
+    """The number in `1,234`, `6.9E+00`, `41.8k`, `nan`; `None` for other texts and out of range."""
     text = text.strip().replace(",", "")
     scale = _SCALES.get(text[-1:], 1.0)
     try:
@@ -67,11 +65,11 @@ def number(text: str) -> float | None:
 
 
 def duration(text: str) -> timedelta | None:
-    """The duration in `16:20`, `1:02:03`, `2 days, 1:02:03`, `45s`; `None` for any other text."""
+    """The duration in `16:20`, `1:02:03`, `2 days, 1:02:03`, `45s`; `None` for other texts."""
     text = text.strip()
-    found = _DURATION.fullmatch(text)
-    if found is not None:
-        parts = {name: int(value) for name, value in found.groupdict(default="0").items()}
+    match = _DURATION.fullmatch(text)
+    if match is not None:
+        parts = {name: int(value) for name, value in match.groupdict(default="0").items()}
         span = timedelta(**parts)
     else:
         seconds = _SECONDS.fullmatch(text)

@@ -24,19 +24,19 @@ _EPOCH = re.compile(r"Epoch (?P<epoch>\d{1,7})(?:/(?P<last>\d{1,7}))?")
 
 
 def read(text: str) -> LineReading | None:
-    """The reading of the bar of an epoch; other bars count a validation."""
+    """Parse the bar of an epoch; other bars count a validation."""
     if "•" not in text or "it/s" not in text:
         return None
-    found = _BAR.search(text)
-    epoch = _EPOCH.search(text, 0, found.start()) if found else None
-    if found is None or epoch is None:
+    match = _BAR.search(text)
+    epoch = _EPOCH.search(text, 0, match.start()) if match else None
+    if match is None or epoch is None:
         return None
-    reading = Measured().add_all(named_numbers(found["postfix"])).reading(DIALECT)
-    rate = number(found["rate"])
+    reading = Measured().add_all(named_numbers(match["postfix"])).reading(DIALECT)
+    rate = number(match["rate"])
     if reading.speed is None and rate:
         reading.speed, reading.speed_unit = rate, STEPS
-    total = None if found["total"] == "--" else int(found["total"])
-    reading.bar = Bar(int(found["n"]), total, epoch=int(epoch["epoch"]), first_epoch=0)
+    total = None if match["total"] == "--" else int(match["total"])
+    reading.bar = Bar(int(match["n"]), total, epoch=int(epoch["epoch"]), first_epoch=0)
     reading.epochs, reading.epoch = int(epoch["last"]) + 1 if epoch["last"] else None, None
-    reading.remaining = duration(found["left"])
+    reading.remaining = duration(match["left"])
     return reading

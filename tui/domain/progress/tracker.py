@@ -1,4 +1,4 @@
-"""Joins what the lines of one process say into steps: a bar's count, a dict's loss, an epoch's number."""
+"""Joins the lines of one process into steps: a bar's count, a dict's loss, an epoch's number."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tui.domain.progress.pattern import DIALECT as PATTERN
 from tui.domain.progress.reading import Bar, LineReading
 
 SILENT = 50
-"""Readings of others after which a dialect that said no more is not waited for."""
+"""Number of other readings after which a silent dialect is given up."""
 
 
 class Trust(IntEnum):
-    """How good a count of steps is. A better one replaces it, a worse one is not taken."""
+    """Reliability of a step count. A better count replaces it; a worse one is ignored."""
 
     NONE = 0
     EPOCHS = 1
     BARE = 2
-    """Steps without a loss."""
+    """Counts without a loss."""
     FULL = 3
-    """Steps with their loss."""
+    """Counts with a loss."""
     OWN = 4
-    """By the job's own pattern."""
+    """Counts by the job's own pattern."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _BarState:
     total: int | None
     last: int = 0
     rounds: int = 0
-    """Times that it came to its end and began anew, with no epoch named."""
+    """Times that the bar ended and began again without naming an epoch."""
     training: bool = False
 
     @property
@@ -44,30 +44,28 @@ class _BarState:
 
 
 class Tracker:
-    """The training as one process reports it. `add` takes its readings in the order of their times."""
+    """The training as one process reports it. `add` takes its readings in time order."""
 
     def __init__(self) -> None:
         self.step: TrainingStep | None = None
         self.dialect = ""
         self.trust = Trust.NONE
         self.generation = 0
-        """Grows when what was counted before turns out to be something else."""
+        """Incremented when earlier counts turn out to be something else."""
         self._silent = 0
         self._bar: _BarState | None = None
         self._first_epoch: int | None = None
         self._epoch: int | None = None
         self._epochs: int | None = None
         self._run_total: int | None = None
-        """Steps of the whole run, said before it."""
+        """Steps of the whole run, reported before it."""
         self._run_epochs: int | None = None
         self._pending: LineReading | None = None
         """A loss that came before the first step."""
 
     def add(self, at: datetime, reading: LineReading) -> TrainingStep | None:
-        """The step that is known better now, or `None`.
-
-        A step that is reported by several lines is returned after each, with all that was said of it.
-        """
+        """Return the step that is known better now, or `None`. A step that several lines report is returned
+        after each, with all that is known of it."""
         if reading.bar is None and reading.step is None:
             return self._without_step(at, reading)
         before = self.step
@@ -75,7 +73,7 @@ class Tracker:
         if reading.bar is not None:
             step, total = self._of_bar(reading, reading.bar)
         if step is None or step > MOST_STEPS:
-            # An epoch times the steps of one may be more than the line itself says.
+            # Epochs times steps per epoch may exceed the line's own numbers.
             return None
         if not self._trusted(reading):
             return None if before is None else self._attached(at, _beside(reading, before))
@@ -91,7 +89,7 @@ class Tracker:
     def _trusted(self, reading: LineReading) -> bool:
         trust = _trust(reading)
         if reading.dialect == self.dialect:
-            # A dict's loss makes the count of its bar a full one.
+            # A dict's loss makes its bar's count a full one.
             self.trust, self._silent = max(trust, self.trust), 0
             return True
         self._silent += 1
@@ -138,7 +136,7 @@ class Tracker:
         return bar.epoch is not None or bar.fixed
 
     def _replaces(self, state: _BarState, bar: Bar, trains: bool) -> bool:
-        """Whether a bar of another length is the training's now: one of its evaluation is not."""
+        """Whether a bar of another length is now the training's, rather than an evaluation's."""
         if bar.fixed and state.training:
             return False
         if trains != state.training:
@@ -146,7 +144,7 @@ class Tracker:
         return state.finished and (trains or (bar.total or 0) >= (state.total or 0))
 
     def _epoch_index(self, bar: Bar, state: _BarState) -> int:
-        """How many epochs are behind it."""
+        """Number of completed epochs."""
         number = bar.epoch if bar.epoch is not None else self._epoch if bar.fixed else None
         if number is None:
             return state.rounds
@@ -163,7 +161,7 @@ class Tracker:
             self._of_run(reading)
             return None
         if reading.loss is not None and self._bar is not None:
-            # The dict belongs to this bar: what else is printed does not count better.
+            # The dict belongs to this bar, so no other count is better.
             self._bar.training = True
             if self.step is not None and self.trust is Trust.BARE:
                 self.trust = Trust.FULL
@@ -178,7 +176,7 @@ class Tracker:
         return self._attached(at, reading)
 
     def _of_run(self, reading: LineReading) -> None:
-        """Lines that say how long the run is, or which epoch begins."""
+        """Handle lines that state the run's length, or the epoch that begins."""
         if reading.epoch is not None:
             self._epoch, self._epochs = int(reading.epoch), reading.epochs
             self._first_epoch = 1
@@ -187,7 +185,7 @@ class Tracker:
         self._run_epochs = reading.epochs or self._run_epochs
 
     def _step_of_epoch(self, reading: LineReading) -> int | None:
-        """The step at a fraction of the run, where no bar counts."""
+        """The step at a fraction of the run, if no bar counts."""
         if self._bar is not None or reading.loss is None or reading.epoch is None:
             return None
         if not self._run_total or not self._run_epochs:
@@ -221,7 +219,7 @@ def _sample(at: datetime, step: int, total: int | None, reading: LineReading) ->
 
 
 def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | None) -> TrainingStep:
-    """Return the step with the figures of one more line."""
+    """The step with the figures of one more line."""
     rate = reading.learning_rate
     return TrainingStep(
         at,
@@ -236,7 +234,7 @@ def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | 
 
 
 def _filled(reading: LineReading, pending: LineReading) -> LineReading:
-    """The reading of a step with a loss that came before it."""
+    """The reading of a step, with a loss that came before it."""
     rate = reading.learning_rate
     return replace(
         reading,
@@ -247,6 +245,6 @@ def _filled(reading: LineReading, pending: LineReading) -> LineReading:
 
 
 def _beside(reading: LineReading, step: TrainingStep) -> LineReading:
-    """What a line that counts otherwise adds to a step."""
+    """The values that a line with another count adds to a step."""
     speed = reading.speed if step.speed is None else None
     return replace(reading, loss=None, speed=speed)

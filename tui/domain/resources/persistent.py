@@ -1,4 +1,4 @@
-"""Persistent resources: machines that stay, on which jobs run without waiting for their provisioning."""
+"""Persistent resources: machines that stay, on which jobs run without provisioning."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tui.domain.spec.custom_job_spec import machine_of, whole, within
 from tui.domain.vertex.cost import CostPart
 
 RUNNING, ERROR = "RUNNING", "ERROR"
-"""States that stay; in the others it is changing."""
+"""Stable states; in the others the resource is changing."""
 DISK_TYPE, DISK_GB = "pd-ssd", 100
-"""The boot disk where none is named (docs/facts/vertex.md 1.3)."""
+"""The default boot disk (docs/facts/vertex.md 1.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class ResourcePool:
         return max(self.replicas, self.most or 0)
 
     def unused(self) -> ResourcePool:
-        """Return the pool with the replicas that a job can get now."""
+        """The pool with the replicas that a job can get now."""
         return replace(self, replicas=max(0, self.limit - self.used), most=None, used=0)
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What a worker pool must have exactly to run on it (docs/facts/vertex.md 12.2)."""
+        """The properties that a worker pool must match exactly to run on it (docs/facts/vertex.md 12.2)."""
         machine = self.machine_type, self.accelerator_type, self.accelerator_count, self.tpu_topology
         return *machine, self.disk_type, self.disk_gb
 
@@ -58,7 +58,7 @@ class ResourcePool:
 
 @dataclass(frozen=True, slots=True)
 class PersistentResource:
-    """One of them. `name` is the full resource name; jobs name it by `id`."""
+    """One persistent resource. `name` is the full resource name; jobs refer to it by `id`."""
 
     name: str
     display_name: str
@@ -87,16 +87,16 @@ class PersistentResource:
 
     @property
     def changing(self) -> bool:
-        """It is provisioned, updated, rebooted or deleted."""
+        """Whether it is being provisioned, updated, rebooted or deleted."""
         return self.state not in {RUNNING, ERROR}
 
     @property
     def idle(self) -> bool:
-        """It runs, and so costs money, and no job uses it."""
+        """Whether it runs, and so costs money, without a job on it."""
         return self.state == RUNNING and not self.used
 
     def parts(self) -> list[CostPart]:
-        """What is billed while it runs, jobs or not (docs/facts/vertex.md 9.1)."""
+        """Billed parts while it runs, with or without jobs (docs/facts/vertex.md 9.1)."""
         return [
             CostPart(
                 pool.machine_type, pool.accelerator_type, pool.accelerator_count, pool.replicas,
@@ -106,7 +106,7 @@ class PersistentResource:
         ]  # fmt: skip
 
     def idle_parts(self) -> list[CostPart]:
-        """What is billed and not used."""
+        """Billed but unused parts."""
         if self.state != RUNNING:
             return []
         pools = [
@@ -116,23 +116,21 @@ class PersistentResource:
         return [part for part in pools if part.replicas > 0]
 
     def runs(self, job: Job) -> bool:
-        """Whether a job runs, ran or is to run on it; of one with tasks, their jobs do."""
+        """Whether a job runs, ran or will run on it; for a job with tasks, their jobs do."""
         same_place = (job.region, job.context or self.context) == (self.region, self.context or job.context)
         return job.persistent_resource == self.id and job.runs_itself and same_place
 
 
 def jobs_on(resource: PersistentResource, jobs: Iterable[Job]) -> list[Job]:
-    """The jobs that have not ended, oldest first."""
+    """Its jobs that have not ended, the oldest first."""
     return sorted(
         (job for job in jobs if job.state.active and resource.runs(job)), key=lambda job: job.created or 0
     )
 
 
 def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | None:
-    """When the last job on it ended, or since when it runs; None while it is used or does not run.
-
-    The service does not say it; `jobs` are those of its region since it was created, but deleted ones.
-    """
+    """When its last job ended, or when it began to run; `None` while it is used or does not run. The service
+    does not report this; `jobs` are those of its region since it was created, except deleted ones."""
     if not resource.idle:
         return None
     ends = [job.end_time for job in jobs if resource.runs(job) and job.end_time is not None]
@@ -154,39 +152,39 @@ def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
-    """What is billed of a resource in REST form that does not exist yet; see `PersistentResource.parts`."""
-    found = []
+    """Billed parts of a resource in REST form that does not exist yet; see `PersistentResource.parts`."""
+    parts = []
     for pool in resource["resourcePools"]:
         disk = pool.get("diskSpec") or {}
         kind, gb = str(disk.get("bootDiskType") or DISK_TYPE), whole(disk.get("bootDiskSizeGb")) or DISK_GB
-        found.append(CostPart(*machine_of(pool), pool["replicaCount"], kind, gb))
-    return found
+        parts.append(Part(*machine_of(pool), pool["replicaCount"], kind, gb))
+    return parts
 
 
 def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
-    """Why a CustomJob in REST form can't run on these pools; "" where it can (docs/facts/vertex.md 12.2)."""
+    """Why a CustomJob in REST form can't run on these pools; "" if it can (docs/facts/vertex.md 12.2)."""
     free = list(pools)
-    taken: dict[str, int] = {}
+    reserved: dict[str, int] = {}
     for index, worker_pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
         if not worker_pool:
             continue
         replicas = whole(worker_pool.get("replicaCount")) or 1
-        wanted = shape_of(worker_pool)
+        shape = shape_of(worker_pool)
         words = machine_words(*machine_of(worker_pool))
-        same_machine = [pool for pool in free if pool.shape[:4] == wanted[:4]]
+        same_machine = [pool for pool in free if pool.shape[:4] == shape[:4]]
         if not same_machine:
             return f"no pool of {words}, which pool {index} needs"
-        alike = [pool for pool in same_machine if pool.shape == wanted]
+        alike = [pool for pool in same_machine if pool.shape == shape]
         if not alike:
             has = " or ".join(dict.fromkeys(_disk(pool.shape) for pool in same_machine))
-            return f"{words} with {has}; pool {index} asks for {_disk(wanted)}"
+            return f"{words} with {has}; pool {index} asks for {_disk(shape)}"
         for pool in alike:
-            if taken.get(pool.id, 0) + replicas <= pool.limit:
-                taken[pool.id] = taken.get(pool.id, 0) + replicas
+            if reserved.get(pool.id, 0) + replicas <= pool.limit:
+                reserved[pool.id] = reserved.get(pool.id, 0) + replicas
                 break
         else:
-            most = max(pool.limit - taken.get(pool.id, 0) for pool in alike)
-            return f"{most} × {words}{' left' if taken else ''}; pool {index} needs {replicas}"
+            most = max(pool.limit - reserved.get(pool.id, 0) for pool in alike)
+            return f"{most} × {words}{' left' if reserved else ''}; pool {index} needs {replicas}"
     return ""
 
 
@@ -195,24 +193,22 @@ def _disk(shape: tuple[object, ...]) -> str:
 
 
 def resource_of(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A PersistentResource in REST form that has the machines of a CustomJob in REST form.
-
-    Worker pools of the same shape become one resource pool.
-    """
+    """A PersistentResource in REST form with the machines of a CustomJob in REST form. Worker pools of the
+    same shape become one resource pool."""
     pools: dict[str, dict[str, Any]] = {}
     for worker_pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         if not worker_pool:
             continue
         machine = dict(worker_pool.get("machineSpec") or {})
-        # A persistent resource takes no reservation (docs/facts/vertex.md 1.8).
+        # A persistent resource accepts no reservation (docs/facts/vertex.md 1.8).
         machine.pop("reservationAffinity", None)
         disk = worker_pool.get("diskSpec")
-        one = {"machineSpec": machine, **({"diskSpec": disk} if disk else {}), "replicaCount": 0}
-        pool = pools.setdefault(json.dumps([machine, shape_of(worker_pool)], sort_keys=True), one)
+        new_pool = {"machineSpec": machine, **({"diskSpec": disk} if disk else {}), "replicaCount": 0}
+        pool = pools.setdefault(json.dumps([machine, shape_of(worker_pool)], sort_keys=True), new_pool)
         pool["replicaCount"] += whole(worker_pool.get("replicaCount")) or 1
-    found: dict[str, Any] = {"resourcePools": list(pools.values())}
+    resource: dict[str, Any] = {"resourcePools": list(pools.values())}
     if within(job, "jobSpec", "network"):
-        found["network"] = job["jobSpec"]["network"]
+        resource["network"] = job["jobSpec"]["network"]
     if job.get("encryptionSpec"):
-        found["encryptionSpec"] = job["encryptionSpec"]
-    return found
+        resource["encryptionSpec"] = job["encryptionSpec"]
+    return resource

@@ -1,4 +1,4 @@
-"""Lists that are read region by region."""
+"""Merges lists that are read region by region."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 
 class Located(Protocol):
-    """What belongs to a region of a context."""
+    """A resource that belongs to a region of a context."""
 
     @property
     def region(self) -> str: ...
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Located)
 
 
 def with_kept(items: Iterable[T], errors: Mapping[str, object], before: Iterable[T]) -> list[T]:
-    """What was found; of regions that can't be read now, what was read there before."""
-    # Errors name a region by itself, in a group after its context.
+    """The items, and for unreadable regions the items read there before."""
+    # Errors are keyed by region, in a group by context and region.
     lost = errors.keys()
-    return [*items, *(each for each in before if {each.region, f"{each.context}/{each.region}"} & lost)]
+    return [*items, *(item for item in before if {item.region, f"{item.context}/{item.region}"} & lost)]

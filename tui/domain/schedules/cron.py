@@ -1,8 +1,8 @@
 """The cron of a schedule: `[TZ=Zone ]minute hour day-of-month month day-of-week`.
 
-The fields and their meaning are those of Debian's cron (cronsim): lists, ranges, steps and names; a day that
-meets one of two restricted day fields is enough. At a change of the clock a run at a fixed time neither
-falls out nor doubles. Without a zone the fields are UTC.
+The fields have the meaning of Debian's cron (cronsim): lists, ranges, steps and names; a day that meets one
+of two restricted day fields is enough. At a clock change a run at a fixed time is neither skipped nor
+doubled. Without a zone the fields are UTC.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ _LONGEST = 500
 
 
 class CronError(ValueError):
-    """The text is no cron of a schedule. The message says what is wrong and what would be right."""
+    """The text is not a valid cron. The message says what is wrong and what would be right."""
 
 
 class NeverDue(CronError):
-    """It has the form of a cron, and no day that it names exists, such as February 30."""
+    """The cron is well-formed, but no day that it names exists, such as February 30."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron that is valid, and due now and then. `zone` is a name of the IANA database."""
+    """A valid cron that is due at some time. `zone` is a name of the IANA database."""
 
     fields: str
     zone: str = "UTC"
 
     def after(self, moment: datetime) -> datetime | None:
-        """When it is due next after `moment` (aware), in UTC; `None` for not within 50 years."""
+        """The next due time after `moment` (aware), in UTC; `None` if not within 50 years."""
         return next(self.runs(moment), None)
 
     def runs(self, moment: datetime) -> Iterator[datetime]:
-        """When it is due after `moment` (aware), in UTC, one after the other."""
+        """Yield the due times after `moment` (aware), in UTC, in order."""
         last = moment.astimezone(UTC)
-        for found in CronSim(self.fields, last.astimezone(_zone(self.zone))):
-            # Of an hour that the clock shows twice cronsim may begin in the first.
-            if found.astimezone(UTC) > last:
-                last = found.astimezone(UTC)
+        for due in CronSim(self.fields, last.astimezone(_zone(self.zone))):
+            # In an hour that the clock repeats, cronsim may start with the first occurrence.
+            if due.astimezone(UTC) > last:
+                last = due.astimezone(UTC)
                 yield last
 
     @property
     def words(self) -> str:
-        """It in English, with the zone where that is not UTC."""
+        """The cron in English, with the zone unless it is UTC."""
         text = str(CronSim(self.fields, datetime(2000, 1, 1, tzinfo=UTC)).explain())
         return text if self.zone == "UTC" else f"{text}, {self.zone}"
 
@@ -78,26 +78,28 @@ def read_cron(text: str) -> Cron:
         )
     for name, part in zip(_FIELDS, parts, strict=True):
         if not _FIELD.fullmatch(part) or _NOT_UNIX.fullmatch(part):
-            raise CronError(f"{part!r} is no {name}; write numbers, names, *, lists, ranges and steps")
-    found = Cron(" ".join(parts), zone)
+            raise CronError(
+                f"{part!r} is not a valid {name}; write numbers, names, *, lists, ranges and steps"
+            )
+    cron = Cron(" ".join(parts), zone)
     try:
-        CronSim(found.fields, datetime(2000, 1, 1, tzinfo=UTC))
+        CronSim(cron.fields, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         raise _problem(str(error), parts) from error
-    if found.after(datetime.now(UTC)) is None:
-        raise NeverDue(f"{found.fields!r} is never due: no such day exists")
-    return found
+    if cron.after(datetime.now(UTC)) is None:
+        raise NeverDue(f"{cron.fields!r} is never due: no such day exists")
+    return cron
 
 
-def _problem(said: str, parts: list[str]) -> CronError:
-    """cronsim says `Bad day-of-month`, also of a day that the months do not have."""
-    name = said.removeprefix("Bad ").replace("-", " ")
+def _problem(message: str, parts: list[str]) -> CronError:
+    """Translate cronsim's `Bad day-of-month`, which also means a day that the months do not have."""
+    name = message.removeprefix("Bad ").replace("-", " ")
     if name not in _FIELDS:
-        return CronError(said)
+        return CronError(message)
     day, month = parts[2:4]
-    if name == "day of month" and all(each in {"29", "30", "31"} for each in day.split(",")):
+    if name == "day of month" and all(part in {"29", "30", "31"} for part in day.split(",")):
         return NeverDue(f"it is never due: month {month} has no day {day}")
-    return CronError(f"{parts[_FIELDS.index(name)]!r} is no {name}")
+    return CronError(f"{parts[_FIELDS.index(name)]!r} is not a valid {name}")
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -105,5 +107,5 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise CronError(
-            f"{name!r} is no time zone of the IANA database; write it like TZ=Europe/Berlin"
+            f"{name!r} is not a time zone of the IANA database; write it like TZ=Europe/Berlin"
         ) from error

@@ -1,4 +1,4 @@
-"""Rules about a schedule before it is created: a cron that is wrong or never due, and its limits."""
+"""Rules for a schedule before it is created: a wrong cron, one that is never due, and the limits."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from tui.domain.vertex.sources import EMULATOR, SCHEDULE, SCHEDULING, UNDOCUMENT
 
 LONGEST_NAME = 128
 OFTEN = timedelta(minutes=10)
-"""Runs that come faster than this may overlap: a task needs a minute or two for its machine alone."""
+"""Runs more frequent than this may overlap: provisioning alone takes a task a minute or two."""
 _COUNTED = 1000
-"""Runs that are counted at most."""
+"""Maximum number of counted runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRule:
-    """`check` yields what is wrong. What is `emulated` the emulator refuses: there it is an error."""
+    """A rule for schedules; `check` yields its findings. The emulator refuses `emulated` ones: there they are
+    errors."""
 
     id: str
     source: str
@@ -32,20 +33,20 @@ class ScheduleRule:
 
 
 def check_schedule(schedule: NewSchedule, now: datetime, *, local: bool) -> list[Finding]:
-    """Every finding of every rule, in the order of the rules."""
+    """The findings of all rules, in the order of the rules."""
     return [
-        _of(rule, found, refused=rule.emulated and local)
+        _of(rule, finding, refused=rule.emulated and local)
         for rule in RULES
-        for found in rule.check(schedule, now)
+        for finding in rule.check(schedule, now)
     ]
 
 
-def _of(rule: ScheduleRule, found: Finding, *, refused: bool) -> Finding:
+def _of(rule: ScheduleRule, finding: Finding, *, refused: bool) -> Finding:
     """The finding with its rule's severity and source; `refused` by the emulator."""
     if refused:
-        return replace(found, rule=rule.id, severity=ProblemSeverity.ERROR, source=EMULATOR)
-    sentence = f"{found.sentence} {UNDOCUMENTED}" if rule.emulated else found.sentence
-    return replace(found, rule=rule.id, severity=rule.severity, source=rule.source, sentence=sentence)
+        return replace(finding, rule=rule.id, severity=ProblemSeverity.ERROR, source=EMULATOR)
+    sentence = f"{finding.sentence} {UNDOCUMENTED}" if rule.emulated else finding.sentence
+    return replace(finding, rule=rule.id, severity=rule.severity, source=rule.source, sentence=sentence)
 
 
 def _name(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
@@ -66,13 +67,13 @@ def _cron(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
 
 def _never(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
     try:
-        found = schedule.upcoming(now, 1)
+        upcoming = schedule.upcoming(now, 1)
     except NeverDue as error:
         yield Finding(("cron",), f"{error}.")
         return
     except CronError:
         return
-    if not found and schedule.end_time and schedule.end_time > max(now, schedule.start_time or now):
+    if not upcoming and schedule.end_time and schedule.end_time > max(now, schedule.start_time or now):
         sentence = f"it is not due before {schedule.end_time:%Y-%m-%d %H:%M} UTC, when the schedule ends."
         yield Finding(("cron",), sentence)
 
@@ -80,8 +81,10 @@ def _never(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
 def _end(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
     begin = max(now, schedule.start_time or now)
     if schedule.end_time and schedule.end_time <= begin:
-        what = "the start" if schedule.start_time and schedule.start_time > now else "now"
-        sentence = f"the end, {schedule.end_time:%Y-%m-%d %H:%M} UTC, is not after {what}: no run is started."
+        bound = "the start" if schedule.start_time and schedule.start_time > now else "now"
+        sentence = (
+            f"the end, {schedule.end_time:%Y-%m-%d %H:%M} UTC, is not after {bound}: no run is started."
+        )
         yield Finding(("endTime",), sentence)
 
 

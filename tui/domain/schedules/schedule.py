@@ -1,4 +1,4 @@
-"""Schedules: what they run, when, and how often they have."""
+"""Schedules: what they run, when, and their runs so far."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Schedule:
     display_name: str
     region: str
     state: str
-    """As the API calls it: ACTIVE, PAUSED or COMPLETED."""
+    """ACTIVE, PAUSED or COMPLETED, as in the API."""
     context: str
     cron: str
     pipeline: str = ""
-    """What it runs: the display name of its job, else the name of its pipeline."""
+    """Display name of its job, else name of its pipeline."""
     create_time: datetime | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None
@@ -34,15 +34,15 @@ class Schedule:
     started: int = 0
     max_runs: int | None = None
     max_active: int | None = None
-    """Runs that may be active at once; `None` for any number."""
+    """Number of runs that may be active at once; `None` for no limit."""
     queues: bool = False
     catch_up: bool = False
     last_time: datetime | None = None
-    """The time of the last run that was due."""
+    """Time of the last due run."""
     last_response: str = ""
-    """What the service said to it: OK, or why there is no run."""
+    """The service's response to it: OK, or why there is no run."""
     last_run: Job | None = None
-    """The newest run that there is, where it could be read."""
+    """The newest run, if it could be read."""
 
     @property
     def id(self) -> str:
@@ -50,7 +50,7 @@ class Schedule:
 
     @property
     def read(self) -> Cron | None:
-        """Its cron; `None` where the service takes one that vxtui does not know."""
+        """Its cron; `None` if the service accepts a form unknown to vxtui."""
         try:
             return read_cron(self.cron)
         except CronError:
@@ -58,18 +58,18 @@ class Schedule:
 
     @property
     def when(self) -> str:
-        """The cron in words, where that is possible."""
+        """The cron in words, if possible."""
         cron = self.read
         return cron.words if cron else self.cron
 
     @property
     def runs_text(self) -> str:
-        """`3/10` of those that it may start, `3` without a limit."""
+        """`3/10` of the runs that it may start, `3` without a limit."""
         return f"{self.started}/{self.max_runs}" if self.max_runs else str(self.started)
 
     @property
     def refused(self) -> str:
-        """Why the last run that was due was not started; "" where it was."""
+        """Why the last due run was not started; "" if it was."""
         return "" if self.last_response in {"", "OK"} else self.last_response
 
 
@@ -89,9 +89,9 @@ class NewSchedule:
     def upcoming(self, now: datetime, count: int) -> Sequence[datetime]:
         """Its first runs after `now`, in UTC. Raises CronError."""
         begin = max(now, self.start_time) if self.start_time else now
-        found: list[datetime] = []
+        upcoming: list[datetime] = []
         for at in read_cron(self.cron).runs(begin):
-            if len(found) == min(count, self.max_runs or count) or (self.end_time and at > self.end_time):
+            if len(upcoming) == min(count, self.max_runs or count) or (self.end_time and at > self.end_time):
                 break
-            found.append(at)
-        return found
+            upcoming.append(at)
+        return upcoming

@@ -1,4 +1,4 @@
-"""What a deployed model answers: requests, errors and latency over the last minutes."""
+"""The load of a deployed model: requests, errors and latency over the last minutes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests to one deployed model in `seconds`; latencies are in ms, `None` where not measured."""
+    """Requests to one deployed model in `seconds`; latencies are in ms, `None` if not measured."""
 
     requests: int
     seconds: float
     errors: Mapping[str, int] = field(default_factory=dict)
-    """By class of the HTTP status, e.g. "5xx"."""
+    """Errors by class of the HTTP status, e.g. "5xx"."""
     p50: float | None = None
     p95: float | None = None
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.requests / self.seconds if self.seconds else 0.0
 
     @property
@@ -46,7 +46,7 @@ class Load:
 
 
 def latency_text(milliseconds: float | None) -> str:
-    """`3.2 ms`, `140 ms`, `2.1 s`; "" where not measured."""
+    """`3.2 ms`, `140 ms`, `2.1 s`; "" if not measured."""
     if milliseconds is None:
         return ""
     if milliseconds >= 1000:
@@ -55,6 +55,6 @@ def latency_text(milliseconds: float | None) -> str:
 
 
 def rate_text(load: Load) -> str:
-    """Requests a second with three digits."""
+    """Requests per second with three digits."""
     rate = load.rate
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.1f}" if rate >= 10 else f"{rate:.2f}" if rate else "0"

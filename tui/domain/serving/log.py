@@ -11,8 +11,8 @@ from tui.domain.serving.traffic import Deployed
 
 
 def log_lines(entries: Iterable[LogEntry], deployed: Sequence[Deployed]) -> list[str]:
-    """`14:02:11 version 2  ERROR out of memory`; an id stands for what is not deployed, e.g. not any more."""
-    names = {each.id: called(each, deployed) for each in deployed}
+    """`14:02:11 version 2  ERROR out of memory`; models that are no longer deployed are shown by id."""
+    names = {model.id: called(model, deployed) for model in deployed}
     return [
         "  ".join(
             (

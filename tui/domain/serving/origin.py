@@ -1,4 +1,4 @@
-"""Which job made a version of a model, as far as the model says it."""
+"""Finds the job that made a version of a model, as far as the model tells."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tui.domain.serving.traffic import Model
 
 
 def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -> str:
-    """Full resource name of the job that made it; "" where nothing says which one.
+    """Full resource name of the job that made the model; "" if nothing tells.
 
-    The pipeline that the model names, else a label whose value is a job's id, else the job in whose output
-    folder its weights are; `outputs` are those folders by the job's name.
+    The pipeline that the model names, else a label whose value is a job's id, else the job whose output
+    folder contains its weights; `outputs` are those folders by the job's name.
     """
     if model.made_by:
         return model.made_by
@@ -23,7 +23,7 @@ def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -
             return job.name
     if not model.artifacts:
         return ""
-    # The longest is the nearest: a folder may hold the folders of several jobs.
+    # The longest folder is the nearest: a folder may contain those of several jobs.
     holding = [
         (len(folder), name) for name, folder in outputs.items() if folder and below(model.artifacts, folder)
     ]
@@ -31,7 +31,8 @@ def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -
 
 
 def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
-    """Jobs whose output may hold its weights, the likeliest first: the last that began before it was made."""
+    """Jobs whose output may contain its weights, the likeliest first: the last one started before the model
+    was made."""
     if not model.artifacts:
         return []
     before = [
@@ -45,14 +46,14 @@ def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
 
 
 def output_folder(spec: Any) -> str:
-    """The gs:// folder that a job's description names for its output; "" for none."""
+    """The gs:// output folder in a job's specification; "" if there is none."""
     if isinstance(spec, Mapping):
-        found = spec.get("baseOutputDirectory")
-        if isinstance(found, Mapping) and found.get("outputUriPrefix"):
-            return str(found["outputUriPrefix"])
+        base = spec.get("baseOutputDirectory")
+        if isinstance(base, Mapping) and base.get("outputUriPrefix"):
+            return str(base["outputUriPrefix"])
         spec = list(spec.values())
     if isinstance(spec, list):
-        return next((folder for each in spec if (folder := output_folder(each))), "")
+        return next((folder for item in spec if (folder := output_folder(item))), "")
     return ""
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 
 class SplitError(ValueError):
-    """A traffic split that can't be."""
+    """An invalid traffic split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Deployed:
     percent: int
     machine: str = ""
     replicas: tuple[int, int] | None = None
-    """Least and most; `None` where it shares the machines of others."""
+    """Minimum and maximum; `None` if it shares the machines of others."""
     accelerator: str = ""
     accelerator_count: int = 0
     create_time: datetime | None = None
@@ -62,7 +62,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class ServingEndpoint:
-    """Where a service answers predictions."""
+    """An endpoint that serves predictions."""
 
     name: str
     display_name: str
@@ -78,31 +78,29 @@ class ServingEndpoint:
         return self.name.rpartition("/")[2]
 
 
-def traffic_split(deployed: Sequence[Deployed], wanted: Mapping[str, int]) -> dict[str, int]:
-    """Percent of the requests by id of every deployed model; those not in `wanted` get none.
+def traffic_split(deployed: Sequence[Deployed], requested: Mapping[str, int]) -> dict[str, int]:
+    """Percent of the requests by id of every deployed model; models not in `requested` get none.
 
-    A key of `wanted` is the id of a deployed model or, where one only has it, the version of its model.
-
-    Raises:
-        SplitError: for a key that is unknown or means several, or if the percentages don't add up to 100.
+    A key of `requested` is the id of a deployed model or, if only one has it, the version of its model.
+    Raises SplitError for a key that is unknown or ambiguous, or if the percentages don't add up to 100.
     """
-    split = {each.id: 0 for each in deployed}
-    given: dict[str, str] = {}
-    for key, percent in wanted.items():
-        fits = [each.id for each in deployed if each.id == key] or [
-            each.id for each in deployed if each.version == key
+    split = {model.id: 0 for model in deployed}
+    keys: dict[str, str] = {}
+    for key, percent in requested.items():
+        fits = [model.id for model in deployed if model.id == key] or [
+            model.id for model in deployed if model.version == key
         ]
         if len(fits) != 1:
-            what = f"{len(fits)} deployed models have the version {key}; write the id of one" if fits else (
+            reason = f"{len(fits)} deployed models have the version {key}; write the id of one" if fits else (
                 f"no deployed model has the id or the version {key}"
             )  # fmt: skip
-            known = ", ".join(f"{each.id} (version {each.version})" for each in deployed) or "none"
-            raise SplitError(f"{what[0].upper()}{what[1:]}. Deployed: {known}.")
-        if fits[0] in given:
-            raise SplitError(f"{given[fits[0]]} and {key} are the same deployed model.")
+            known = ", ".join(f"{model.id} (version {model.version})" for model in deployed) or "none"
+            raise SplitError(f"{reason[0].upper()}{reason[1:]}. Deployed: {known}.")
+        if fits[0] in keys:
+            raise SplitError(f"{keys[fits[0]]} and {key} are the same deployed model.")
         if not 0 <= percent <= 100:
             raise SplitError(f"{key}={percent}: a percentage is from 0 to 100.")
-        given[fits[0]] = key
+        keys[fits[0]] = key
         split[fits[0]] = percent
     if sum(split.values()) != 100:
         raise SplitError(f"The percentages add up to {sum(split.values())}, not to 100.")

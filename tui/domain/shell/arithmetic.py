@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 class NotArithmetic(Exception):
-    """What can't be computed; `name` is a variable without a value."""
+    """The expression can't be computed; `name` is a variable without a value."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__(name)
@@ -16,11 +16,8 @@ class NotArithmetic(Exception):
 
 
 def value_of(text: str, variables: Mapping[str, str | list[str]] | None = None) -> int:
-    """The value of an expression without assignments.
-
-    Raises:
-        NotArithmetic: for other text, and for a variable that is not in `variables`.
-    """
+    """The value of an expression without assignments. Raises NotArithmetic for other text, and for a variable
+    that is not in `variables`."""
     source = re.sub(r"&&", " and ", text.strip()).replace("||", " or ")
     source = re.sub(r"!(?!=)", " not ", source)
     if not source:
@@ -34,7 +31,7 @@ def value_of(text: str, variables: Mapping[str, str | list[str]] | None = None) 
 
 
 def _chosen(text: str) -> str:
-    """`a ? b : c` as Python writes it; the first `?` belongs to the last `:` outside of brackets."""
+    """Convert `a ? b : c` to Python; the first `?` belongs to the last `:` outside brackets."""
     test, mark, rest = text.partition("?")
     if not mark:
         return text
@@ -46,7 +43,7 @@ def _chosen(text: str) -> str:
     else:
         raise NotArithmetic
     if rest[at] != ":":
-        # The whole stands in brackets.
+        # The whole expression is in brackets.
         raise NotArithmetic
     return f"(({_chosen(rest[:at])}) if ({test}) else ({_chosen(rest[at + 1 :])}))"
 
@@ -56,12 +53,12 @@ def _of(node: ast.expr, known: Mapping[str, str | list[str]], depth: int) -> int
         case ast.Constant(value=int() as value):
             return int(value)
         case ast.Name(id=name):
-            found = known.get(name)
-            if not isinstance(found, str) or depth > 20:
+            value_text = known.get(name)
+            if not isinstance(value_text, str) or depth > 20:
                 raise NotArithmetic(name)
-            if not re.fullmatch(r"\s*[-+]?(0|[1-9]\d{0,17})\s*", found):
+            if not re.fullmatch(r"\s*[-+]?(0|[1-9]\d{0,17})\s*", value_text):
                 raise NotArithmetic(name)
-            return int(found)
+            return int(value_text)
         case ast.UnaryOp(op=op, operand=inner):
             value = _of(inner, known, depth)
             return (
@@ -82,22 +79,22 @@ def _of(node: ast.expr, known: Mapping[str, str | list[str]], depth: int) -> int
 def _binary(op: ast.operator, a: int, b: int) -> int:
     match op:
         case ast.Add():
-            found = a + b
+            result = a + b
         case ast.Sub():
-            found = a - b
+            result = a - b
         case ast.Mult():
-            found = a * b
+            result = a * b
         case ast.Div() | ast.Mod():
             # bash truncates towards zero.
             quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-            found = quotient if isinstance(op, ast.Div) else a - b * quotient
+            result = quotient if isinstance(op, ast.Div) else a - b * quotient
         case ast.Pow() if 0 <= b <= 64 and abs(a) < 2**32:
-            found = a**b
+            result = a**b
         case _:
             raise NotArithmetic
-    if abs(found) >= 2**63:
+    if abs(result) >= 2**63:
         raise NotArithmetic
-    return found
+    return result
 
 
 def _compared(op: ast.cmpop, a: int, b: int) -> int:

@@ -1,4 +1,4 @@
-"""Commands that change what a script sets, or whose output depends on the script alone."""
+"""Builtin commands of a script, and programs whose output depends only on the script."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _READERS = frozenset({
     "gsutil", "head", "jq", "less", "ls", "md5sum", "mkdir", "more", "pip", "pip3", "sha256sum", "sort",
     "stat", "tail", "touch", "tr", "uniq", "wc", "yq",
 })  # fmt: skip
-"""Programs that change no file they are given, unless `_IN_PLACE` says so or they copy one from a bucket."""
+"""Programs that change none of their argument files, unless `_IN_PLACE` matches or they copy from a
+bucket."""
 _IN_PLACE = re.compile(r"-i$|-i\.|--in-?place|-o$|--output\b")
 
 
@@ -73,15 +74,15 @@ def _formatted(words: list[str]) -> str | None:
     if re.sub(r"%(?:%|0?\d*[a-zA-Z])", "", form).count("%"):
         return None
     count = len([m for m in marks if m != "%%"])
-    found = ""
+    text = ""
     while True:
-        taken, values = values[:count], values[count:]
-        made = _once(form, taken)
-        if made is None:
+        arguments, values = values[:count], values[count:]
+        line = _once(form, arguments)
+        if line is None:
             return None
-        found += made
+        text += line
         if not values or not count:
-            return found
+            return text
 
 
 def _once(form: str, values: list[str]) -> str | None:
@@ -102,8 +103,8 @@ def _once(form: str, values: list[str]) -> str | None:
         bad = True
         return ""
 
-    made = re.sub(r"%(?:%|0?\d*[a-zA-Z])", change, form)
-    return None if bad else made
+    formatted = re.sub(r"%(?:%|0?\d*[a-zA-Z])", change, form)
+    return None if bad else formatted
 
 
 def _cat(reading: ScriptReading, _node: Any, words: list[str]) -> bool | None:
@@ -153,7 +154,7 @@ def write_file(reading: ScriptReading, name: str, text: str | None, *, append: b
 
 
 def _changes(reading: ScriptReading, node: Any, words: list[str]) -> bool:
-    """A command that changes files: those that it names are unknown."""
+    """Run a command that changes files: forget the files that it names."""
     reading.opaque = True
     name = reading.source.of(node).split()[0]
     if name == "sed" and not any(word.startswith(("-i", "--in-place")) for word in words):
@@ -170,7 +171,7 @@ def _changes(reading: ScriptReading, node: Any, words: list[str]) -> bool:
 
 
 def forget_written_files(reading: ScriptReading, name: str, words: list[str]) -> None:
-    """A program that can't be followed: the files that it names are unknown, unless it only reads."""
+    """Run an unknown program: forget the files that it names, unless it only reads."""
     changes = any(_IN_PLACE.match(word) for word in words)
     if "cp" in words and "://" not in words[-1]:
         _forget_files(reading, words[-1:])
@@ -225,13 +226,13 @@ def _read(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
 
 
 def _read_line(reading: ScriptReading, node: Any, names: list[str]) -> bool:
-    """Read the next line of a known input; whether there was a whole one."""
+    """Read the next line of known input; return whether the line was complete."""
     text, end, reading.stdin = (reading.stdin or "").partition("\n")
     before = [c for c in node.children if c.type == "variable_assignment"]
-    given = {reading.source.of(c.child_by_field_name("name")): reading.source.of(c) for c in before}
+    assignments = {reading.source.of(c.child_by_field_name("name")): reading.source.of(c) for c in before}
     kept = reading.state.variables.get("IFS")
-    if "IFS" in given:
-        value = reading.expander.text(given["IFS"].partition("=")[2], reading.source.line(node))
+    if "IFS" in assignments:
+        value = reading.expander.text(assignments["IFS"].partition("=")[2], reading.source.line(node))
     else:
         value = kept if isinstance(kept, str) else " \t\n"
     for name, part in zip(names or ["REPLY"], split_line(text, value, len(names)), strict=True):
@@ -264,7 +265,7 @@ def _let(reading: ScriptReading, _node: Any, words: list[str]) -> bool | None:
 
 
 def _number(words: list[str], default: int) -> int:
-    """The first argument, or `default` if it is no number."""
+    """The first argument, or `default` if it is not a number."""
     return int(words[0]) if words and words[0].isdigit() else default
 
 

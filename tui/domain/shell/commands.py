@@ -40,21 +40,21 @@ def run_assignments(reading: ScriptReading, node: Any) -> bool:
 
 
 def _array(reading: ScriptReading, node: Any) -> list[str]:
-    found: list[str] = []
+    values: list[str] = []
     for start, text in reading.source.arguments([c for c in node.named_children if c.type != "comment"]):
         if re.match(r"\[[^]]*\]=", text):
             return [reading.unknown("an array with keys can't be followed")]
-        found += reading.expander.words(text, reading.source.line_at(start))
-    return found
+        values += reading.expander.words(text, reading.source.line_at(start))
+    return values
 
 
 def _assign_element(reading: ScriptReading, target: str, value: Any, line: int) -> None:
     name, _, index = target.partition("[")
     number = reading.expander.number(index.removesuffix("]"))
     values = reading.state.variables.get(name, [])
-    made = "" if value is None else reading.expander.text(reading.source.of(value), line)
+    element = "" if value is None else reading.expander.text(reading.source.of(value), line)
     if isinstance(values, list) and number.isdigit() and int(number) <= len(values):
-        reading.state.assign(name, [*values[: int(number)], made, *values[int(number) + 1 :]])
+        reading.state.assign(name, [*values[: int(number)], element, *values[int(number) + 1 :]])
     else:
         reading.state.assign(name, [reading.unknown(f"{target} can't be followed")])
 
@@ -73,9 +73,9 @@ def run_command(reading: ScriptReading, node: Any, extra: tuple[Any, ...] = ()) 
     here = [c for c in node.children if c.type == "herestring_redirect"]
     nodes = [c for c in (*node.children, *extra) if c.is_named and c.type not in _NO_WORDS]
     words = [
-        (start, made)
+        (start, word)
         for start, text in reading.source.arguments(nodes)
-        for made in reading.expander.words(text, reading.source.line_at(start))
+        for word in reading.expander.words(text, reading.source.line_at(start))
     ]
     outer = reading.stdin
     if here:
@@ -92,7 +92,7 @@ def run_command(reading: ScriptReading, node: Any, extra: tuple[Any, ...] = ()) 
 
 
 def _assignments_before(reading: ScriptReading, node: Any) -> None:
-    """Make the assignments of lines above a command, which the grammar counts to the command."""
+    """Run the assignments on the lines above a command, which the grammar attaches to the command."""
     first = [c for c in node.children if c.type == "variable_assignment"]
     name = node.child_by_field_name("name")
     if not first or name is None:
@@ -155,18 +155,18 @@ def _function(reading: ScriptReading, name: str, arguments: list[str]) -> bool |
 
 
 def _record(reading: ScriptReading, node: Any, words: list[tuple[int, str]]) -> None:
-    made = tuple(reading.word(text, start) for start, text in words)
+    arguments = tuple(reading.word(text, start) for start, text in words)
     files = {
         reading.values.template(name): reading.word(text, node.start_byte)
         for name, text in reading.state.files.items()
     }
     stdin = None if reading.stdin is None else reading.word(reading.stdin, node.start_byte)
     line = reading.source.line(node)
-    reading.script.calls.append(Call(made, reading.source.file, line, stdin, files, reading.state.place))
+    reading.script.calls.append(Call(arguments, reading.source.file, line, stdin, files, reading.state.place))
 
 
 def run_declaration(reading: ScriptReading, node: Any) -> bool | None:
-    """`export`, `local`, `declare`, `readonly`, `typeset`."""
+    """Run `export`, `local`, `declare`, `readonly` or `typeset`."""
     local = node.children[0].type in {"local", "declare", "typeset"} and reading.locals
     flags = "".join(reading.source.of(c)[1:] for c in node.named_children if c.type == "word")
     for child in node.named_children:

@@ -237,8 +237,8 @@ def _while(
 
 
 def _branches(node: Any) -> list[tuple[list[Any] | None, list[Any]]]:
-    """The conditions of an `if` with their bodies; None is the condition of `else`."""
-    found: list[tuple[list[Any] | None, list[Any]]] = []
+    """The conditions of an `if` with their bodies; the condition of `else` is `None`."""
+    branches: list[tuple[list[Any] | None, list[Any]]] = []
     condition: list[Any] = []
     body: list[Any] = []
     current = condition
@@ -246,20 +246,20 @@ def _branches(node: Any) -> list[tuple[list[Any] | None, list[Any]]]:
         if child.type == "then":
             current = body
         elif child.type == "elif_clause":
-            found.append((condition, body)) if body or condition else None
+            branches.append((condition, body)) if body or condition else None
             [(condition, body)] = [(c or [], b) for c, b in _branches(child)]
-            found.append((condition, body))
+            branches.append((condition, body))
             condition, body = [], []
         elif child.type == "else_clause":
             if condition or body:
-                found.append((condition, body))
+                branches.append((condition, body))
             condition, body = [], []
-            found.append((None, [c for c in child.named_children if c.type != "comment"]))
+            branches.append((None, [c for c in child.named_children if c.type != "comment"]))
         elif child.is_named and child.type != "comment":
             current.append(child)
     if condition or body:
-        found.append((condition, body))
-    return found
+        branches.append((condition, body))
+    return branches
 
 
 def _body_of(item: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The words of a command after bash's expansions."""
+"""Expands the words of a command like bash."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLANK = " \t\n"
 
 @dataclass(slots=True)
 class _Fields:
-    """The words made so far of one word of the source."""
+    """The words produced so far from one word of the source."""
 
     split: bool
     separators: str = _BLANK
@@ -51,7 +51,7 @@ class _Fields:
         parts = re.split("|".join(either), text)
         for i, part in enumerate(parts):
             if i:
-                # A separator that is no blank ends a word even where it is empty.
+                # A separator that is not a blank ends even an empty word.
                 if other and self.open is None and i < len(parts):
                     self.open = ""
                 self.end()
@@ -82,43 +82,43 @@ class Expander:
     line: int = 0
 
     def words(self, source: str, line: int) -> list[str]:
-        """The words that one word of the source becomes."""
+        """The words that one word of the source expands to."""
         self.line = line
         if re.match(r"[^'\"]*[<>]\(", source):
             return [self.unknown("a file made by <(…) can't be followed")]
-        found: list[str] = []
+        words: list[str] = []
         for word in braces(source):
             fields = _Fields(split=True, separators=self._separators())
             self._expand(self._home(word), fields)
             fields.end()
-            found += fields.done
-        return found
+            words += fields.done
+        return words
 
     def text(self, source: str, line: int) -> str:
-        """A word without splitting, as in an assignment."""
+        """Expand a word without splitting, as in an assignment."""
         self.line = line
         fields = _Fields(split=False)
         self._expand(self._home(source), fields)
         return fields.open or ""
 
     def pattern(self, source: str, line: int) -> str:
-        """A word whose quoted parts are literal in a pattern."""
+        """Expand a word as a pattern, with quoted parts literal."""
         self.line = line
-        found, at = "", 0
+        result, at = "", 0
         while at < len(source):
             end = end_of(source, at) if source[at] in "\\'\"$`" else at + 1
             part = source[at:end]
             if part[0] in "'\"\\" or part.startswith("$'"):
-                found += re.sub(r"([*?\[\]\\])", r"\\\1", self.text(part, line))
+                result += re.sub(r"([*?\[\]\\])", r"\\\1", self.text(part, line))
             else:
                 name = _NAME.match(source, at + 1) if part == "$" else None
                 end = name.end() if name else end
-                found += self.text(source[at:end], line) if part[0] in "$`" else part
+                result += self.text(source[at:end], line) if part[0] in "$`" else part
             at = end
-        return found
+        return result
 
     def document(self, source: str, line: int) -> str:
-        """The body of a here-document whose delimiter is not quoted."""
+        """Expand the body of a here-document whose delimiter is not quoted."""
         self.line = line
         fields = _Fields(split=False)
         self._quoted(source, fields, "$`\\")
@@ -142,7 +142,7 @@ class Expander:
             elif source.startswith("$'", at):
                 end = end_of(source, at)
                 escaped = ansi_c(source[at + 2 : end - 1])
-                # Such a character stands for an open value here.
+                # The character would stand for an open value.
                 fields.add(OPEN.sub("\ufffd", escaped))
                 at = end
             elif char == '"' or source.startswith('$"', at):
@@ -179,7 +179,7 @@ class Expander:
                 at += 1
 
     def _dollar(self, source: str, at: int, fields: _Fields, *, quoted: bool) -> int:
-        """Expand what begins at `at`; the position after it."""
+        """Expand what begins at `at`; return the position after it."""
         put = fields.add if quoted else fields.unquoted
         if source[at] == "`":
             end = end_of(source, at)
@@ -247,11 +247,11 @@ class Expander:
     # Variables
 
     def unknown(self, problem: str) -> str:
-        """A value that can't be followed: where it reaches the service it is an error."""
+        """A value that can't be followed; it is an error if it reaches the service."""
         return self.values.add(OpenValue("?", problem, self.line, problem=problem))
 
     def derived(self, text: str, source: str, change: Callable[[str], object]) -> str:
-        """What an operation makes of a text with open values: a parameter of its own."""
+        """The result of an operation on a text with open values, as a parameter of its own."""
         bad = next((v for v in self.values.of(text) if v.problem), None)
         if bad is not None:
             return self.unknown(bad.problem)
@@ -259,18 +259,20 @@ class Expander:
         whole = re.match(r"\$\{([A-Za-z_]\w*)", source)
         name = whole[1] if whole else self.values.of(text)[0].name
         try:
-            made = None if default is None else str(change(default))
+            changed_default = None if default is None else str(change(default))
             current = None if now is None else str(change(now))
         except (ValueError, ArithmeticError, arithmetic.NotArithmetic, re.error):
             return self.unknown(f"{source} can't be computed")
-        return self.values.add(OpenValue(name, f"{source} in line {self.line}", self.line, made, current))
+        return self.values.add(
+            OpenValue(name, f"{source} in line {self.line}", self.line, changed_default, current)
+        )
 
     def _value(self, name: str) -> str:
         known = self.known(name)
         return known if known is not None else self._unset(name)
 
     def known(self, name: str) -> str | None:
-        """The value that a script or the environment gives a name; None if it is not set."""
+        """The value of a name in the script or the environment; `None` if it is not set."""
         if name.isdigit():
             n = int(name)
             if n == 0:
@@ -282,11 +284,11 @@ class Expander:
             return self.values.add(OpenValue("pid", "the number of the script's process, $$", self.line))
         if name in "?!-":
             return "0" if name == "?" else self.unknown(f"${name} is known only while the script runs")
-        found = self.state.variables.get(name)
-        if isinstance(found, list):
-            return found[0] if found else None
-        if found is not None:
-            return found
+        value = self.state.variables.get(name)
+        if isinstance(value, list):
+            return value[0] if value else None
+        if value is not None:
+            return value
         if name in self.state.unset:
             return None
         if name in {"PWD", "OLDPWD"}:
@@ -294,11 +296,11 @@ class Expander:
         return self._from_environment(name)
 
     def _from_environment(self, name: str) -> str | None:
-        given = self.environment(name)
-        if given is None:
+        value = self.environment(name)
+        if value is None:
             return None
         return self.values.add(
-            OpenValue(name, f"${name}, from the environment of the import", self.line, given, given)
+            OpenValue(name, f"${name}, from the environment of the import", self.line, value, value)
         )
 
     def _unset(self, name: str) -> str:
@@ -315,17 +317,17 @@ class Expander:
         return [self._separators()[:1].join(values)] if quoted and sign == "*" and values else values
 
     def _separators(self) -> str:
-        """What separates words in an unquoted value."""
-        found = self.state.variables.get("IFS", _BLANK)
-        return found if isinstance(found, str) else _BLANK
+        """The characters that separate words in an unquoted value."""
+        separators = self.state.variables.get("IFS", _BLANK)
+        return separators if isinstance(separators, str) else _BLANK
 
     def _list(self, name: str) -> list[str]:
         if name in "@*":
             return self.state.arguments
-        found = self.state.variables.get(name)
-        if isinstance(found, list):
-            return found
-        return [found] if found is not None else []
+        value = self.state.variables.get(name)
+        if isinstance(value, list):
+            return value
+        return [value] if value is not None else []
 
     def _braced(self, inner: str, quoted: bool) -> tuple[list[str], bool]:
         """The values of `${inner}` and whether they are quoted."""
@@ -353,10 +355,10 @@ class Expander:
         return [self._changed(current, inner, operator, rest)], quoted
 
     def _indirect(self, inner: str, name: str, index: str | None) -> str:
-        found = self.known(name) if index is None else self._element(name, index)
-        if found is None or OPEN.search(found) or not re.fullmatch(r"[A-Za-z_]\w*", found):
+        target = self.known(name) if index is None else self._element(name, index)
+        if target is None or OPEN.search(target) or not re.fullmatch(r"[A-Za-z_]\w*", target):
             return self.unknown(f"${{{inner}}} names an unknown variable")
-        return found
+        return target
 
     def _element(self, name: str, index: str) -> str | None:
         number = self.number(index)
@@ -463,10 +465,10 @@ class Expander:
             pattern = self.pattern(rest, self.line)
             return None if OPEN.search(pattern) else lambda v: patterns.removed(v, operator, pattern)
         if operator[0] == "/":
-            wanted, by = self._halves(rest)
-            if OPEN.search(wanted + by):
+            searched, by = self._halves(rest)
+            if OPEN.search(searched + by):
                 return None
-            return lambda v: patterns.replaced(v, operator, wanted, by)
+            return lambda v: patterns.replaced(v, operator, searched, by)
         if operator[0] in "^,":
             return None if rest else lambda v: patterns.cased(v, operator)
         limits = [self.number(part.strip()) for part in rest.split(":")]

@@ -1,4 +1,4 @@
-"""What a script would call, in order, with the words of each call."""
+"""Reads a script: the calls of a program that it would make, in order, with their words."""
 
 from __future__ import annotations
 
@@ -31,16 +31,14 @@ def read_script(
     environment: Mapping[str, str] | None = None,
     read: Callable[[str], str] | None = None,
 ) -> Script:
-    """Every call of `program`, as bash would make them.
+    """Return every call of `program` that bash would make.
 
-    `base` is the script's folder and `read` reads a file relative to it (raises OSError).
-
-    Raises:
-        NotRead: with the line that bash would refuse or that can't be followed at all.
+    `base` is the script's folder and `read` reads a file relative to it (raises OSError). Raises NotRead with
+    the line that bash would refuse or that can't be followed.
     """
     if (reserved := OPEN.search(text)) is not None:
         line = text.count("\n", 0, reserved.start()) + 1
-        raise NotRead("the script has a character of a private plane; remove it.", line)
+        raise NotRead("the script has a character of a private-use plane; remove it.", line)
     reading = ScriptReading(file, program, base, environment or {}, read, _STATEMENTS)
     try:
         reading.run_source(Source(text, file))
@@ -64,7 +62,7 @@ def _run_program(reading: ScriptReading, node: Any) -> bool | None:
 
 
 def _broken(reading: ScriptReading, node: Any) -> None:
-    """Refuse broken syntax beside a call: the call may be cut."""
+    """Refuse broken syntax beside a call: the call may be truncated."""
     near = [n for n in (node.prev_named_sibling, node, node.next_named_sibling) if n is not None]
     if any(reading.program in reading.source.of(n) for n in near):
         text = reading.source.of(node)
@@ -84,7 +82,7 @@ def _run_compound_statement(reading: ScriptReading, node: Any) -> bool | None:
 def _run_subshell(reading: ScriptReading, node: Any) -> bool | None:
     text = reading.source.of(node)
     if text.startswith("((") and text.endswith("))"):
-        # After `!` the grammar takes arithmetic for one.
+        # After `!` the grammar parses arithmetic as a subshell.
         return reading.expander.evaluate(text[2:-2])
     before = reading.state.copy()
     try:

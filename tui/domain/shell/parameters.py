@@ -1,4 +1,4 @@
-"""What a script's text leaves open: each open value is one private character until the reading ends."""
+"""Open values of a script: each is one private character until the reading ends."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ OPEN = re.compile("[\U000f0000-\U000ffffd]")
 
 @dataclass(frozen=True, slots=True)
 class OpenValue:
-    """A value that the script takes from outside.
-
-    `default` is what a profile's parameter has; `now` is what bash would take if the script ran here.
-    With `problem` the value can't even be a parameter.
-    """
+    """A value that the script takes from outside. `default` is the default of the profile's parameter; `now`
+    is bash's value if the script ran here. With `problem` the value can't even be a parameter."""
 
     name: str
     help: str
@@ -32,13 +29,13 @@ class OpenValues:
     """The open values of one reading."""
 
     def __init__(self) -> None:
-        self._found: list[OpenValue] = []
+        self._values: list[OpenValue] = []
 
     def add(self, value: OpenValue) -> str:
         """The character for a value; equal values of one name share it, others get a name of their own."""
         base, count = value.name, 1
         while (same := self._named(value.name)) is not None:
-            known = self._found[same]
+            known = self._values[same]
             if (known.default, known.now, known.problem) == (value.default, value.now, value.problem) and (
                 base.isidentifier() and known.help.split(" in line")[0] == value.help.split(" in line")[0]
             ):
@@ -47,30 +44,30 @@ class OpenValues:
             value = OpenValue(
                 f"{base}_{count}", value.help, value.line, value.default, value.now, value.problem
             )
-        self._found.append(value)
-        return chr(_FIRST + len(self._found) - 1)
+        self._values.append(value)
+        return chr(_FIRST + len(self._values) - 1)
 
     def _named(self, name: str) -> int | None:
-        return next((i for i, v in enumerate(self._found) if v.name == name), None)
+        return next((i for i, v in enumerate(self._values) if v.name == name), None)
 
     def of(self, text: str) -> list[OpenValue]:
         """The open values in a text, in order."""
-        return [self._found[ord(char) - _FIRST] for char in OPEN.findall(text)]
+        return [self._values[ord(char) - _FIRST] for char in OPEN.findall(text)]
 
     def now(self, text: str) -> str | None:
-        """The text as bash would have it here, or None where that is unknown."""
+        """The text as bash would have it here, or `None` if that is unknown."""
         values = self.of(text)
         if any(v.now is None or v.problem for v in values):
             return None
-        return OPEN.sub(lambda match: self._found[ord(match[0]) - _FIRST].now or "", text)
+        return OPEN.sub(lambda match: self._values[ord(match[0]) - _FIRST].now or "", text)
 
     def default(self, text: str) -> str | None:
-        """The text with every parameter's default, or None where one has none."""
+        """The text with every parameter's default, or `None` if one has none."""
         if any(v.default is None or v.problem for v in self.of(text)):
             return None
-        return OPEN.sub(lambda match: self._found[ord(match[0]) - _FIRST].default or "", text)
+        return OPEN.sub(lambda match: self._values[ord(match[0]) - _FIRST].default or "", text)
 
     def template(self, text: str) -> str:
         """The text with `${name}` for every open value and `$${` for a literal `${`."""
         escaped = text.replace("${", "$${")
-        return OPEN.sub(lambda match: f"${{{self._found[ord(match[0]) - _FIRST].name}}}", escaped)
+        return OPEN.sub(lambda match: f"${{{self._values[ord(match[0]) - _FIRST].name}}}", escaped)

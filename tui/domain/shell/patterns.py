@@ -1,4 +1,4 @@
-"""Patterns of bash and the expansions that use them."""
+"""bash's patterns and the expansions that use them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import re
 
 def regex_of(pattern: str, *, greedy: bool = True) -> str:
     """A regular expression for a pattern with `*`, `?`, `[…]` and backslashes."""
-    found, at, star = [], 0, ".*" if greedy else ".*?"
+    parts, at, star = [], 0, ".*" if greedy else ".*?"
     while at < len(pattern):
         char = pattern[at]
         end = pattern.find("]", at + 2) if char == "[" else -1
         if char == "*":
-            found.append(star)
+            parts.append(star)
         elif char == "?":
-            found.append(".")
+            parts.append(".")
         elif end > 0:
             inner = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            found.append("[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
+            parts.append("[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
             at = end
         elif char == "\\" and at + 1 < len(pattern):
             at += 1
-            found.append(re.escape(pattern[at]))
+            parts.append(re.escape(pattern[at]))
         else:
-            found.append(re.escape(char))
+            parts.append(re.escape(char))
         at += 1
-    return "".join(found)
+    return "".join(parts)
 
 
 def matches(text: str, pattern: str) -> bool:
@@ -37,8 +37,8 @@ def removed(text: str, operator: str, pattern: str) -> str:
     """`${x#p}`, `${x##p}`, `${x%p}`, `${x%%p}`."""
     front = operator[0] == "#"
     lengths = range(len(text) + 1)
-    wanted = lengths if len(operator) == 1 else reversed(lengths)
-    for length in wanted:
+    candidates = lengths if len(operator) == 1 else reversed(lengths)
+    for length in candidates:
         part = text[:length] if front else text[len(text) - length :]
         if matches(part, pattern):
             return text[length:] if front else text[: len(text) - length]
@@ -49,9 +49,9 @@ def replaced(text: str, operator: str, pattern: str, by: str) -> str:
     """`${x/p/r}`, `${x//p/r}`, `${x/#p/r}`, `${x/%p/r}`."""
     if not pattern:
         return text
-    found = regex_of(pattern)
-    found = rf"\A(?:{found})" if operator == "/#" else rf"(?:{found})\Z" if operator == "/%" else found
-    return re.sub(found, lambda _: by, text, count=0 if operator == "//" else 1, flags=re.DOTALL)
+    regex = regex_of(pattern)
+    regex = rf"\A(?:{regex})" if operator == "/#" else rf"(?:{regex})\Z" if operator == "/%" else regex
+    return re.sub(regex, lambda _: by, text, count=0 if operator == "//" else 1, flags=re.DOTALL)
 
 
 def cased(text: str, operator: str) -> str:

@@ -14,7 +14,7 @@ from tui.domain.shell.state import State
 from tui.domain.shell.syntax import Source
 
 Statement = Callable[["ScriptReading", Any], bool | None]
-"""Runs a node of one type: whether it succeeds, `None` where that is not known."""
+"""Runs a node of one type; returns whether it succeeds, or `None` if that is not known."""
 _MAX_DEPTH = 400
 _MAX_STEPS = 100_000
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\+?=")
@@ -65,7 +65,7 @@ class ScriptReading:
         self.output: list[str] | None = None
         """Captured output; `None` if nobody reads it."""
         self.opaque = False
-        """Whether the captured output is not known."""
+        """Whether the captured output is unknown."""
         self.stdin: str | None = None
         self.naming = ""
         """Variable being assigned: the name of an open value that it gets."""
@@ -85,7 +85,7 @@ class ScriptReading:
             self.source = before
 
     def note(self, node: Any, message: str) -> None:
-        """Say once what could not be followed."""
+        """Note once that a statement could not be followed."""
         self.note_line(self.source.line(node), message)
 
     def note_line(self, line: int, message: str) -> None:
@@ -98,12 +98,12 @@ class ScriptReading:
     # Statements
 
     def run(self, node: Any) -> bool | None:
-        """Run one node; whether it succeeds, None where that is not known."""
+        """Run one node; return whether it succeeds, or `None` if that is not known."""
         self._steps += 1
         if self._steps > _MAX_STEPS or self._depth > _MAX_DEPTH:
             raise NotRead("the script has too many steps to be followed.", self.source.line(node))
         statement = self._statements.get(node.type)
-        # Inside a group each statement is looked at on its own.
+        # Inside a group each statement is checked on its own.
         if node.has_error and node.type not in {"program"}:
             return self._not_read(node)
         if statement is None:
@@ -137,7 +137,7 @@ class ScriptReading:
         return None
 
     def forget(self, node: Any, why: str) -> None:
-        """Take a statement's variables as unknown."""
+        """Mark the variables that a statement sets as unknown."""
         text = self.source.of(node)
         line = self.source.line(node)
         self.note(node, f"`{short(text)}` {why}.")
@@ -145,18 +145,18 @@ class ScriptReading:
             self.state.assign(name, self.unknown(f"{name} is set in line {line} by what can't be followed"))
 
     def run_all(self, nodes: list[Any]) -> bool | None:
-        """Run several nodes; the status of the last."""
+        """Run several nodes; return the status of the last."""
         status: bool | None = True
         for child in nodes:
             status = self.run(child)
         return status
 
     def unknown(self, problem: str) -> str:
-        """A value that is an error where it reaches the service."""
+        """A value that is an error if it reaches the service."""
         return self.expander.unknown(problem)
 
     def word(self, text: str, start: int) -> Word:
-        """A text with its place."""
+        """A text with its position."""
         used = self.values.of(text)
         self.script.values |= {v.name: v for v in used}
         problem = next((v.problem for v in used if v.problem), "")
@@ -165,7 +165,7 @@ class ScriptReading:
         return Word(self.values.template(text), line, column, names, problem)
 
     def read_file(self, name: str) -> str:
-        """A file that the script wrote or that lies beside it. Raises OSError."""
+        """Read a file that the script wrote or that lies beside it. Raises OSError."""
         path = self.state.path(name)
         if path in self.state.files:
             return self.state.files[path]
@@ -179,7 +179,7 @@ class ScriptReading:
     # Substitution
 
     def _substitute(self, text: str, line: int) -> str:
-        """The output of `$(text)`: computed where it depends on the script alone, else open."""
+        """The output of `$(text)`: computed if it depends only on the script, else open."""
         saved = self.state.copy(), self.output, self.opaque, self.stdin, self.naming
         self.output, self.opaque = [], False
         try:

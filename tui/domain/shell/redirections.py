@@ -13,7 +13,7 @@ from tui.domain.shell.reading import ScriptReading
 
 @dataclass(slots=True)
 class _Redirects:
-    """Files that are written (and whether appended to), and what follows a here-document on its line."""
+    """Files to write (and whether to append), and what follows a here-document on its line."""
 
     targets: list[tuple[str, bool]] = field(default_factory=list)
     words: list[Any] = field(default_factory=list)
@@ -22,61 +22,61 @@ class _Redirects:
 
 
 def run_redirected(reading: ScriptReading, node: Any) -> bool | None:
-    """A statement with its redirections."""
+    """Run a statement with its redirections."""
     stdin, outer, opaque = reading.stdin, reading.output, reading.opaque
     body = node.child_by_field_name("body")
-    found = _Redirects()
+    redirects = _Redirects()
     for child in node.children:
         # A here-string has no field name.
         if child.type.endswith("_redirect"):
-            _redirect(reading, child, found)
-    captured = bool(found.targets) or found.piped is not None
+            _redirect(reading, child, redirects)
+    captured = bool(redirects.targets) or redirects.piped is not None
     if captured:
         reading.output, reading.opaque = [], False
     status: bool | None = True
     try:
         if body is not None and body.type == "command":
-            status = run_command(reading, body, tuple(found.words))
+            status = run_command(reading, body, tuple(redirects.words))
         elif body is not None:
             status = reading.run(body)
-        made = None if reading.opaque else "".join(reading.output or [])
-        for name, append in found.targets:
-            write_file(reading, name, made, append=append)
-        if found.piped is not None:
-            reading.output, reading.opaque, reading.stdin = outer, opaque, made
-            status = reading.run_all(found.piped.named_children)
+        output = None if reading.opaque else "".join(reading.output or [])
+        for name, append in redirects.targets:
+            write_file(reading, name, output, append=append)
+        if redirects.piped is not None:
+            reading.output, reading.opaque, reading.stdin = outer, opaque, output
+            status = reading.run_all(redirects.piped.named_children)
     finally:
         reading.stdin = stdin
         if captured:
             reading.output, reading.opaque = outer, opaque
-    for operator, right in found.then:
+    for operator, right in redirects.then:
         status = joined(reading, status, operator, right)
     return status
 
 
-def _redirect(reading: ScriptReading, node: Any, found: _Redirects) -> None:
+def _redirect(reading: ScriptReading, node: Any, redirects: _Redirects) -> None:
     if node.type == "herestring_redirect":
         text = reading.source.of(node.named_children[-1])
         reading.stdin = reading.expander.text(text, reading.source.line(node)) + "\n"
     elif node.type == "file_redirect":
-        found.targets += _target(reading, node)
+        redirects.targets += _target(reading, node)
     else:
         text, quoted = reading.source.heredoc(node)
         line = reading.source.line(node)
         reading.stdin = text if quoted else reading.expander.document(text, line)
-        # What follows `<<EOF` on its line stands below the redirection.
-        found.words += node.children_by_field_name("argument")
+        # The grammar puts what follows `<<EOF` on its line below the redirection.
+        redirects.words += node.children_by_field_name("argument")
         for i, inner in enumerate(node.children):
             if inner.type == "file_redirect":
-                found.targets += _target(reading, inner)
+                redirects.targets += _target(reading, inner)
             elif inner.type in {"&&", "||"}:
-                found.then.append((inner.type, node.children[i + 1]))
+                redirects.then.append((inner.type, node.children[i + 1]))
             elif inner.type == "pipeline":
-                found.piped = inner
+                redirects.piped = inner
 
 
 def _target(reading: ScriptReading, node: Any) -> list[tuple[str, bool]]:
-    """The file that a redirection of the output writes, and whether it appends."""
+    """The file that an output redirection writes, and whether it appends."""
     operator = next(c.type for c in node.children if c.type != "file_descriptor")
     number = [reading.source.of(c) for c in node.children if c.type == "file_descriptor"]
     name = reading.expander.text(reading.source.of(node.children[-1]), reading.source.line(node))

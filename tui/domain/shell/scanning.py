@@ -1,4 +1,4 @@
-"""Where the parts of a word end, and the braces that stand for several words."""
+"""Finds the ends of quotes and expansions in a word, and expands braces."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _until(text: str, at: int, mark: str, *, quoted: bool) -> int:
 
 
 def braces(word: str) -> list[str]:
-    """`a{b,c}` and `{1..3}` as their words; other words as they are."""
+    """Expand `a{b,c}` and `{1..3}`; other words stay unchanged."""
     at = 0
     while at < len(word):
         if word[at] == "{":
@@ -108,12 +108,12 @@ _ESCAPES = {
 _ANSI_C = re.compile(
     r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)|[^\\]+|\\", re.DOTALL
 )
-# An octal backslash: a parser that takes `\\'` for an escaped quote reads it, too.
+# An octal backslash, for parsers that read `\\'` as an escaped quote.
 _NAMES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "'": r"\'", "\\": r"\134"}
 
 
 def ansi_c(text: str) -> str:
-    """The inside of `$'…'`, where `\\x` and octal escapes are bytes of UTF-8."""
+    r"""Decode the inside of `$'…'`, where `\\x` and octal escapes are bytes of UTF-8."""
 
     def change(match: re.Match[str]) -> bytes:
         code = match[1]
@@ -132,7 +132,7 @@ def ansi_c(text: str) -> str:
 
 
 def word(value: str) -> str:
-    """The word that bash reads as `value`; it prints nothing that a terminal acts on.
+    r"""Quote `value` as one bash word, without characters that a terminal acts on.
 
     Bytes, unlike `\\u`, mean the same in every locale.
     """
@@ -150,24 +150,22 @@ def _escaped(character: str) -> str:
 
 
 def split_line(text: str, separators: str, count: int) -> list[str]:
-    """The words that `read` gives `count` names (the last one takes the rest), or the line for none.
-
-    Backslashes are taken as they are, as by `read -r`.
-    """
+    """The words that `read` assigns to `count` names (the last gets the rest), or the line if there are none.
+    Backslashes stay literal, as in `read -r`."""
     if not count:
         return [text]
     blank = "".join(c for c in separators if c in " \t\n")
-    found: list[str] = []
+    words: list[str] = []
     rest = text.strip(blank) if blank else text
     other = re.escape("".join(c for c in separators if c not in blank))
     around = f"[{re.escape(blank)}]*" if blank else ""
     between = "|".join([*([f"{around}[{other}]{around}"] if other else []),
                         *([f"[{re.escape(blank)}]+"] if blank else [])])  # fmt: skip
-    while len(found) < count - 1 and between and (match := re.search(between, rest)):
-        found.append(rest[: match.start()])
+    while len(words) < count - 1 and between and (match := re.search(between, rest)):
+        words.append(rest[: match.start()])
         rest = rest[match.end() :]
-    # One separator at the end of the last word ends it and is no part of it.
+    # A single trailing separator ends the last word.
     if other and re.fullmatch(f"[^{other}]*[{other}]{around}", rest):
         rest = re.sub(f"{around}[{other}]{around}$", "", rest)
-    found.append(rest)
-    return [*found, *[""] * (count - len(found))]
+    words.append(rest)
+    return [*words, *[""] * (count - len(words))]

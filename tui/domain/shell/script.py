@@ -1,4 +1,4 @@
-"""What the reading of a script gives."""
+"""The result of reading a script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tui.domain.shell.parameters import OPEN, OpenValue
 
 
 class NotRead(Exception):
-    """A script that has no meaning for bash either, or one that is too deep or too long."""
+    """The script is invalid in bash too, or too deep or too long to follow."""
 
     def __init__(self, message: str, line: int, column: int = 1) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A command outside the script. `stdin` and `files` are what the script gave it, as in a Word."""
+    """A call of an external command. `stdin` and `files` are what the script passes to it, as in a Word."""
 
     words: tuple[Word, ...]
     file: str
@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(slots=True)
 class Script:
-    """The calls of one program name, what was taken from outside, and what could not be followed."""
+    """The calls of one program, the values taken from outside, and notes on what could not be followed."""
 
     calls: list[Call] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -49,6 +49,6 @@ class Script:
 
 
 def short(text: str) -> str:
-    """A piece of a script for a message, on one line."""
+    """A piece of a script on one line, for a message."""
     line = " ".join(OPEN.sub("…", text).split())
     return line if len(line) <= 60 else line[:59] + "…"

@@ -1,4 +1,4 @@
-"""What a script has set so far."""
+"""The state of a script: variables, functions and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training steps of one job as its log is read piece by piece, thinned to a number that can be drawn."""
+"""The training steps of one job, collected as its log is read, thinned to a number that can be drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MOST_TRAINING_STEPS = 2000
 
 
 class CollectedSteps:
-    """Steps of one replica, each may report the same ones; every so many of them are kept, and the newest."""
+    """Steps of one replica, some of which may be reported repeatedly; every n-th of them is kept, and the
+    newest."""
 
     def __init__(self, pattern: ProgressPattern | None = None) -> None:
         self.reader = JobProgress(pattern)
@@ -23,29 +24,29 @@ class CollectedSteps:
         self._stride, self._count = 1, 0
 
     def add(self, entries: Iterable[LogEntry]) -> None:
-        """Read entries in the order of the log; those that were read before are skipped."""
+        """Read entries in the order of the log; skip those read before."""
         reader = self.reader
         for entry in entries:
             if reader.last is not None and entry.key <= reader.last:
                 continue
             generation = reader.generation
-            found = reader.add(entry)
+            samples = reader.add(entry)
             if reader.generation != generation:
                 self._samples, self._newest, self._stride, self._count, self._replica = [], None, 1, 0, ""
-            for sample in found:
+            for sample in samples:
                 self._replica = self._replica or entry.replica
                 if not reader.structured or entry.replica == self._replica:
                     self._keep(sample)
 
     def thinned(self) -> tuple[TrainingStep, ...]:
-        """The steps that are kept, the oldest first."""
+        """The kept steps, the oldest first."""
         newest = self._newest
         tail = () if newest is None or newest in self._samples[-1:] else (newest,)
         return (*self._samples, *tail)
 
     def _keep(self, sample: TrainingStep) -> None:
         if self._newest is not None and self._newest.step == sample.step:
-            # What one more line says of the same step.
+            # One more line reports the same step.
             if self._samples and self._samples[-1].step == sample.step:
                 self._samples[-1] = sample
             self._newest = sample

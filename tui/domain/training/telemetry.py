@@ -1,4 +1,4 @@
-"""What a trainer's own lines say of its machines: the step that each replica has reached, and its GPUs."""
+"""Telemetry in a trainer's own lines: the step that each replica has reached, and its GPUs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tui.domain.core.figures import count, finite
 from tui.domain.core.log_entry import LogEntry
 
 TELEMETRY_KINDS = ("step", "rank", "gpu")
-"""Kinds of structured lines that say something of a machine (docs/JSON.md)."""
+"""Kinds of structured lines with telemetry (docs/JSON.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at one moment. Shares are 0 to 1; what was not measured is `None`."""
+    """One GPU at one moment. Shares are 0 to 1; unmeasured values are `None`."""
 
     index: str
     utilization: float | None = None
@@ -37,19 +37,19 @@ class TelemetryLine:
 
 
 def telemetry_line(entry: LogEntry) -> TelemetryLine | None:
-    """What the entry says of its machine, or `None` for any other line. Odd fields count as absent."""
+    """The telemetry in an entry, or `None` for any other line. Malformed fields count as absent."""
     fields = (entry.json or {}).get("vxtui")
     if not isinstance(fields, Mapping) or fields.get("kind") not in TELEMETRY_KINDS:
         return None
     if fields["kind"] == "gpu":
-        found = tuple(gpu for each in _items(fields.get("gpus")) if (gpu := _gpu(each)) is not None)
+        gpus = tuple(gpu for item in _items(fields.get("gpus")) if (gpu := _gpu(item)) is not None)
         step = None
     else:
-        found, step = (), count(fields.get("step"))
-    if step is None and not found:
+        gpus, step = (), count(fields.get("step"))
+    if step is None and not gpus:
         return None
     simulated = fields.get("simulated") is True
-    return TelemetryLine(entry.timestamp, entry.job_id, entry.replica, step, found, simulated)
+    return TelemetryLine(entry.timestamp, entry.job_id, entry.replica, step, gpus, simulated)
 
 
 def _items(value: object) -> list[Mapping[str, Any]]:

@@ -11,17 +11,17 @@ from statistics import median_low
 from tui.domain.core.training_progress import TrainingStep
 
 RECENT = 40
-"""Reported steps whose pace tells how long the rest will take."""
+"""Reported steps from whose pace the remaining time is estimated."""
 LONG = 20
-"""A step that took so many times the usual was a restart: it says nothing of the pace."""
+"""A step that took this many times the usual was a restart and does not count for the pace."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What led to where a run stands now, and what it did in vain.
+    """Steps that led to the current state, and steps that were undone.
 
     In `kept` the steps rise, and so do the times. Each stretch of `undone` begins at the step that the run
-    came to again, and ends at the furthest that it had reached; the oldest stretch is first.
+    returned to, and ends at the furthest step reached before; the oldest stretch is first.
     """
 
     kept: tuple[TrainingStep, ...] = ()
@@ -29,7 +29,7 @@ class History:
 
 
 def history(samples: Sequence[TrainingStep]) -> History:
-    """Tell the two apart; `samples` in the order of their times."""
+    """Separate kept and undone steps; `samples` are in time order."""
     kept: list[TrainingStep] = []
     undone: list[tuple[TrainingStep, ...]] = []
     for sample in samples:
@@ -37,7 +37,7 @@ def history(samples: Sequence[TrainingStep]) -> History:
         while at and kept[at - 1].step >= sample.step:
             at -= 1
         if at < len(kept):
-            # A step that is merely said twice was not done twice.
+            # A step that is reported twice was not undone.
             if kept[-1].step > sample.step:
                 undone.append(tuple(kept[at:]))
             del kept[at:]
@@ -46,10 +46,8 @@ def history(samples: Sequence[TrainingStep]) -> History:
 
 
 def remaining(samples: Sequence[TrainingStep], total: int | None) -> timedelta | None:
-    """How long the rest takes at the pace of the last steps, pauses for checkpoints included.
-
-    The way back to a checkpoint, and the wait for a restart, are no steps. `None` while no pace is known.
-    """
+    """Remaining time at the pace of the last steps, including pauses for checkpoints. Returning to a
+    checkpoint and waiting for a restart don't count. `None` while no pace is known."""
     recent = samples[-RECENT:]
     rises = [
         (after.step - before.step, after.timestamp - before.timestamp)

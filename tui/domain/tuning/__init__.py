@@ -1,1 +1,1 @@
-"""Hyperparameter tuning: the study of a tuning job, its trials in order, what the parameters matter."""
+"""Hyperparameter tuning: the study of a tuning job, its ordered trials, the importance of parameters."""

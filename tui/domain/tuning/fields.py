@@ -17,7 +17,7 @@ from tui.domain.spec.field_table import (
 )
 
 DEEPEST = 4
-"""Levels of parameters that depend on others, as a form or a check follows them."""
+"""Maximum depth of conditional parameters in a form or check."""
 _SPEC = "StudySpec.ParameterSpec"
 
 
@@ -77,4 +77,4 @@ TUNING_JOB_BODY = message(
     maxFailedTrialCount=SMALL,
     trialJobSpec=JOB_SPEC,
 )
-"""What a profile says of a tuning job: the study, the counts and the custom job of a trial."""
+"""A profile's fields of a tuning job: the study, the counts and the custom job of a trial."""

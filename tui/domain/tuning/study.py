@@ -1,4 +1,4 @@
-"""The study of a tuning job: what its trials vary, what they are judged by, and which of them is the best."""
+"""The study of a tuning job: its search space, its goal, and the best of its trials."""
 
 from __future__ import annotations
 
@@ -48,85 +48,86 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a tuning job searches, and how long. The first metric is the one that it optimizes."""
+    """The search of a tuning job. The first metric is the optimised one."""
 
     metrics: tuple[Metric, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    """Those that depend on others come after them."""
+    """Conditional parameters come last."""
     algorithm: str = ""
-    """"" for the service's default search."""
+    """The search algorithm; "" for the service's default."""
     stopping: str = ""
-    """How trials without a prospect are stopped early; "" where they are not."""
+    """How unpromising trials are stopped early; "" if they are not."""
     trials: int = 0
     parallel: int = 0
     failures: int = 0
-    """Trials that may fail; 0 leaves it to the service."""
+    """Number of trials that may fail; 0 leaves it to the service."""
 
     @property
     def goal(self) -> Metric | None:
-        """The metric that is optimized."""
+        """The optimised metric."""
         return self.metrics[0] if self.metrics else None
 
 
 def trials_of(job: Job) -> int:
-    """How many trials it has in the end: a grid that is through may have fewer than were allowed."""
+    """The final number of trials: a finished grid may have fewer than allowed."""
     done = job.state is JobState.SUCCEEDED and job.tasks
     return len(job.tasks) if done else study_of(job).trials or len(job.tasks)
 
 
 def study_of(job: Job | None) -> Study:
-    """The study of a tuning job; an empty one of any other job."""
+    """The study of a tuning job; an empty study for other jobs."""
     return job.details if job is not None and isinstance(job.details, Study) else Study()
 
 
 def value_of(task: Task, study: Study) -> float | None:
-    """What a trial has measured of the goal; None where it has no finite value."""
+    """The trial's value of the goal; `None` if it has no finite value."""
     goal = study.goal
-    found = task.metrics.get(goal.id) if goal is not None else None
-    return found if found is not None and math.isfinite(found) else None
+    value = task.metrics.get(goal.id) if goal is not None else None
+    return value if value is not None and math.isfinite(value) else None
 
 
 def counts(task: Task) -> bool:
-    """Whether the study takes the trial's value for a result: it ended, and did not fail."""
+    """Whether the study counts the trial's value as a result: it ended and did not fail."""
     return task.state is JobState.SUCCEEDED
 
 
 def by_goal(tasks: Iterable[Task], study: Study) -> list[Task]:
-    """The best trial first; trials without a value last, in their own order."""
-    found = list(tasks)
+    """Trials sorted by the goal, the best first; trials without a value last, in their own order."""
+    trials = list(tasks)
     sign = -1.0 if study.goal is None or study.goal.maximize else 1.0
-    order = {task.id: at for at, task in enumerate(found)}
+    order = {task.id: at for at, task in enumerate(trials)}
 
     def key(task: Task) -> tuple[int, float, int]:
         value = value_of(task, study)
         rank = 2 if value is None else 0 if counts(task) or task.state.active else 1
         return rank, 0.0 if value is None else sign * value, order[task.id]
 
-    return sorted(found, key=key)
+    return sorted(trials, key=key)
 
 
 def best(tasks: Iterable[Task], study: Study) -> Task | None:
-    """The trial with the best result; None while none has ended with one."""
+    """The trial with the best result; `None` until one has ended with a result."""
     ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
     return next(iter(by_goal(ended, study)), None)
 
 
 def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, float]]:
-    """Of each trial with a result, in the order of their ends: its number from 1, its value, the best yet."""
+    """For each trial with a result, in the order of their ends: its number from 1, its value, the best so
+    far."""
     ended = [
         (task.end_time, at, value)
         for at, task in enumerate(tasks)
         if counts(task) and (value := value_of(task, study)) is not None and task.end_time is not None
     ]
     better = max if study.goal is None or study.goal.maximize else min
-    found: list[tuple[int, float, float]] = []
+    course: list[tuple[int, float, float]] = []
     for number, (_, _, value) in enumerate(sorted(ended), 1):
-        found.append((number, value, better(value, found[-1][2]) if found else value))
-    return found
+        course.append((number, value, better(value, course[-1][2]) if course else value))
+    return course
 
 
 def numbers_of(tasks: Sequence[Task], parameter: Parameter) -> list[float | None]:
-    """Each trial's value of a parameter as a number: a choice by its position; None where it has none."""
+    """Each trial's value of a parameter as a number, a choice by its position; `None` if it has none."""
     positions = {value: float(at) for at, value in enumerate(parameter.values)}
 
     def number(value: object) -> float | None:

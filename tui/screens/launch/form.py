@@ -72,7 +72,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
             partial(
                 launch_values,
                 commands,
-                given=(),
+                given_names=(),
                 project=console.connection.context.project,
                 now=console.clock(),
                 folder=Path.cwd(),

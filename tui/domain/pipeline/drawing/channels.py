@@ -1,12 +1,12 @@
-"""The columns between two layers, where lines change their row: each upright part has a track of its own.
+"""The columns between two layers, where lines change their row: each vertical part has its own track.
 
-Two nets share no cell but where one crosses the other at a right angle. A net that enters a row which
-another leaves has to turn behind it; where nets block each other in a circle, one of them takes a free row.
+Two nets share a cell only if they cross at a right angle. A net that enters a row that another net leaves
+must turn after it; if nets block each other in a cycle, one of them is moved to a free row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -29,7 +29,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A net's upright part in a track, and the rows that leave it; `last`: no other part comes after it."""
+    """A net's vertical part in a track, and the rows that leave it; `last`: it is the net's last part."""
 
     wire: Wire
     track: int
@@ -37,17 +37,17 @@ class Turn:
 
 
 def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
-    """The turns of each net from left to right, and how many tracks there are; a straight net has none."""
-    found: dict[str, list[Turn]] = {wire.net: [] for wire in wires}
+    """The turns of each net from left to right, and the number of tracks; a straight net has no turns."""
+    turns: dict[str, list[Turn]] = {wire.net: [] for wire in wires}
     bent = [wire for wire in wires if not wire.straight]
-    taken = {wire.left for wire in wires} | {row for wire in wires for row in wire.rights}
+    used_rows = {wire.left for wire in wires} | {row for wire in wires for row in wire.rights}
     parts, before = list(bent), _before(bent)
-    while circle := _circle(len(parts), before):
-        at = circle[0]
+    while cycle := _cycle(len(parts), before):
+        at = cycle[0]
         whole = parts[at]
-        row = _free_row(whole, taken)
-        taken.add(row)
-        # Its first part ends in the free row, where its second one begins.
+        row = _free_row(whole, used_rows)
+        used_rows.add(row)
+        # The first part ends in the free row, where the second part begins.
         parts[at] = Wire(whole.net, whole.left, (row,))
         parts.append(Wire(whole.net, row, whole.rights))
         before = _before(parts)
@@ -63,27 +63,27 @@ def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
             spans.append([])
         spans[track].append((low, high))
         tracks[at] = track
-    for at in sorted(range(len(parts)), key=lambda each: tracks[each]):
-        found[parts[at].net].append(Turn(parts[at], tracks[at]))
-    return found, len(spans)
+    for at in sorted(range(len(parts)), key=lambda part: tracks[part]):
+        turns[parts[at].net].append(Turn(parts[at], tracks[at]))
+    return turns, len(spans)
 
 
 def _before(parts: Sequence[Wire]) -> list[set[int]]:
-    """For each part those that have to turn before it: they leave a row that it enters."""
+    """For each part, the parts that must turn before it, since they leave a row that it enters."""
     leaves = {part.left: at for at, part in enumerate(parts)}
-    found: list[set[int]] = [set() for _ in parts]
+    before: list[set[int]] = [set() for _ in parts]
     for at, part in enumerate(parts):
         for other in {leaves[row] for row in part.rights if row in leaves} - {at}:
             if parts[other].net == part.net:
-                # The part that goes on with this net.
-                found[other].add(at)
+                # The part that continues this net.
+                before[other].add(at)
             else:
-                found[at].add(other)
-    return found
+                before[at].add(other)
+    return before
 
 
-def _circle(count: int, before: Sequence[set[int]]) -> list[int]:
-    """Parts that wait for each other; empty where there are none."""
+def _cycle(count: int, before: Sequence[set[int]]) -> list[int]:
+    """Parts that wait for each other in a cycle; empty if there are none."""
     done: set[int] = set()
     for start in range(count):
         path: list[int] = []
@@ -91,7 +91,7 @@ def _circle(count: int, before: Sequence[set[int]]) -> list[int]:
         path.append(start)
         while stack:
             here, rest = stack[-1]
-            following = next((each for each in rest if each not in done), None)
+            following = next((part for part in rest if part not in done), None)
             if following is None:
                 done.add(here)
                 stack.pop()
@@ -104,9 +104,9 @@ def _circle(count: int, before: Sequence[set[int]]) -> list[int]:
     return []
 
 
-def _free_row(wire: Wire, taken: Iterable[int]) -> int:
-    """The nearest row that no other net has."""
-    used, middle = set(taken), sum(wire.span) // 2
+def _free_row(wire: Wire, used: set[int]) -> int:
+    """The nearest row that no other net uses."""
+    middle = sum(wire.span) // 2
     distance = 0
     while True:
         for row in (middle + distance, middle - distance):
@@ -118,7 +118,7 @@ def _free_row(wire: Wire, taken: Iterable[int]) -> int:
 def _ordered(parts: Sequence[Wire], before: Sequence[set[int]]) -> list[int]:
     """The parts from left to right with few crossings, each after those before it."""
     left = sorted(range(len(parts)), key=lambda at: (parts[at].left, at))
-    found: list[int] = []
+    ordered: list[int] = []
     while left:
         ready = [at for at in left if not before[at] & set(left)]
         chosen = min(
@@ -132,9 +132,9 @@ def _ordered(parts: Sequence[Wire], before: Sequence[set[int]]) -> list[int]:
                 parts[at].left,
             ),
         )
-        found.append(chosen)
+        ordered.append(chosen)
         left.remove(chosen)
-    return found
+    return ordered
 
 
 def _crossed(first: Wire, second: Wire) -> int:

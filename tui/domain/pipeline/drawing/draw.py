@@ -57,10 +57,7 @@ class Drawing:
 
 def draw(nodes: Sequence[Node]) -> Drawing:
     """The drawing of a graph; equal graphs have equal drawings. What it does not have is left out of `after`.
-
-    Raises:
-        NotDrawable: for a graph that is too large to read, or that has a circle.
-    """
+    Raises NotDrawable for a graph that is too large to read, or that has a circle."""
     if len(nodes) > MOST_NODES:
         raise NotDrawable(f"{len(nodes)} tasks side by side, and at most {MOST_NODES} read well.")
     known = {node.id for node in nodes}
@@ -111,11 +108,11 @@ class _Canvas:
         self._paths[item] = path
 
     def _channel(self, left: Sequence[Item], right: Sequence[Item], x: int) -> int:
-        """Draw the lines from one layer to the next; returns the column where that one begins."""
+        """Draw the lines from one layer to the next; return the column where the next layer begins."""
         rows = entries(right)
         ends: dict[tuple[Item, Item], int] = {}
         for item in right:
-            for other, row in zip(sorted(item.left, key=lambda each: each.row), rows[item], strict=True):
+            for other, row in zip(sorted(item.left, key=lambda source: source.row), rows[item], strict=True):
                 ends[other, item] = row
         wires = {item: Wire(item.net, item.row, _rights(item, ends)) for item in left if item.right}
         turns, tracks = route(list(wires.values()))
@@ -191,15 +188,15 @@ def _rights(item: Item, ends: Mapping[tuple[Item, Item], int]) -> tuple[int, ...
 
 
 def _corners(item: Item, end: int, turns: Sequence[Turn], x: int, pitch: int) -> list[Cell]:
-    """Where a line bends on its way from an item to the row in which it ends."""
-    found: list[Cell] = []
+    """The cells where a line bends between an item and its end row."""
+    corners: list[Cell] = []
     row = item.row
     for turn in turns:
         following = end if end in turn.wire.rights else turn.wire.rights[0]
         at = x + 1 + pitch * turn.track
-        found += [(at, row), (at, following)]
+        corners += [(at, row), (at, following)]
         row = following
-    return found
+    return corners
 
 
 def _outside(path: Iterable[Cell], box: Box, top: int) -> tuple[Cell, ...]:
@@ -208,9 +205,9 @@ def _outside(path: Iterable[Cell], box: Box, top: int) -> tuple[Cell, ...]:
 
 
 def _character(arms: Iterable[int]) -> str:
-    """Of two lines that cross, the upright one."""
-    found = list(arms)
-    upright = next((each for each in found if each & (UP | DOWN)), found[0])
+    """The character of a cell; of two crossing lines the vertical one."""
+    crossing = list(arms)
+    upright = next((arm for arm in crossing if arm & (UP | DOWN)), crossing[0])
     return _LINES[upright]
 
 

@@ -1,7 +1,7 @@
-"""The layers of a graph, and the order in each layer that makes few lines cross.
+"""The layers of a graph, ordered so that few lines cross.
 
-What leaves one node is one net: a line that branches to all nodes that wait for it. A net that passes a layer
-has a place of its own there.
+All lines from one node form a net, which branches to the nodes that depend on it. A net that passes through a
+layer has a place of its own there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ SWEEPS = 6
 
 
 class NotDrawable(Exception):
-    """The graph can't be drawn so that it reads well; the message is a sentence that says why."""
+    """The graph can't be drawn legibly; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is drawn: a text of `width` cells, after the nodes that it waits for."""
+    """A node to draw: a text of `width` cells, placed after the nodes that it waits for."""
 
     id: str
     width: int
@@ -29,13 +29,13 @@ class Node:
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """A place in a layer: a node, or a net that passes; `net` is the id of the node where it begins."""
+    """A place in a layer: a node, or a passing net; `net` is the id of the node where the net begins."""
 
     net: str
     layer: int
     node: bool
     left: list[Item] = field(default_factory=list)
-    """Where the nets that enter here come from, in the layer before."""
+    """Sources of the nets that enter here, in the previous layer."""
     right: list[Item] = field(default_factory=list)
     row: int = 0
     at: int = 0
@@ -43,7 +43,7 @@ class Item:
 
 
 def layered(nodes: Sequence[Node]) -> list[list[Item]]:
-    """The items of each layer, in an order of few crossings. Raises NotDrawable for a circle."""
+    """The items of each layer, ordered for few crossings. Raises NotDrawable for a cycle."""
     layer = _layers(nodes)
     columns: list[list[Item]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
     items: dict[str, Item] = {}
@@ -67,33 +67,34 @@ def layered(nodes: Sequence[Node]) -> list[list[Item]]:
 
 
 def _followers(nodes: Iterable[Node]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
     for node in nodes:
         for source in node.after:
-            found.setdefault(source, []).append(node.id)
-    return found
+            followers.setdefault(source, []).append(node.id)
+    return followers
 
 
 def _layers(nodes: Sequence[Node]) -> dict[str, int]:
-    """Each node's layer: the first one behind all that it waits for."""
+    """Each node's layer: the first one after all nodes that it waits for."""
     after: Mapping[str, tuple[str, ...]] = {node.id: node.after for node in nodes}
-    found: dict[str, int] = {}
+    layers: dict[str, int] = {}
     left = list(nodes)
     while left:
         rest = []
         for node in left:
-            if all(source in found for source in node.after):
-                found[node.id] = max((found[source] + 1 for source in node.after), default=0)
+            if all(source in layers for source in node.after):
+                layers[node.id] = max((layers[source] + 1 for source in node.after), default=0)
             else:
                 rest.append(node)
         if len(rest) == len(left):
-            raise NotDrawable("The tasks wait for each other in a circle.")
+            raise NotDrawable("The tasks depend on each other in a cycle.")
         left = rest
-    # What waits for nothing stands just before the first that needs it: a long line is hard to follow.
+    # Place a node without dependencies just before the first node that needs it: long lines are hard to
+    # follow.
     for source, targets in _followers(nodes).items():
         if not after[source]:
-            found[source] = min(found[target] for target in targets) - 1
-    return found
+            layers[source] = min(layers[target] for target in targets) - 1
+    return layers
 
 
 def _ordered(columns: list[list[Item]]) -> list[list[Item]]:
@@ -119,7 +120,7 @@ def _number(columns: Iterable[Sequence[Item]]) -> None:
 
 
 def _sort(column: list[Item], *, forward: bool) -> None:
-    """Sort a layer by the middle of what each item is connected to in the layer beside it."""
+    """Sort a layer by the mean position of each item's neighbours in the adjacent layer."""
 
     def middle(item: Item) -> float:
         beside = sorted(other.at for other in (item.left if forward else item.right))

@@ -1,4 +1,4 @@
-"""The row of each item, so that lines are straight where they can be, and where they enter a node."""
+"""The row of each item, chosen for straight lines, and the rows where lines enter a node."""
 
 from __future__ import annotations
 
@@ -10,32 +10,29 @@ PASSES = 4
 GAP = 1
 """Empty rows between two nodes of a layer that have lines."""
 STRAIGHT = 4.0
-"""How much more a net that passes resists a bend than a node."""
+"""How much more strongly a passing net resists a bend than a node."""
 
 
 def place(columns: Sequence[Sequence[Item]]) -> None:
-    """Set the row of every item; in a layer they keep their order and have room for their lines."""
+    """Set the row of every item; the items of a layer keep their order and have room for their lines."""
     for column in columns:
         _settle(column, [0.0] * len(column))
     for number in range(2 * PASSES):
         forward = number % 2 == 0
         for column in columns[1:] if forward else columns[-2::-1]:
-            wanted = []
+            targets = []
             for item in column:
                 beside = sorted(other.row for other in (item.left if forward else item.right))
                 half = len(beside) // 2
                 middle = (beside[half] + beside[~half]) / 2 if beside else float(item.row)
-                wanted.append(middle)
-            _settle(column, wanted)
+                targets.append(middle)
+            _settle(column, targets)
 
 
 def entries(column: Sequence[Item]) -> dict[Item, list[int]]:
-    """The rows where lines enter each node, in the order of where they come from.
-
-    A node with one line has it in its own row; of several, each is as near to its beginning as the nodes
-    above and below allow.
-    """
-    found: dict[Item, list[int]] = {}
+    """The rows where lines enter each node, in the order of their sources. A single line enters in the node's
+    own row; several enter as near to their sources as the nodes above and below allow."""
+    rows_of_entries: dict[Item, list[int]] = {}
     first = -(10**6)
     for at, item in enumerate(column):
         last = column[at + 1].row - _above(column[at + 1]) - 1 if at + 1 < len(column) else 10**6
@@ -45,9 +42,9 @@ def entries(column: Sequence[Item]) -> dict[Item, list[int]]:
             starts = sorted(other.row for other in item.left)
             lowest = min(first, item.row - _above(item))
             rows = _distinct(starts, max(lowest, first), last)
-        found[item] = rows
+        rows_of_entries[item] = rows
         first = max([item.row + 1, *(row + 1 for row in rows)])
-    return found
+    return rows_of_entries
 
 
 def _has_lines(item: Item) -> bool:
@@ -62,8 +59,8 @@ def _below(item: Item) -> int:
     return max(0, len(item.left)) // 2
 
 
-def _settle(column: Sequence[Item], wanted: Sequence[float]) -> None:
-    """Move the items as near to the wanted rows as their order and size allow (isotonic regression)."""
+def _settle(column: Sequence[Item], targets: Sequence[float]) -> None:
+    """Move the items as near to the target rows as their order and size allow (isotonic regression)."""
     offsets, rows = [], 0
     for at, item in enumerate(column):
         if at:
@@ -72,20 +69,20 @@ def _settle(column: Sequence[Item], wanted: Sequence[float]) -> None:
             rows += _below(before) + _above(item) + 1 + gap
         offsets.append(rows)
     weights = [1.0 if item.node else STRAIGHT for item in column]
-    fitted = _isotonic([want - offset for want, offset in zip(wanted, offsets, strict=True)], weights)
+    fitted = _isotonic([target - offset for target, offset in zip(targets, offsets, strict=True)], weights)
     for item, offset, value in zip(column, offsets, fitted, strict=True):
         item.row = offset + round(value)
 
 
 def _distinct(starts: Sequence[int], first: int, last: int) -> list[int]:
-    """Rows from `first` to `last`, each below the one before and near to its start."""
+    """Rows from `first` to `last`, each below the previous and near its start."""
     fitted = _isotonic([start - at for at, start in enumerate(starts)], [1.0] * len(starts))
     most = last - len(starts) + 1
     return [min(most, max(first, round(value))) + at for at, value in enumerate(fitted)]
 
 
 def _isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The nearest values, by least squares, that do not fall."""
+    """The nearest values, by least squares, that never decrease."""
     blocks: list[tuple[float, float, int]] = []
     for value, weight in zip(values, weights, strict=True):
         mean, total, count = value, weight, 1
