@@ -18,7 +18,7 @@ PIPELINE_JOB = Kind(
             "rerun",
             "r",
             "rerun",
-            "Run it again, with tasks that succeeded taken from the cache",
+            "Run it again; succeeded tasks come from the cache",
             operation="job.rerun",
             confirm=True,
         ),

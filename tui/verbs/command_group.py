@@ -30,7 +30,7 @@ VERBS = {
     "suspend": ("tui.verbs.job_changes", "Suspend a job in a cluster: its pods end, the job stays."),
     "resume": ("tui.verbs.job_changes", "Resume a suspended job."),
     "scale": ("tui.verbs.job_changes", "Change the number of workers of a job in a cluster."),
-    "rerun": ("tui.verbs.job_changes", "Run a pipeline again; tasks that succeeded come from the cache."),
+    "rerun": ("tui.verbs.job_changes", "Run a pipeline again; succeeded tasks come from the cache."),
     "models": ("tui.verbs.serving.verbs", "List the models of the registry, or the versions of one."),
     "endpoints": ("tui.verbs.serving.verbs", "List endpoints; deploy, split the traffic, roll back."),
     "schedules": ("tui.verbs.schedules.verbs", "List, create, pause, resume and delete schedules."),

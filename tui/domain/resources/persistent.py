@@ -157,7 +157,7 @@ def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
     for pool in resource["resourcePools"]:
         disk = pool.get("diskSpec") or {}
         kind, gb = str(disk.get("bootDiskType") or DISK_TYPE), whole(disk.get("bootDiskSizeGb")) or DISK_GB
-        parts.append(Part(*machine_of(pool), pool["replicaCount"], kind, gb))
+        parts.append(CostPart(*machine_of(pool), pool["replicaCount"], kind, gb))
     return parts
 
 
