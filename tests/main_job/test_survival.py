@@ -79,7 +79,7 @@ def test_a_preempted_spot_job_comes_back_and_goes_on_from_its_checkpoint(place: 
         "replicaCount": 1,
         "containerSpec": {
             "imageUri": "us-docker.pkg.dev/vxtui/vxtui/trainer:latest",
-            "args": ["--preset=tiny", "--batch=4", "--steps=300", "--log-every=5", "--checkpoint-every=40"],
+            "args": ["--preset=tiny", "--batch=4", "--steps=160", "--log-every=5", "--checkpoint-every=40"],
         },
     }
     spec = {

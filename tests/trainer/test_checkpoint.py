@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,8 +121,13 @@ def test_an_interrupted_save_is_deleted(
 
 
 def test_a_full_disk_costs_the_checkpoint_not_the_training(
-    checkpoints: CheckpointManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    checkpoints: CheckpointManager,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    # The limit would cut bytecode off too, and every later process would fail to load it.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
     try:

@@ -100,7 +100,8 @@ def test_a_run_whose_every_save_failed_has_no_success_under_its_supervisor(tmp_p
         [sys.executable, "-m", "trainer.task", f"--data={ROOT}/README.md", "--steps=4", "--batch=4",
          "--checkpoint-every=2", "--device=cpu", "--max-restarts=1"],
         check=False, cwd=tmp_path, timeout=120, capture_output=True, text=True, preexec_fn=limit,
-        env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
+        # The limit would cut bytecode off too, and every later process would fail to load it.
+        env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == exit_codes.SAVE_FAILED, done.stderr[-800:]
