@@ -32,11 +32,11 @@ SAID: dict[str, tuple[str, str, str, int]] = {
         "RUNNING", "node preempted (GKE Spot)", "Standard nodes are not preempted.", 1,
     ),
     "unschedulable": (
-        "PENDING", "Insufficient nvidia.com/gpu", "Wait until GPUs are free, or ask for fewer", 0,
+        "PENDING", "Insufficient nvidia.com/gpu", "Wait until GPUs are free, or request fewer", 0,
     ),
     "queue-full": (
         "QUEUED", "In the queue training: couldn't assign flavors",
-        "ask for fewer machines, or use another queue", 0,
+        "request fewer machines, or use another queue", 0,
     ),
 }  # fmt: skip
 

@@ -137,7 +137,7 @@ def elastic(case: ManifestCase) -> Iterator[Finding]:
         return
     if least is not None and most is not None and least > most:
         yield Finding(
-            (*path, "minReplicas"), f"minReplicas {least} is more than maxReplicas {most}.", "Exchange them."
+            (*path, "minReplicas"), f"minReplicas {least} is more than maxReplicas {most}.", "Swap them."
         )
     elif workers.replicas is not None and least is not None and workers.replicas < least:
         sentence = (

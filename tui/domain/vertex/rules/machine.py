@@ -22,13 +22,13 @@ SCARCE = ("a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g")
 GIB = "set_nccl_env.sh"
 _RDMA = ("a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g")
 _NOT_OFFERED = {
-    "NVIDIA_TESLA_K80": ("K80 GPUs are no longer offered.", "Use NVIDIA_TESLA_T4, the nearest."),
+    "NVIDIA_TESLA_K80": ("K80 GPUs are no longer offered.", "Use NVIDIA_TESLA_T4, the closest."),
     "TPU_V4_POD": (
-        "TPU v4 has a name, but is not offered for training.",
+        "TPU v4 is not offered for training.",
         "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology.",
     ),
     "TPU_V5_LITEPOD": (
-        "TPU v5e is chosen by its machine and tpuTopology, not by an accelerator type.",
+        "the machine type and tpuTopology choose TPU v5e, not an accelerator type.",
         "Use a ct5lp machine with a tpuTopology, and remove the accelerator.",
     ),
 }
@@ -44,7 +44,7 @@ def machine_type(case: Case) -> Iterator[Finding]:
                 yield Finding(here, "the machine type is missing.", "Name one, for example n1-standard-4.")
         elif name not in catalog.machines():
             meant, sure = _meant(name)
-            fix = f"Did you mean {meant}?" if meant else "`vxtui` lists the types where one is chosen."
+            fix = f"Did you mean {meant}?" if meant else "The machine field of the form lists the types."
             edits = (Edit(here, meant),) if sure else ()
             yield Finding(here, f"{name} is not a machine type for training{_because(name)}.", fix, edits)
 
@@ -113,8 +113,8 @@ def accelerator(case: Case) -> Iterator[Finding]:
         here_count = (*path, "machineSpec", "acceleratorCount")
         if machine is None:
             if bool(kind) != (count > 0):
-                sentence = "accelerator type and count must be given together."
-                yield Finding(here, sentence, "Add the other, or remove this one.")
+                sentence = "accelerator type and count must be set together."
+                yield Finding(here, sentence, "Add the missing field, or remove this one.")
         elif not kind:
             yield from _without(machine, count, here)
         elif kind not in dict(machine.accelerators):
@@ -138,12 +138,12 @@ def _without(machine: catalog.Machine, count: int, here: Path) -> Iterator[Findi
         kinds = ", ".join(kind for kind, _ in machine.accelerators)
         fix = f"Name one of {kinds}." if kinds else "Remove the count."
         edits = () if kinds else (Edit(here_count, REMOVED),)
-        yield Finding(here, f"the accelerator count is {count}, but no type is given.", fix, edits)
+        yield Finding(here, f"the accelerator count is {count}, but the type is missing.", fix, edits)
 
 
 def _foreign(machine: catalog.Machine, kind: str, here: Path) -> Iterator[Finding]:
     allowed = dict(machine.accelerators)
-    takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+    takes = f"it accepts {', '.join(allowed)}" if allowed else "it accepts none"
     only = next(iter(allowed)) if len(allowed) == 1 and not machine.name.startswith("n1-") else ""
     others = [m.name for m in catalog.machines().values() if kind in dict(m.accelerators)]
     fix = f"Write {only}" if only else ""
@@ -189,7 +189,7 @@ def a100_memory(case: Case) -> Iterator[Finding]:
         if right:
             here = (*path, "machineSpec", "acceleratorType")
             had, has = ("40", "80") if right.endswith("80GB") else ("80", "40")
-            sentence = f"{kind} is the A100 with {had} GB; {name} has the one with {has} GB."
+            sentence = f"{kind} is the A100 with {had} GB; {name} has the A100 with {has} GB."
             yield Finding(here, sentence, f"Write {right}.", (Edit(here, right),))
 
 
@@ -212,8 +212,8 @@ def disk_type(case: Case) -> Iterator[Finding]:
             near = difflib.get_close_matches(str(kind).lower(), DISKS, 1, 0.7)
             right = right or (near[0] if near else "")
             edits = (Edit(where, right),) if right else ()
-            sentence = f"{kind} is not a boot disk of training machines; {', '.join(DISKS)} are."
-            yield Finding(where, sentence, f"Write {right}." if right else "Leave it out for pd-ssd.", edits)
+            sentence = f"{kind} is not a boot disk type for training; use one of {', '.join(DISKS)}."
+            yield Finding(where, sentence, f"Write {right}." if right else "Remove it to use pd-ssd.", edits)
 
 
 def disk_size(case: Case) -> Iterator[Finding]:
@@ -222,7 +222,7 @@ def disk_size(case: Case) -> Iterator[Finding]:
         if size and not MIN_DISK <= size <= MAX_DISK:
             where = (*path, "diskSpec", "bootDiskSizeGb")
             right = MIN_DISK if size < MIN_DISK else MAX_DISK
-            sentence = f"a boot disk of {size:,} GB is not possible; {MIN_DISK} to {MAX_DISK:,} GB are."
+            sentence = f"a boot disk can't have {size:,} GB, only {MIN_DISK} to {MAX_DISK:,} GB."
             yield Finding(where, sentence, f"Write {right}.", (Edit(where, right),))
 
 
@@ -234,7 +234,7 @@ def disk_family(case: Case) -> Iterator[Finding]:
             yield Finding(
                 where,
                 f"{name} boots from hyperdisk-balanced by default; {kind} is not documented for it.",
-                "Leave the type out, or write hyperdisk-balanced.",
+                "Remove the type, or write hyperdisk-balanced.",
                 (Edit(where, "hyperdisk-balanced"),),
             )
 
@@ -246,7 +246,7 @@ def small_h100(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", "machineType"),
                 f"{name} reportedly starts only as Spot or Flex-start; this is not documented.",
-                "Write scheduling.strategy SPOT or FLEX_START, or take a3-highgpu-8g.",
+                "Set scheduling.strategy to SPOT or FLEX_START, or use a3-highgpu-8g.",
             )
 
 
@@ -261,7 +261,7 @@ def needs_reservation(case: Case) -> Iterator[Finding]:
         ):
             yield Finding(
                 (*path, "machineSpec", "reservationAffinity"),
-                "a4x-highgpu-4g runs on a shared reservation only.",
+                "a4x-highgpu-4g runs only on a shared reservation.",
                 "Name the reservation, with reservationAffinityType SPECIFIC_RESERVATION.",
             )
 
@@ -274,7 +274,7 @@ def scarce(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", "machineType"),
                 f"{name} is scarce; use a reservation or Spot.",
-                "Without one of them the job may wait a long time for capacity.",
+                "Otherwise the job may wait a long time for capacity.",
             )
 
 
@@ -283,8 +283,8 @@ def partition(case: Case) -> Iterator[Finding]:
         if within(pool, "machineSpec", "gpuPartitionSize"):
             yield Finding(
                 (*path, "machineSpec", "gpuPartitionSize"),
-                "GPU partitions are for serving; whether training takes one is not documented.",
-                "Leave it out to have whole GPUs.",
+                "GPU partitions are for serving; the documentation does not mention them for training.",
+                "Remove it to use whole GPUs.",
             )
 
 
@@ -297,8 +297,8 @@ def fast_network(case: Case) -> Iterator[Finding]:
         if name in _RDMA and container.get("command") and GIB not in words:
             yield Finding(
                 (*path, "containerSpec", "command"),
-                f"on {name} NCCL uses its fast network after {GIB} has set its variables.",
-                f"Begin the command with `source /usr/local/gib/scripts/{GIB}`, if the image does not do it.",
+                f"on {name} NCCL uses the fast network only after {GIB} has set its variables.",
+                f"Begin the command with `source /usr/local/gib/scripts/{GIB}`, unless the image does so.",
             )
 
 

@@ -36,7 +36,7 @@ def fields(case: Case) -> Iterator[Finding]:
         where = str(mount.get("path") or "")
         if kind == "nfsMounts" and where and not where.startswith("/"):
             right = f"/{where}"
-            sentence = f"the exported path {where} does not begin at the root."
+            sentence = f"the exported path {where} is not absolute."
             yield Finding((*path, "path"), sentence, f"Write {right}.", (Edit((*path, "path"), right),))
 
 
@@ -47,8 +47,8 @@ def mount_point(case: Case) -> Iterator[Finding]:
         if mount_point.startswith("/") and right:
             yield Finding(
                 (*path, "mountPoint"),
-                f"a mount point is a name below {place}, where it is seen; {mount_point} is a path.",
-                f"Write {right}, and find it at {place}{right}.",
+                f"a mount point is a name below {place}; {mount_point} is a path.",
+                f"Write {right}; the mount appears at {place}{right}.",
                 (Edit((*path, "mountPoint"), right),),
             )
 
@@ -62,7 +62,7 @@ def reachable(case: Case) -> Iterator[Finding]:
         if kind == "nfsMounts":
             yield Finding(
                 path,
-                "an NFS server has a private address, and the job is in no network that could reach it. "
+                "an NFS server has a private address, but the job is in no network that can reach it. "
                 + UNDOCUMENTED,
                 "Set pscInterfaceConfig, or network with peering.",
             )
@@ -78,7 +78,7 @@ def reservation(case: Case) -> Iterator[Finding]:
         if affinity.get("key") != RESERVATION_KEY:
             where = (*here, "key")
             sentence = f"the key of a specific reservation is {RESERVATION_KEY}."
-            yield Finding(where, sentence, "Write it.", (Edit(where, RESERVATION_KEY),))
+            yield Finding(where, sentence, f"Write {RESERVATION_KEY}.", (Edit(where, RESERVATION_KEY),))
         if not affinity.get("values"):
             fix = "Write projects/P/zones/Z/reservations/NAME into values."
             yield Finding((*here, "values"), "the specific reservation is not named.", fix)
@@ -111,7 +111,7 @@ def reservation_names(case: Case) -> Iterator[Finding]:
             here = (*path, "machineSpec", "reservationAffinity")
             yield Finding(
                 here,
-                f"{kind} uses no reservation by name, and one is named.",
+                f"{kind} uses no named reservation, but one is set.",
                 "Write SPECIFIC_RESERVATION, or remove key and values.",
             )
 
@@ -123,7 +123,11 @@ def persistent_id(case: Case) -> Iterator[Finding]:
         short = name.rsplit("/", 1)[-1]
         right = short if _RESOURCE.fullmatch(short) and "/persistentResources/" in name else ""
         edits = (Edit(where, right),) if right else ()
-        fix = f"Write {right}." if right else "It has at most 63 lowercase letters, digits and dashes."
+        fix = (
+            f"Write {right}."
+            if right
+            else "Use at most 63 lowercase letters, digits and dashes, starting with a letter."
+        )
         yield Finding(where, f"{name} is not the id of a persistent resource.", fix, edits)
 
 
@@ -141,7 +145,7 @@ def persistent_only(case: Case) -> Iterator[Finding]:
         kind = within(pool, "machineSpec", "reservationAffinity", "reservationAffinityType")
         if kind in {"ANY_RESERVATION", "SPECIFIC_RESERVATION"}:
             where = (*path, "machineSpec", "reservationAffinity")
-            sentence = "a job on a persistent resource takes no reservation."
+            sentence = "a job on a persistent resource can't use a reservation."
             yield Finding(where, sentence, "Remove it.", (Edit(where, REMOVED),))
 
 
@@ -150,18 +154,18 @@ def persistent_shape(case: Case) -> Iterator[Finding]:
         return
     if case.strategy == "FLEX_START" and not case.local:
         fix = "Remove persistentResourceId, or write strategy STANDARD."
-        sentence = f"FLEX_START waits for new machines; a persistent resource has its own. {UNDOCUMENTED}"
+        sentence = f"FLEX_START waits for new machines, but a persistent resource has its own. {UNDOCUMENTED}"
         yield Finding(("jobSpec", "persistentResourceId"), sentence, fix)
     if case.strategy == "SPOT":
-        fix = "Leave the strategy out; the machines are there already."
+        fix = "Remove the strategy; the machines already run."
         sentence = "whether Spot works on a persistent resource is not documented."
         yield Finding(("jobSpec", "scheduling", "strategy"), sentence, fix)
     for path, pool in case.used:
         if not machine_of(pool)[0] and not case.local:
             yield Finding(
                 (*path, "machineSpec"),
-                "on a persistent resource machineSpec and diskSpec must be those of one of its "
-                "pools; here they are missing.",
+                "on a persistent resource machineSpec and diskSpec must match one of its pools; here they "
+                "are missing.",
                 "Copy both from the resource's pool.",
             )
 

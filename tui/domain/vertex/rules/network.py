@@ -32,8 +32,8 @@ def project_number(case: Case) -> Iterator[Finding]:
     if match and not match["project"].isdecimal():
         yield Finding(
             _PATH,
-            f"the network names its project by the id {match['project']}; here it is named by its number.",
-            f"`gcloud projects describe {match['project']} --format='value(projectNumber)'` tells it.",
+            f"the network names its project by the id {match['project']}; it must use the project number.",
+            f"`gcloud projects describe {match['project']} --format='value(projectNumber)'` prints it.",
         )
 
 
@@ -42,8 +42,8 @@ def ranges(case: Case) -> Iterator[Finding]:
         if not _RANGE.fullmatch(str(name)):
             yield Finding(
                 ("jobSpec", "reservedIpRanges", i),
-                f"{name or 'an empty text'} is not a range's name, and a range can't be given by addresses.",
-                "Write the range's name, for example vertex-ai-ip-range, or leave the list out to use any.",
+                f"{name or 'an empty text'} is not the name of a range; addresses are not accepted.",
+                "Write the range's name, for example vertex-ai-ip-range, or remove the list to use any.",
             )
 
 
@@ -51,7 +51,7 @@ def ranges_alone(case: Case) -> Iterator[Finding]:
     if case.spec.get("reservedIpRanges") and not case.spec.get("network"):
         yield Finding(
             ("jobSpec", "reservedIpRanges"),
-            "reserved ranges belong to a peered network, and no network is given.",
+            "reserved ranges belong to a peered network, but network is not set.",
             "Set network, or remove the ranges.",
         )
 
@@ -90,7 +90,7 @@ def dns(case: Case) -> Iterator[Finding]:
         domain = str(peer.get("domain") or "")
         if not domain.endswith("."):
             right = f"{domain}."
-            fix = f'Write "{right}" with the dot.' if domain else 'Name the domain, for example "my.domain.".'
+            fix = f'Write "{right}".' if domain else 'Name the domain, for example "my.domain.".'
             edits = (Edit((*path, "domain"), right),) if domain else ()
             sentence = f"the DNS domain {domain or '(none)'} does not end with a dot."
             yield Finding((*path, "domain"), sentence, fix, edits)
@@ -102,7 +102,7 @@ def dns_target(case: Case) -> Iterator[Finding]:
             if not peer.get(field):
                 yield Finding(
                     (*_PSC, "dnsPeeringConfigs", i, field),
-                    f"the DNS peering does not say which {noun} it asks.",
+                    f"the DNS peering names no target {noun}.",
                     f"Set {field}.",
                 )
 
@@ -111,9 +111,9 @@ def both(case: Case) -> Iterator[Finding]:
     if case.spec.get("network") and case.spec.get("pscInterfaceConfig"):
         yield Finding(
             _PSC,
-            "network (peering) and pscInterfaceConfig (an interface) are two ways into your network; "
-            "that both work together is not documented.",
-            "Keep one; new set-ups use pscInterfaceConfig.",
+            "network (peering) and pscInterfaceConfig (an interface) both connect to your network; the "
+            "documentation does not say that they work together.",
+            "Keep one; prefer pscInterfaceConfig.",
         )
 
 
@@ -140,7 +140,7 @@ def member_prefix(case: Case) -> Iterator[Finding]:
 def protected_location(case: Case) -> Iterator[Finding]:
     where = ("jobSpec", "protectedArtifactLocationId")
     if case.region and case.spec.get("protectedArtifactLocationId") == case.region:
-        sentence = "protectedArtifactLocationId is only given when it is not the job's own region."
+        sentence = "protectedArtifactLocationId is only for a region other than the job's own."
         yield Finding(where, sentence, "Remove it.", (Edit(where, REMOVED),))
 
 

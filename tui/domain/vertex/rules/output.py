@@ -25,7 +25,7 @@ def form(case: Case) -> Iterator[Finding]:
     if re.match(r"gs://[^/]+", uri):
         return
     if not uri:
-        yield Finding(_PATH, "the output directory is empty.", "Write gs://BUCKET/PATH, or leave it out.")
+        yield Finding(_PATH, "the output directory is empty.", "Write gs://BUCKET/PATH, or remove it.")
         return
     right = f"gs://{uri.removeprefix('/gcs/')}" if uri.startswith("/gcs/") else ""
     edits = (Edit(_PATH, right),) if right else ()
@@ -60,7 +60,7 @@ def tensorboard_account(case: Case) -> Iterator[Finding]:
     if case.spec.get("tensorboard") and not case.spec.get("serviceAccount"):
         yield Finding(
             ("jobSpec", "serviceAccount"),
-            "a job with a TensorBoard runs as a service account of yours, and none is given.",
+            "a job with a TensorBoard needs your own service account, but none is set.",
             "Set serviceAccount to one that may write to the TensorBoard and to the output bucket.",
         )
 
@@ -69,7 +69,7 @@ def tensorboard_output(case: Case) -> Iterator[Finding]:
     if case.spec.get("tensorboard") and not within(case.spec, "baseOutputDirectory", "outputUriPrefix"):
         yield Finding(
             ("jobSpec", "baseOutputDirectory"),
-            "without an output directory AIP_TENSORBOARD_LOG_DIR is not set; the TensorBoard stays empty.",
+            "without an output directory AIP_TENSORBOARD_LOG_DIR is unset and the TensorBoard stays empty.",
             "Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH.",
         )
 

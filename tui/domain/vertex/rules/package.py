@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"^(?:https?|docker|oci|gs)://")
 _FIELDS = {
     "executorImageUri": ("the executor's image", "Name a prebuilt training image of Vertex AI."),
     "packageUris": ("the list of packages", "Name the source distribution as gs://BUCKET/OBJECT."),
-    "pythonModule": ("the Python module", "Name what is run, for example trainer.task."),
+    "pythonModule": ("the Python module", "Name the module to run, for example trainer.task."),
 }
 
 
@@ -72,7 +72,7 @@ def registry(case: Case) -> Iterator[Finding]:
         if _GCR.match(image) and not _OLD_PREBUILT.match(image) and "reduction" not in image:
             yield Finding(
                 path,
-                "Artifact Registry serves gcr.io now; an old name works if its image was moved.",
+                "Artifact Registry now serves gcr.io; an old name works only if its image was moved.",
                 "Push new images to REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE.",
             )
 
@@ -92,13 +92,13 @@ def uris(case: Case) -> Iterator[Finding]:
         uris = (pool.get("pythonPackageSpec") or {}).get("packageUris") or []
         here = (*path, "pythonPackageSpec", "packageUris")
         if len(uris) > MAX_PACKAGES:
-            sentence = f"there are {len(uris)} packages; {MAX_PACKAGES} is the maximum."
+            sentence = f"there are {len(uris)} packages; the maximum is {MAX_PACKAGES}."
             yield Finding(here, sentence, "Put the rest into the image.")
         for i, uri in enumerate(uris):
             if not re.match(r"gs://[^/]+/.", str(uri)):
                 yield Finding(
                     (*here, i),
-                    f"{uri or 'an empty text'} is not a file in Cloud Storage, where packages come from.",
+                    f"{uri or 'an empty text'} is not a file in Cloud Storage, as packages must be.",
                     "Upload it and write gs://BUCKET/OBJECT.",
                 )
 
@@ -110,13 +110,13 @@ def executor(case: Case) -> Iterator[Finding]:
         old = _OLD_PREBUILT.match(image)
         if old:
             right = f"us-docker.pkg.dev/vertex-ai/training/{old['rest']}"
-            sentence = "this is the old registry of the prebuilt images."
+            sentence = "this is the former registry of the prebuilt images."
             yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
         elif not _PREBUILT.fullmatch(image):
             yield Finding(
                 path,
-                "a Python package runs in one of Vertex AI's prebuilt training images; this is another one.",
-                "Name one at us-docker.pkg.dev/vertex-ai/training/, or run your image by a containerSpec.",
+                "a Python package runs only in a prebuilt training image of Vertex AI, unlike this image.",
+                "Name one at us-docker.pkg.dev/vertex-ai/training/, or use your image in a containerSpec.",
             )
 
 
@@ -126,12 +126,12 @@ def prebuilt(case: Case) -> Iterator[Finding]:
         if match and not case.local:
             yield Finding(
                 path,
-                "the newest prebuilt images of PyTorch (2.4) and TensorFlow (2.17) are past their end of "
-                "availability of July 2026.",
-                "Ship a container of your own with a containerSpec.",
+                "the newest prebuilt images, of PyTorch 2.4 and TensorFlow 2.17, reached their end of "
+                "availability in July 2026.",
+                "Use your own image in a containerSpec.",
             )
             if match["tag"] and match["tag"] != "latest":
-                sentence = f"of the prebuilt images only the tag latest is supported, not {match['tag']}."
+                sentence = f"prebuilt images support only the tag latest, not {match['tag']}."
                 right = image.removesuffix(match["tag"]) + "latest"
                 yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
 
@@ -147,7 +147,7 @@ def empty_command(case: Case) -> Iterator[Finding]:
             edits = (Edit(where, words),) if simple else ()
             yield Finding(
                 (*where, 0),
-                "the command is one text with spaces; without a shell it means the name of one file.",
+                "the command is one text with spaces; without a shell it is read as a single file name.",
                 "Write one element for each word." if simple else 'Write [sh, -c, "…"].',
                 edits,
             )
@@ -163,7 +163,7 @@ def no_task_fields(case: Case) -> Iterator[Finding]:
             for i, value in enumerate(values):
                 if value == "":
                     where = (*path, "containerSpec", name, i)
-                    sentence = f"an empty element of {name} is passed on as an empty argument."
+                    sentence = f"an empty element of {name} becomes an empty argument."
                     yield Finding(where, sentence, "Remove it.", (Edit(where, REMOVED),))
 
 

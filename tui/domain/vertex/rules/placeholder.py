@@ -90,7 +90,7 @@ def name(case: Case) -> Iterator[Finding]:
     for path, text, part in _fields(case):
         match = _MARK.search(text) or _CAPITALS.search(part(text))
         if match:
-            sentence = f"{match[0]} stands for a name that is not filled in; no resource is called {text}."
+            sentence = f"{match[0]} is a placeholder for a name; no resource is named {text}."
             fix = "Write the real name."
             if match[0].startswith("${"):
                 fix = "Write the real name, or declare it under `parameters` of a profile."
@@ -101,8 +101,8 @@ def asked(case: Case) -> Iterator[Finding]:
     for path, text, part in _fields(case):
         match = _ASKED.search(part(text))
         if match and not (_MARK.search(text) or _CAPITALS.search(part(text))):
-            sentence = f"{text} looks like an example's name."
-            yield Finding(path, sentence, "Write your own, if it is not.")
+            sentence = f"{text} looks like a name from an example."
+            yield Finding(path, sentence, "Write your own name, unless it is correct.")
 
 
 def value(case: Case) -> Iterator[Finding]:
@@ -120,8 +120,8 @@ def value(case: Case) -> Iterator[Finding]:
         for inner, text in texts:
             match = _IN_VALUE.search(text)
             if match:
-                sentence = f"{match[0]} looks like a text to replace; the code gets it as it stands."
-                yield Finding((*path, task, *inner), sentence, "Write what it stands for.")
+                sentence = f"{match[0]} looks like a placeholder; the code receives it unchanged."
+                yield Finding((*path, task, *inner), sentence, "Write the real value.")
 
 
 RULES = (

@@ -41,7 +41,7 @@ def position(case: Case) -> Iterator[Finding]:
         yield Finding(
             path,
             f"reducers must be the third pool, index 2; here they are at index {index}.",
-            "Move this pool to index 2; the primary is index 0, the other workers are index 1.",
+            "Move this pool to index 2; index 0 is the primary, index 1 the other workers.",
             edits,
         )
 
@@ -54,7 +54,7 @@ def image(case: Case) -> Iterator[Finding]:
             right = reducers.image_for(case.region)
             yield Finding(
                 where,
-                f"{image} is not the image of the Reduction Server.",
+                f"{image} is not the image of Reduction Server.",
                 f"Write {right}.",
                 (Edit(where, right),),
             )
@@ -90,7 +90,7 @@ def gpu(case: Case) -> Iterator[Finding]:
             )
             yield Finding(
                 (*spec, "acceleratorType"),
-                "reducers only add numbers that come over the network; a GPU there is paid for and idle. "
+                "reducers only sum gradients from the network; a GPU there is paid for but idle. "
                 + UNDOCUMENTED,
                 "Remove the accelerator." if keeps else f"Use {reducers.MACHINE}, without an accelerator.",
                 edits,
@@ -138,7 +138,7 @@ def command(case: Case) -> Iterator[Finding]:
         if overridden:
             yield Finding(
                 (*path, name, overridden[0]),
-                "Google's image of the Reduction Server starts by itself; a command of yours replaces that.",
+                "Google's Reduction Server image starts by itself; your command would replace that.",
                 "Remove it.",
                 tuple(Edit((*path, name, field), REMOVED) for field in overridden),
             )
@@ -154,9 +154,9 @@ def nccl_net(case: Case) -> Iterator[Finding]:
                 where = (*path, name, "env", i)
                 yield Finding(
                     where,
-                    f"{variable['name']} chooses NCCL's network plugin by hand and may leave the Reduction "
-                    "Server's out.",
-                    "Remove it; the package google-reduction-server is found by itself.",
+                    f"{variable['name']} selects NCCL's network plugin manually and may exclude Reduction "
+                    "Server's.",
+                    "Remove it; NCCL finds the package google-reduction-server by itself.",
                     (Edit(where, REMOVED),),
                 )
 
@@ -171,9 +171,9 @@ def sharded(case: Case) -> Iterator[Finding]:
             if match:
                 yield Finding(
                     (*path, name, "args", i),
-                    f"{match[0]} shards gradients by reduce-scatter; Reduction Server speeds up all-reduce "
-                    "only, so it probably brings nothing.",
-                    "Use DDP, or remove the third pool; measure once with it and once without.",
+                    f"{match[0]} shards gradients by reduce-scatter; Reduction Server speeds up only "
+                    "all-reduce, so it probably does not help.",
+                    "Use DDP, or remove the third pool; measure with and without it.",
                 )
 
 
@@ -185,7 +185,7 @@ def workers(case: Case) -> Iterator[Finding]:
             yield Finding(
                 path,
                 "reducers need GPU workers in the second pool; it is empty.",
-                "Put the other workers at index 1: a copy of the primary with their number.",
+                "Put the other workers at index 1: a copy of the primary with their replica count.",
             )
 
 

@@ -59,7 +59,7 @@ def no_such_variable(case: Case) -> Iterator[Finding]:
             right = NO_SUCH[name]
             yield Finding(
                 (*path, *inner),
-                f"{name} does not exist on Vertex AI: a node's rank is RANK, their number is WORLD_SIZE.",
+                f"{name} does not exist on Vertex AI: RANK is the node's rank, WORLD_SIZE the node count.",
                 f"Use {right}, or read both from CLUSTER_SPEC.",
                 (Edit((*path, *inner), text.replace(name, right)),),
             )
@@ -67,7 +67,7 @@ def no_such_variable(case: Case) -> Iterator[Finding]:
             if sets and name in NO_SUCH:
                 yield Finding(
                     (*path, *inner),
-                    f"{name} has no meaning on Vertex AI, and set here it is the same on every node.",
+                    f"{name} has no meaning on Vertex AI, and a value set here is the same on every node.",
                     f"Remove it, and read {NO_SUCH[name]} in the code.",
                     (Edit((*path, *inner), REMOVED),),
                 )
@@ -79,9 +79,9 @@ def local_rank(case: Case) -> Iterator[Finding]:
             if name == "LOCAL_RANK" and (sets or name not in _own(pool)):
                 yield Finding(
                     (*path, *inner),
-                    "LOCAL_RANK is never set by Vertex AI; torchrun gives it to each process that it starts"
-                    + (", and a fixed value would send all of them to one GPU." if sets else "."),
-                    "Start the code by torchrun, and read LOCAL_RANK in it.",
+                    "Vertex AI never sets LOCAL_RANK; torchrun sets it for each process that it starts"
+                    + (", and a fixed value would put all of them on one GPU." if sets else "."),
+                    "Start the code with torchrun, and read LOCAL_RANK there.",
                     (Edit((*path, *inner), REMOVED),) if sets else (),
                 )
 
@@ -92,8 +92,8 @@ def set_by_vertex(case: Case) -> Iterator[Finding]:
             if sets and (name in SET_BY_VERTEX or name in OUTPUT):
                 yield Finding(
                     (*path, *inner),
-                    f"{name} is set by Vertex AI for each replica; yours would be the same on all of them, "
-                    "and which one counts is not documented.",
+                    f"Vertex AI sets {name} for each replica; your value would be the same on all, and the "
+                    "documentation does not say which one wins.",
                     "Remove it.",
                     (Edit((*path, *inner), REMOVED),),
                 )
@@ -106,8 +106,8 @@ def master_port(case: Case) -> Iterator[Finding]:
                 yield Finding(
                     (*path, *inner),
                     "Vertex AI sets MASTER_PORT on jobs with several replicas; its value is not documented, "
-                    "and another port may not be reachable by the replicas' names.",
-                    "Remove it, or rendezvous at the address of rank 0's pod.",
+                    "and other ports may not be reachable by the replicas' names.",
+                    "Remove it, or rendezvous at the address of rank 0.",
                     (Edit((*path, *inner), REMOVED),),
                 )
 
@@ -118,8 +118,8 @@ def dataset(case: Case) -> Iterator[Finding]:
             if not sets and name in DATASET and name not in _own(pool):
                 yield Finding(
                     (*path, *inner),
-                    f"{name} exists in a training pipeline with a managed dataset, not in a custom job.",
-                    "Give the place of the data as an argument, for example /gcs/BUCKET/PATH.",
+                    f"{name} exists only in training pipelines with a managed dataset.",
+                    "Pass the data's location as an argument, for example /gcs/BUCKET/PATH.",
                 )
 
 
@@ -131,7 +131,7 @@ def output_variable(case: Case) -> Iterator[Finding]:
             if not sets and name in OUTPUT and name not in _own(pool):
                 yield Finding(
                     (*path, *inner),
-                    f"{name} is only set when the job has an output directory; this one has none.",
+                    f"{name} is set only if the job has an output directory; this job has none.",
                     "Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH.",
                 )
 
@@ -142,8 +142,8 @@ def persistent_disk(case: Case) -> Iterator[Finding]:
             if "/mnt/disks/" in text:
                 yield Finding(
                     (*path, *inner),
-                    "no disk is attached at /mnt/disks: a replica has its boot disk alone, and that is "
-                    "deleted at the end.",
+                    "no disk is attached at /mnt/disks: a replica has only its boot disk, which is deleted at "
+                    "the end.",
                     "Keep data and checkpoints in /gcs/BUCKET/PATH, or add an NFS or Lustre mount.",
                 )
 
@@ -162,8 +162,8 @@ def one_process(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "containerSpec", "command"),
                 f"this starts one process on a machine with {count} GPUs; unless the script starts the "
-                "others itself, LOCAL_RANK is missing and one GPU works.",
-                f"Start it by torchrun --nproc-per-node={count}.",
+                "others itself, LOCAL_RANK is missing and only one GPU works.",
+                f"Start it with torchrun --nproc-per-node={count}.",
             )
 
 
@@ -184,9 +184,9 @@ def _nccl(key: str, value: str, machine: tuple[str, str, int]) -> str:
     """Return what is wrong with one NCCL setting, or ""."""
     on = value.strip().lower() not in {"", "0", "false"}
     if key == "NCCL_PLUGIN_P2P":
-        return "NCCL_PLUGIN_P2P has no source for Vertex AI, and there is no InfiniBand to plug in."
+        return "NCCL_PLUGIN_P2P is not documented for Vertex AI, which has no InfiniBand for a plugin."
     if key in {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"} and on and machine[2] > 1:
-        return f"{key} makes the GPUs of one machine talk to each other by a slower way."
+        return f"{key} makes the GPUs of one machine communicate over a slower path."
     if key == "NCCL_IB_DISABLE" and on and machine[0] in _RDMA:
         return f"NCCL_IB_DISABLE turns off RDMA, the fast network of {machine[0]}."
     if key == "NCCL_IB_DISABLE" and not on and value and machine[0] not in _RDMA:
@@ -203,7 +203,7 @@ def lone_second_node(case: Case) -> Iterator[Finding]:
         yield Finding(
             (*second[0], "machineSpec"),
             f"the primary is {first[0]} with {first[2]} × {first[1]}, the workers are {other[0]} with "
-            f"{other[2]} × {other[1]}; in data-parallel training all wait for the slowest.",
+            f"{other[2]} × {other[1]}; in data-parallel training every replica waits for the slowest.",
             "Use the same machine in both pools, unless the roles differ.",
         )
 

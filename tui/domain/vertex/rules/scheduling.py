@@ -28,7 +28,7 @@ def timeout(case: Case) -> Iterator[Finding]:
     timeout = duration(within(case.spec, "scheduling", "timeout"))
     if timeout is not None and timeout <= 0:
         where = (*_PATH, "timeout")
-        fix = "Give the seconds a job may run, for example 86400s, or leave it out for 7 days."
+        fix = "Write the seconds that the job may run, for example 86400s, or remove it for 7 days."
         yield Finding(where, f"the timeout leaves the job no time to run. {UNDOCUMENTED}", fix)
 
 
@@ -37,7 +37,7 @@ def long_timeout(case: Case) -> Iterator[Finding]:
     if timeout > WEEK and case.strategy != "FLEX_START":
         yield Finding(
             (*_PATH, "timeout"),
-            f"the timeout is {timeout / 86_400:.3g} days; 7 days is the default, and more is not documented.",
+            f"the timeout is {timeout / 86_400:.3g} days; longer timeouts than 7 days are not documented.",
             "Save checkpoints and continue a longer training in a second job.",
         )
 
@@ -52,8 +52,8 @@ def max_wait(case: Case) -> Iterator[Finding]:
     if wait and wait > 0 and case.strategy != "FLEX_START":
         yield Finding(
             where,
-            f"maxWaitDuration is documented for FLEX_START only; this job is {case.strategy}. What the "
-            "service does with it here is not documented; one user reports a refusal.",
+            f"maxWaitDuration is documented only for FLEX_START; this job is {case.strategy}. One user "
+            "reports that the service refuses it.",
             "Remove it.",
             (Edit(where, REMOVED),),
         )
@@ -66,7 +66,7 @@ def negative_wait(case: Case) -> Iterator[Finding]:
         yield Finding(
             where,
             f"the maximum wait is negative. {UNDOCUMENTED}",
-            "Write 0s to wait without limit.",
+            "Write 0s to wait without a limit.",
             (Edit(where, "0s"),),
         )
 
@@ -77,8 +77,8 @@ def restart(case: Case) -> Iterator[Finding]:
     if scheduling.get("restartJobOnWorkerRestart") and named in {"", "STRATEGY_UNSPECIFIED"}:
         yield Finding(
             (*_PATH, "restartJobOnWorkerRestart"),
-            "restartJobOnWorkerRestart starts the whole job again when one worker is restarted; it does not "
-            "make the machines Spot.",
+            "restartJobOnWorkerRestart restarts the whole job when one worker restarts; it does not make "
+            "the machines Spot.",
             "Write strategy: SPOT for Spot machines, else strategy: STANDARD.",
         )
 
@@ -87,9 +87,9 @@ def restart_on_spot(case: Case) -> Iterator[Finding]:
     if case.strategy == "SPOT" and within(case.spec, "scheduling", "restartJobOnWorkerRestart"):
         yield Finding(
             (*_PATH, "restartJobOnWorkerRestart"),
-            "a preempted Spot job is tried again up to 6 times without this; it only adds a restart of "
-            "all workers whenever one of them restarts.",
-            "Keep it only if the workers can't go on without the others.",
+            "a preempted Spot job is retried up to 6 times without this field, which only adds a restart "
+            "of all workers whenever one of them restarts.",
+            "Keep it only if the workers can't continue without each other.",
         )
 
 
@@ -97,7 +97,7 @@ def restart_overridden(case: Case) -> Iterator[Finding]:
     scheduling = case.spec.get("scheduling") or {}
     if scheduling.get("disableRetries") and scheduling.get("restartJobOnWorkerRestart"):
         where = (*_PATH, "restartJobOnWorkerRestart")
-        sentence = "disableRetries turns restartJobOnWorkerRestart off; both are set."
+        sentence = "both are set, but disableRetries turns restartJobOnWorkerRestart off."
         yield Finding(where, sentence, "Keep one.")
 
 
@@ -111,8 +111,8 @@ def flex_accelerator(case: Case) -> Iterator[Finding]:
         if same and kind not in FLEX_ACCELERATORS:
             yield Finding(
                 (*path, "machineSpec", "acceleratorType"),
-                f"FLEX_START is for L4, A100, H100, H200 and B200; {name or 'it'} has {kind or 'no GPU'}.",
-                "Write strategy STANDARD or SPOT, or take one of these GPUs.",
+                f"FLEX_START needs L4, A100, H100, H200 or B200; {name or 'this pool'} has {kind or 'none'}.",
+                "Write strategy STANDARD or SPOT, or use one of these GPUs.",
             )
 
 
@@ -139,7 +139,7 @@ def flex_timeout(case: Case) -> Iterator[Finding]:
     timeout = duration(within(case.spec, "scheduling", "timeout")) or 0
     if case.strategy == "FLEX_START" and timeout > WEEK:
         where = (*_PATH, "timeout")
-        sentence = f"a FLEX_START job runs 7 days at most; the timeout is {timeout:g}s."
+        sentence = f"a FLEX_START job runs at most 7 days; the timeout is {timeout:g}s."
         yield Finding(where, sentence, f"Write {WEEK}s.", (Edit(where, f"{WEEK}s"),))
 
 
@@ -148,7 +148,7 @@ def flex_reservation(case: Case) -> Iterator[Finding]:
         kind = within(pool, "machineSpec", "reservationAffinity", "reservationAffinityType")
         if case.strategy == "FLEX_START" and kind in {"ANY_RESERVATION", "SPECIFIC_RESERVATION"}:
             where = (*path, "machineSpec", "reservationAffinity")
-            sentence = "FLEX_START takes no reservation; it waits for free capacity."
+            sentence = "FLEX_START can't use a reservation; it waits for free capacity."
             yield Finding(where, sentence, "Remove it, or write strategy STANDARD.", ())
 
 
@@ -158,8 +158,8 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     if not any(_keeps(text) for _, pool in case.used for text in _texts(pool)):
         yield Finding(
             ("jobSpec", "baseOutputDirectory"),
-            "after a preemption this Spot job starts from the beginning: no output directory is set, and no "
-            "argument names a bucket for checkpoints. The machine's disk is gone with the machine.",
+            "after a preemption this Spot job starts from the beginning: it has no output directory, and no "
+            "argument names a bucket for checkpoints. The machine's disk is lost with the machine.",
             "Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH and save to AIP_CHECKPOINT_DIR.",
         )
 
@@ -180,8 +180,8 @@ def no_retries(case: Case) -> Iterator[Finding]:
         where = ("jobSpec", "scheduling", "disableRetries")
         yield Finding(
             where,
-            "with disableRetries the first preemption may end this Spot job; without, it is tried again up "
-            "to 6 times.",
+            "with disableRetries the first preemption may end this Spot job; otherwise it is retried up to "
+            "6 times.",
             "Remove it.",
             (Edit(where, REMOVED),),
         )

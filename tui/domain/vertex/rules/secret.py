@@ -19,7 +19,7 @@ def environment(case: Case) -> Iterator[Finding]:
         for i, variable in enumerate(task.get("env") or []):
             key, value = str(variable.get("name") or ""), str(variable.get("value") or "")
             if len(value) > 1 and mask_value(key, value) != value:
-                sentence = f"{key} looks like a secret; all who may see the job can read it."
+                sentence = f"{key} looks like a secret; everyone who may view the job can read it."
                 yield Finding((*path, name, "env", i, "value"), sentence, _FIX)
 
 
@@ -30,7 +30,7 @@ def arguments(case: Case) -> Iterator[Finding]:
             texts = [str(text) for text in task.get(field) or []]
             for i, (text, seen) in enumerate(zip(texts, masked(texts)[0], strict=True)):
                 if seen != text:
-                    sentence = "this argument looks like a secret; all who may see the job can read it."
+                    sentence = "this argument looks like a secret; everyone who may view the job can read it."
                     yield Finding((*path, name, field, i), sentence, _FIX)
 
 

@@ -46,7 +46,7 @@ def labels(case: Case) -> Iterator[Finding]:
                 renamed = (Edit(path, REMOVED), Edit(("labels", right), str(value)))
                 yield Finding(
                     path,
-                    f"the label's {noun} {text!r} has {wrong!r} in it; labels are made of lowercase letters, "
+                    f"the label's {noun} {text!r} contains {wrong!r}; labels use only lowercase letters, "
                     "digits, _ and -.",
                     f"Write {right}.",
                     (edit,) if noun == "value" else renamed if right not in case.job["labels"] else (),
@@ -54,7 +54,7 @@ def labels(case: Case) -> Iterator[Finding]:
 
 
 def _for_labels(char: str) -> bool:
-    """Make text valid for labels: international letters are allowed, capitals are not."""
+    """Whether labels allow the character: international letters yes, capitals no."""
     kind = unicodedata.category(char)
     return char in "_-" or (kind[0] in "LMN" and kind not in {"Lu", "Lt"})
 
@@ -64,9 +64,9 @@ def label_count(case: Case) -> Iterator[Finding]:
     if count > MAX_LABELS:
         yield Finding(
             ("labels",),
-            f"there are {count} labels; other Google services take {MAX_LABELS} at most. For custom jobs no "
-            "limit is documented.",
-            "Leave out what nobody searches for.",
+            f"there are {count} labels; other Google services allow at most {MAX_LABELS}. No limit is "
+            "documented for custom jobs.",
+            "Remove labels that nobody searches for.",
         )
 
 
@@ -85,7 +85,7 @@ def encryption(case: Case) -> Iterator[Finding]:
     elif case.region and match["location"] != case.region:
         yield Finding(
             path,
-            f"the key is in {match['location']}, the job in {case.region}; a job's key is in its region.",
+            f"the key is in {match['location']}, the job in {case.region}; both must be in one region.",
             f"Name a key in {case.region}.",
         )
 
@@ -93,13 +93,13 @@ def encryption(case: Case) -> Iterator[Finding]:
 def pool_count(case: Case) -> Iterator[Finding]:
     pools = case.pools
     if not pools:
-        yield Finding(POOLS, "there is no worker pool.", "Add one; the first is the primary.")
+        yield Finding(POOLS, "the job has no worker pool.", "Add one; the first is the primary.")
     if len(pools) > MAX_POOLS:
         yield Finding(
             pools[MAX_POOLS][0],
-            f"there are {len(pools)} worker pools; {MAX_POOLS} positions exist: primary, workers, parameter "
+            f"there are {len(pools)} worker pools; the maximum is {MAX_POOLS}: primary, workers, parameter "
             "servers or reducers, evaluators.",
-            "Raise the replica count of the second pool to have more workers.",
+            "Raise the second pool's replica count to get more workers.",
         )
 
 
@@ -107,7 +107,7 @@ def trailing(case: Case) -> Iterator[Finding]:
     pools = case.pools
     if len(pools) > 1 and not pools[-1][1]:
         path = pools[-1][0]
-        yield Finding(path, "nothing follows this skipped pool.", "Remove it.", (Edit(path, REMOVED),))
+        yield Finding(path, "this skipped pool is the last one.", "Remove it.", (Edit(path, REMOVED),))
 
 
 def primary(case: Case) -> Iterator[Finding]:
@@ -117,7 +117,7 @@ def primary(case: Case) -> Iterator[Finding]:
         if not pool:
             yield Finding(path, "the first pool is the primary and can't be skipped.", "Move a pool here.")
         elif not pool.get("replicaCount"):
-            sentence = "the primary pool's replica count is missing; it has to be 1."
+            sentence = "the primary pool's replica count is missing; it must be 1."
             yield Finding(here, sentence, "Write 1.", (Edit(here, 1),))
         elif count != 1:
             alone = count > 1 and not any(other for _, other in case.pools[1:2])
@@ -125,7 +125,7 @@ def primary(case: Case) -> Iterator[Finding]:
             fix += f", and put the other {count - 1} into a second pool." if alone else "."
             rest = {**pool, "replicaCount": count - 1}
             edits = (Edit(here, 1), Edit((*POOLS, 1), rest)) if alone else ()
-            sentence = f"the primary pool has {count} replicas; it has exactly 1, the chief."
+            sentence = f"the primary pool has {count} replicas; it must have 1, the chief."
             yield Finding(here, sentence, fix, edits)
 
 
@@ -133,8 +133,8 @@ def replicas(case: Case) -> Iterator[Finding]:
     for path, pool in case.pools[1:]:
         if pool and whole(pool.get("replicaCount")) < 1:
             count = pool.get("replicaCount") or "missing"
-            sentence = f"the replica count is {count}; a pool has at least 1. {UNDOCUMENTED}"
-            yield Finding((*path, "replicaCount"), sentence, "Give a number, or write {} to skip the pool.")
+            sentence = f"the replica count is {count}; a pool needs at least 1. {UNDOCUMENTED}"
+            yield Finding((*path, "replicaCount"), sentence, "Write a number, or write {} to skip the pool.")
 
 
 def replica_limit(case: Case) -> Iterator[Finding]:
@@ -143,8 +143,8 @@ def replica_limit(case: Case) -> Iterator[Finding]:
         if count >= DOUBTFUL_REPLICAS:
             yield Finding(
                 (*path, "replicaCount"),
-                f"the maximum number of replicas of a pool is not published; {count:,} may be too many.",
-                "Try the number with cheap machines first.",
+                f"the maximum replica count of a pool is not documented; {count:,} may be too many.",
+                "Try this count with cheap machines first.",
             )
 
 
@@ -152,11 +152,11 @@ def task(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
         container, package = pool.get("containerSpec"), pool.get("pythonPackageSpec")
         if container is None and package is None:
-            sentence = "the pool does not say what to run."
+            sentence = "the pool has no task to run."
             fix = "Add a containerSpec with an imageUri, or a pythonPackageSpec."
             yield Finding((*path, "containerSpec"), sentence, fix)
         elif container is not None and package is not None:
-            sentence = "the pool has a containerSpec and a pythonPackageSpec; it runs one of them."
+            sentence = "the pool has both a containerSpec and a pythonPackageSpec; it can run only one."
             yield Finding((*path, "pythonPackageSpec"), sentence, "Remove one.")
 
 
@@ -172,7 +172,7 @@ def environment(case: Case) -> Iterator[Finding]:
             if not _ENV_NAME.fullmatch(key):
                 yield Finding(
                     (*path, name, "env", i, "name"),
-                    f"{key!r} is not the name of a variable.",
+                    f"{key!r} is not a valid variable name.",
                     "Use letters, digits and _; do not start with a digit.",
                 )
 
@@ -184,7 +184,7 @@ def environment_twice(case: Case) -> Iterator[Finding]:
         for i, variable in enumerate(spec.get("env") or []):
             key = str(variable.get("name") or "")
             if key and key in seen:
-                sentence = f"{key} is set twice here; which one counts is not documented."
+                sentence = f"{key} is set twice; the documentation does not say which value wins."
                 yield Finding((*path, name, "env", i), sentence, "Keep one.")
             seen.add(key)
 

@@ -27,7 +27,10 @@ def topology(case: Case) -> Iterator[Finding]:
             complaint = f"{name} has no slice {topology}" if topology else f"{name} needs a tpuTopology"
             edits = (Edit(here, offered[0]),) if len(offered) == 1 else ()
             yield Finding(
-                here, f"{complaint}; it has {', '.join(offered)}.", f"For example {offered[0]}.", edits
+                here,
+                f"{complaint}; it has {', '.join(offered)}.",
+                f"Write one of them, for example {offered[0]}.",
+                edits,
             )
         elif topology and not offered:
             complaint = "chooses its slice by the accelerator count" if name == "cloud-tpu" else "has no TPU"
@@ -45,7 +48,7 @@ def accelerator(case: Case) -> Iterator[Finding]:
             if kind or count:
                 yield Finding(
                     here,
-                    f"{name} is chosen by its tpuTopology; it takes no accelerator type and no count.",
+                    f"the tpuTopology sizes {name}; it accepts no accelerator type or count.",
                     "Remove both.",
                     (Edit(here, REMOVED), Edit(here_count, REMOVED)),
                 )
@@ -55,7 +58,7 @@ def accelerator(case: Case) -> Iterator[Finding]:
         elif count != HOST_CHIPS and (count < catalog.TPU_POD_CORES or count % catalog.TPU_POD_CORES):
             yield Finding(
                 here_count,
-                f"{kind} comes with 8 cores, or with 32 and its multiples as a pod; {count} are asked for.",
+                f"{kind} comes with 8 cores, or with 32 and its multiples as a pod; {count} are requested.",
                 "Write 8 or 32.",
             )
 
@@ -67,7 +70,7 @@ def one_pool(case: Case) -> Iterator[Finding]:
         yield Finding(
             extra,
             "a TPU job has one worker pool; the slice itself spans the hosts.",
-            "Remove the other pools, and take a larger tpuTopology for more chips.",
+            "Remove the other pools; use a larger tpuTopology for more chips.",
         )
 
 
@@ -75,7 +78,7 @@ def one_replica(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
         if catalog.is_tpu(machine_of(pool)[0]) and whole(pool.get("replicaCount")) > 1:
             where = (*path, "replicaCount")
-            sentence = "a TPU pool has one replica; the topology decides how many hosts there are."
+            sentence = "a TPU pool has one replica; the topology determines the number of hosts."
             yield Finding(where, sentence, "Write 1.", (Edit(where, 1),))
 
 
@@ -88,8 +91,8 @@ def spot(case: Case) -> Iterator[Finding]:
         ):
             yield Finding(
                 ("jobSpec", "scheduling", "strategy"),
-                f"Spot is not possible with TPU pods, and pool {path[-1]} is one.",
-                "Write STANDARD, or take a slice of one host.",
+                f"TPU pods can't run on Spot, and pool {path[-1]} is a pod.",
+                "Write STANDARD, or use a slice of one host.",
             )
 
 

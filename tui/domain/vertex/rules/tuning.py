@@ -40,15 +40,19 @@ def required(case: Case) -> Iterator[Finding]:
     tuning, study = tuning_of(case.job), _study(case)
     for name in ("maxTrialCount", "parallelTrialCount"):
         if whole(tuning.get(name)) < 1:
-            sentence = "it is required, and at least 1."
-            yield Finding((BODY, name), sentence, "Write how many trials there are, in all and at once.")
+            sentence = "the field is required and must be at least 1."
+            yield Finding((BODY, name), sentence, "Write the number of trials, in total and in parallel.")
     if not study.get("metrics"):
         yield Finding(
-            (*_STUDY, "metrics"), "it is required.", "Name the metric that the trials report, and its goal."
+            (*_STUDY, "metrics"),
+            "the field is required.",
+            "Name the metric that the trials report, and its goal.",
         )
     if not study.get("parameters"):
         yield Finding(
-            (*_STUDY, "parameters"), "it is required.", "Add a parameter: it is a flag of the trials."
+            (*_STUDY, "parameters"),
+            "the field is required.",
+            "Add a parameter; it becomes a flag of the trials.",
         )
 
 
@@ -57,17 +61,19 @@ def metric(case: Case) -> Iterator[Finding]:
         here: Path = (*_STUDY, "metrics", at)
         if not metric.get("metricId"):
             yield Finding(
-                (*here, "metricId"), "it is required.", "Write the tag that the trainer reports, e.g. loss."
+                (*here, "metricId"),
+                "the field is required.",
+                "Write the tag that the trainer reports, e.g. loss.",
             )
         if metric.get("goal") in {None, "GOAL_TYPE_UNSPECIFIED"}:
-            yield Finding((*here, "goal"), "it is required.", "Write MAXIMIZE or MINIMIZE.")
+            yield Finding((*here, "goal"), "the field is required.", "Write MAXIMIZE or MINIMIZE.")
 
 
 def several_metrics(case: Case) -> Iterator[Finding]:
     metrics = _study(case).get("metrics") or []
     if len(metrics) > 1:
-        sentence = f"a tuning job optimizes one metric, and there are {len(metrics)}. {UNDOCUMENTED}"
-        yield Finding((*_STUDY, "metrics"), sentence, "Keep the one that decides.")
+        sentence = f"a tuning job optimizes one metric, but {len(metrics)} are set. {UNDOCUMENTED}"
+        yield Finding((*_STUDY, "metrics"), sentence, "Keep the decisive metric.")
 
 
 def at_once(case: Case) -> Iterator[Finding]:
@@ -75,15 +81,15 @@ def at_once(case: Case) -> Iterator[Finding]:
     trials, parallel = whole(tuning.get("maxTrialCount")), whole(tuning.get("parallelTrialCount"))
     if parallel > trials > 0:
         edit = Edit((BODY, "parallelTrialCount"), trials)
-        sentence = f"{parallel} trials at once are more than the {trials} there are."
+        sentence = f"{parallel} parallel trials exceed the total of {trials}."
         yield Finding((BODY, "parallelTrialCount"), sentence, f"Write {trials}.", (edit,))
     elif (
         parallel > 1
         and parallel == trials
         and _study(case).get("algorithm") in {None, "ALGORITHM_UNSPECIFIED"}
     ):
-        sentence = "all trials run at once, so the search can learn from none of them."
-        yield Finding((BODY, "parallelTrialCount"), sentence, "Run a few at a time, or use RANDOM_SEARCH.")
+        sentence = "all trials run in parallel, so the search can't learn from any of them."
+        yield Finding((BODY, "parallelTrialCount"), sentence, "Run fewer in parallel, or use RANDOM_SEARCH.")
 
 
 def _all(case: Case) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -108,7 +114,7 @@ def identity(case: Case) -> Iterator[Finding]:
                 here, f"{name!r} must be a name without spaces.", "It becomes a flag, as in --lr=0.1."
             )
         elif name in seen:
-            yield Finding(here, f"{name} is the id of another parameter too.", "Give it another one.")
+            yield Finding(here, f"{name} is also the id of another parameter.", "Use another id.")
         seen.add(name)
 
 
@@ -117,9 +123,9 @@ def values(case: Case) -> Iterator[Finding]:
         specs = [name for name in VALUE_SPECS if spec.get(name) is not None]
         if len(specs) != 1:
             sentence = (
-                f"it has {' and '.join(specs) or 'no values'}; a parameter has exactly one kind of values."
+                f"it has {' and '.join(specs) or 'no values'}; a parameter needs exactly one kind of values."
             )
-            yield Finding(path, sentence, f"Give one of {', '.join(VALUE_SPECS)}.")
+            yield Finding(path, sentence, f"Write one of {', '.join(VALUE_SPECS)}.")
         elif specs[0] in _NUMBERS:
             yield from _range((*path, specs[0]), spec[specs[0]])
         else:
@@ -133,21 +139,23 @@ def _range(path: Path, spec: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(path, f"{' and '.join(missing)} is required.", "Write both bounds.")
     elif float(low or 0) > float(high or 0):
         edits = (Edit((*path, "minValue"), high), Edit((*path, "maxValue"), low))
-        yield Finding(path, f"minValue {low} is greater than maxValue {high}.", "Exchange them.", edits)
+        yield Finding(path, f"minValue {low} is greater than maxValue {high}.", "Swap them.", edits)
 
 
 def _choices(path: Path, kind: str, spec: Mapping[str, Any]) -> Iterator[Finding]:
     values, here = list(spec.get("values") or []), (*path, "values")
     if not values:
-        yield Finding(here, "it is required.", "Write the values that a trial may get.")
+        yield Finding(here, "the field is required.", "Write the values that trials may use.")
     elif kind == "discreteValueSpec":
         numbers = [float(value) for value in values]
         if len(numbers) > MOST_DISCRETE:
             yield Finding(
-                here, f"it has {len(numbers)} values, {MOST_DISCRETE} at most.", "Use integerValueSpec."
+                here,
+                f"it has {len(numbers)} values; the maximum is {MOST_DISCRETE}.",
+                "Use integerValueSpec.",
             )
         if any(b - a < SMALLEST_GAP for a, b in itertools.pairwise(numbers)):
-            sentence = f"the values must increase, by {SMALLEST_GAP:g} at least."
+            sentence = f"the values must increase by at least {SMALLEST_GAP:g}."
             yield Finding(here, sentence, "Sort them.", (Edit(here, sorted(set(values), key=float)),))
 
 
@@ -181,7 +189,9 @@ def grid(case: Case) -> Iterator[Finding]:
     for path, spec in _all(case):
         if spec.get("doubleValueSpec") is not None:
             yield Finding(
-                (*path, "doubleValueSpec"), "a grid search takes no double.", "Use discreteValueSpec."
+                (*path, "doubleValueSpec"),
+                "a grid search does not support doubles.",
+                "Use discreteValueSpec.",
             )
 
 
@@ -191,7 +201,7 @@ def default_value(case: Case) -> Iterator[Finding]:
             if within(spec, name, "defaultValue") is not None:
                 here = (*path, name, "defaultValue")
                 yield Finding(
-                    here, "tuning jobs take no default value.", "Remove it.", (Edit(here, REMOVED),)
+                    here, "tuning jobs do not support default values.", "Remove it.", (Edit(here, REMOVED),)
                 )
 
 
@@ -202,14 +212,16 @@ def condition(case: Case) -> Iterator[Finding]:
             parents = [name for name in _PARENTS if child.get(name) is not None]
             if len(parents) != 1:
                 yield Finding(
-                    here, "it needs one condition on its parent.", f"Give one of {', '.join(_PARENTS)}."
+                    here,
+                    "the child needs exactly one condition on its parent.",
+                    f"Write one of {', '.join(_PARENTS)}.",
                 )
             elif spec.get(_PARENTS[parents[0]]) is None:
                 kind = next((name for name in VALUE_SPECS if spec.get(name) is not None), "no values")
                 yield Finding(
                     (*here, parents[0]),
-                    f"it does not fit the parent, which has {kind}.",
-                    "Use the one of its kind.",
+                    f"the condition does not match the parent, which has {kind}.",
+                    "Use the condition for that kind.",
                 )
 
 
