@@ -142,8 +142,8 @@ def persistent_disk(case: Case) -> Iterator[Finding]:
             if "/mnt/disks/" in text:
                 yield Finding(
                     (*path, *inner),
-                    "no disk is attached at /mnt/disks: a replica has only its boot disk, which is deleted at "
-                    "the end.",
+                    "no disk is attached at /mnt/disks: a replica has only its boot disk, which is deleted "
+                    "at the end.",
                     "Keep data and checkpoints in /gcs/BUCKET/PATH, or add an NFS or Lustre mount.",
                 )
 
