@@ -9,7 +9,6 @@ import os
 import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
+from tui.emulator.kubernetes.resources import Obj
 
 _DAYS = 3650
 _NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -72,7 +72,7 @@ def ensure_token(state: KubernetesState) -> str:
 def write_kubeconfig(state: KubernetesState, server: str, token: str) -> None:
     """Write the kubeconfig as JSON, which every YAML reader accepts. Raises OSError."""
     authority = base64.b64encode((state.tls / "ca.crt").read_bytes()).decode()
-    config: dict[str, Any] = {
+    config: Obj = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [

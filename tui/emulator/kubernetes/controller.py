@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from tui.emulator.kubernetes.errors import ApiConflict, ApiError
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import ApiResource
-from tui.emulator.kubernetes.watching import Obj, WatchEvent
+from tui.emulator.kubernetes.resources import ApiResource, Obj
+from tui.emulator.kubernetes.watching import WatchEvent
 
 log = logging.getLogger(__name__)
 

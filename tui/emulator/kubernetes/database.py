@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tui.emulator.kubernetes.errors import ApiStorageFull
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 VERSION = 1
 _SCHEMA = """
@@ -43,7 +42,7 @@ class ObjectRow:
 class Stored:
     """An object and its JSON, which lists and watches send unchanged."""
 
-    obj: dict[str, Any]
+    obj: Obj
     raw: bytes
     version: int
 

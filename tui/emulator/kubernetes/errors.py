@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ApiError(Exception):
         self.details = None if details is None else dict(details)
         self.headers = dict(headers or {})
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Obj:
         """Return the `Status` object of the reply."""
         return {
             "kind": "Status",
@@ -67,7 +67,7 @@ def _said(causes: Sequence[FieldCause]) -> str:
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 
 
-def _about(resource: ApiResource, name: str) -> dict[str, Any]:
+def _about(resource: ApiResource, name: str) -> Obj:
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {key: value for key, value in details.items() if value}
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tui.emulator.kubernetes.resources import NAMESPACES
-
-Obj = dict[str, Any]
+from tui.emulator.kubernetes.resources import NAMESPACES, Obj
 
 
 def desired(obj: Obj) -> Obj:

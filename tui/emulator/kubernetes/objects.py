@@ -32,10 +32,11 @@ from tui.emulator.kubernetes.resources import (
     PODS,
     RESOURCES,
     ApiResource,
+    Obj,
     find,
 )
 from tui.emulator.kubernetes.times import rfc3339
-from tui.emulator.kubernetes.watching import EventBus, EventType, Obj, Subscription, WatchEvent
+from tui.emulator.kubernetes.watching import EventBus, EventType, Subscription, WatchEvent
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FOREGROUND = "foregroundDeletion"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+Obj = dict[str, Any]
+"""An API object as JSON."""
 
 SCALED = frozenset({"status", "scale"})
 STATUS = frozenset({"status"})

@@ -40,7 +40,7 @@ from tui.emulator.kubernetes.operators.controllers import controllers
 from tui.emulator.kubernetes.operators.namespaces import NamespaceController
 from tui.emulator.kubernetes.operators.webhooks import Webhooks
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
-from tui.emulator.kubernetes.resources import NAMESPACES
+from tui.emulator.kubernetes.resources import NAMESPACES, Obj
 from tui.emulator.lock import hold, write_info
 from tui.emulator.rpc.http_server import serve_http
 from tui.emulator.rpc.loopback import HOST, listen
@@ -75,7 +75,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         """Whether this server still holds the state directory."""
         return self._lock.held
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Obj:
         """Return the contents of `emulator.json`."""
         return {
             "pid": os.getpid(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from tui.domain.kubernetes.schema.check import fill_defaults, problems
@@ -18,9 +18,8 @@ from tui.emulator.kubernetes.admission.names import (
 )
 from tui.emulator.kubernetes.errors import FieldCause, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, SERVICES, ApiResource
+from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, SERVICES, ApiResource, Obj
 
-Obj = dict[str, Any]
 _UNCHECKED = FieldCause(
     "<nil>",
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
@@ -82,9 +81,7 @@ class Admission:
             raise Forbidden(f'{resource.qualified} "{name}" is forbidden: {why}', details=details)
 
 
-def _by_schema(
-    resource: ApiResource, obj: Obj, old: Obj | None, schema: Mapping[str, Any]
-) -> list[FieldCause]:
+def _by_schema(resource: ApiResource, obj: Obj, old: Obj | None, schema: Obj) -> list[FieldCause]:
     """Fill in the defaults and check the changed fields."""
     before = old or {}
     changed = {
@@ -130,11 +127,11 @@ def metadata_causes(resource: ApiResource, meta: Obj, *, new: bool) -> Iterator[
         yield from _name_causes(resource, meta)
     labels = meta.get("labels") or {}
     annotations = meta.get("annotations") or {}
-    if isinstance(labels, Mapping):
+    if isinstance(labels, dict):
         yield from label_causes(labels, "metadata.labels")
     else:
         yield FieldCause("metadata.labels", "Invalid value: must be a map of strings")
-    if not isinstance(annotations, Mapping):
+    if not isinstance(annotations, dict):
         yield FieldCause("metadata.annotations", "Invalid value: must be a map of strings")
         return
     for key, value in annotations.items():
@@ -172,7 +169,7 @@ def _name_causes(resource: ApiResource, meta: Obj) -> Iterator[FieldCause]:
         yield FieldCause("metadata.name", f'Invalid value: "{name}": {problem}')
 
 
-def label_causes(labels: Mapping[str, Any], field: str) -> Iterator[FieldCause]:
+def label_causes(labels: Obj, field: str) -> Iterator[FieldCause]:
     """Yield the invalid entries of labels or of a label selector."""
     for key, value in labels.items():
         for shown, problem in (

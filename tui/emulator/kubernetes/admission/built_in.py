@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from tui.emulator.kubernetes.admission.job_checks import job_causes
@@ -17,9 +17,9 @@ from tui.emulator.kubernetes.resources import (
     PODS,
     SERVICES,
     ApiResource,
+    Obj,
 )
 
-Obj = dict[str, Any]
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _POD_DEFAULTS = {
     "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
@@ -68,7 +68,7 @@ def complete(resource: ApiResource, obj: Obj) -> None:
         spec.setdefault("sessionAffinity", "None")
 
 
-def _complete_pod(spec: Obj, defaults: Mapping[str, Any]) -> None:
+def _complete_pod(spec: Obj, defaults: Obj) -> None:
     for key, value in defaults.items():
         if spec.get(key) is None:
             spec[key] = value

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from tui.domain.kubernetes.schema.language import UNCHANGED
 from tui.emulator.kubernetes.errors import FieldCause
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
-Obj = dict[str, Any]
 TRAINER = "trainer.kubeflow.org"
 _MANAGERS = ("trainer.kubeflow.org/trainjob-controller", "kueue.x-k8s.io/multikueue")
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
 
 
-def has_rules(schema: Mapping[str, Any]) -> bool:
+def has_rules(schema: Obj) -> bool:
     """Whether a definition has CEL rules, which the API server evaluates for otherwise valid objects."""
     if UNCHANGED in str(schema):
         return True

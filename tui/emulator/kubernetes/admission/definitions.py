@@ -8,9 +8,8 @@ from typing import Any
 
 from tui.domain.kubernetes.schema.registry import schema_of
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import DEFINITIONS, REPLICA_SPECS, ApiResource
+from tui.emulator.kubernetes.resources import DEFINITIONS, REPLICA_SPECS, ApiResource, Obj
 from tui.emulator.kubernetes.times import rfc3339
-from tui.emulator.kubernetes.watching import Obj
 
 
 def store_definitions(objects: Objects) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from tui.emulator.kubernetes.admission.names import value_problem
 from tui.emulator.kubernetes.admission.pod_checks import pod_causes, unsupported
 from tui.emulator.kubernetes.errors import FieldCause
+from tui.emulator.kubernetes.resources import Obj
 
-Obj = dict[str, Any]
 _NOT_NEGATIVE = (
     "parallelism", "completions", "backoffLimit", "backoffLimitPerIndex", "activeDeadlineSeconds",
     "ttlSecondsAfterFinished",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.admission.names import label_problems, value_problem
 from tui.emulator.kubernetes.errors import FieldCause
+from tui.emulator.kubernetes.resources import Obj
 
-Obj = dict[str, Any]
 _STANDARD = {"cpu", "memory", "ephemeral-storage"}
 _RESTARTS = ("Always", "OnFailure", "Never")
 _PULLS = ("Always", "IfNotPresent", "Never")
@@ -150,7 +150,7 @@ def _amount(key: str, amount: Any, at: str) -> Iterator[FieldCause]:
         yield FieldCause(at, f'Invalid value: "{_milli(value)}": must be an integer')
 
 
-def _against_limit(key: str, amount: Any, limits: Mapping[str, Any], at: str) -> Iterator[FieldCause]:
+def _against_limit(key: str, amount: Any, limits: Obj, at: str) -> Iterator[FieldCause]:
     try:
         request, most = quantity.parse(str(amount)), quantity.parse(str(limits[key]))
     except ValueError:

@@ -26,7 +26,7 @@ from tui.emulator.kubernetes.api.writing.write import ObjectWriter
 from tui.emulator.kubernetes.config import KubernetesConfig
 from tui.emulator.kubernetes.errors import ApiError, ApiNotFound, MethodNotAllowed, NotAcceptable
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 VERSION = {
     "major": "1", "minor": "32", "gitVersion": "v1.32.0+vxtui", "gitCommit": "", "gitTreeState": "clean",
@@ -148,7 +148,7 @@ class Api:
         parts = [part for part in request.url.path.split("/") if part]
         if request.method not in {"GET", "HEAD"}:
             raise MethodNotAllowed
-        answer: dict[str, Any] | None = None
+        answer: Obj | None = None
         discovery = self._discovery
         if parts in (["api"], ["apis"]):
             version = _aggregated(request.headers.get("accept", ""))

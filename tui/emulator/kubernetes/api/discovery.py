@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tui.emulator.kubernetes.resources import ApiResource
-
-Obj = dict[str, Any]
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 
 @dataclass(frozen=True, slots=True)

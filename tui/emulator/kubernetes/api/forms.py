@@ -11,9 +11,8 @@ from tui.emulator.kubernetes.api.request import ACCEPTED
 from tui.emulator.kubernetes.api.tables.columns import cells, columns_of
 from tui.emulator.kubernetes.errors import BadRequest, NotAcceptable
 from tui.emulator.kubernetes.objects import Stored
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
-Obj = dict[str, Any]
 _META = {"v1": "meta.k8s.io/v1", "v1beta1": "meta.k8s.io/v1beta1"}
 
 
@@ -36,9 +35,7 @@ class ReplyForm:
             return encode(_metadata(stored.obj, _META[self.version]))
         return stored.raw
 
-    def all(
-        self, resource: ApiResource, items: Sequence[Stored], version: int, more: dict[str, Any]
-    ) -> bytes:
+    def all(self, resource: ApiResource, items: Sequence[Stored], version: int, more: Obj) -> bytes:
         """Return a list as JSON; `more` extends its metadata."""
         if self.kind == "Table":
             return self._table(resource, [item.obj for item in items], version, more, None)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tui.emulator.kubernetes.admission.names import key_problem, value_problem
 from tui.emulator.kubernetes.errors import BadRequest
+from tui.emulator.kubernetes.resources import Obj
 
-Obj = dict[str, Any]
 Matches = Callable[[Obj], bool]
 
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")

@@ -6,13 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
 
 from tui.domain.kubernetes.schema.registry import components
 from tui.emulator.kubernetes.api import openapi_protobuf
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
-Obj = dict[str, Any]
 _PREFIX = "#/components/schemas/"
 _WRITES = ("dryRun", "fieldManager", "fieldValidation")
 _LISTS = (

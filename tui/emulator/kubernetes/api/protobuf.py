@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui.emulator.kubernetes.errors import BadRequest, UnsupportedMediaType
+from tui.emulator.kubernetes.resources import Obj
 
-Obj = dict[str, Any]
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\0"
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from tui.emulator.kubernetes.api import protobuf
 from tui.emulator.kubernetes.errors import BadRequest, UnsupportedMediaType
+from tui.emulator.kubernetes.resources import Obj
 
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 """Accepted media types of bodies, as messages name them."""
@@ -110,7 +111,7 @@ async def read_body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-async def read_object(request: Request, refused: Refused | None = None) -> dict[str, Any]:
+async def read_object(request: Request, refused: Refused | None = None) -> Obj:
     """Return the object in the body; `refused` builds the error for an unreadable one.
 
     Raises:

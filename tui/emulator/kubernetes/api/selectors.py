@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tui.emulator.kubernetes.errors import BadRequest
-from tui.emulator.kubernetes.resources import EVENTS, JOBS, NAMESPACES, NODES, PODS, ApiResource
+from tui.emulator.kubernetes.resources import EVENTS, JOBS, NAMESPACES, NODES, PODS, ApiResource, Obj
 
-Obj = dict[str, Any]
 Matches = Callable[[Obj], bool]
 
 _FIELDS = {

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target, whole
 from tui.emulator.kubernetes.errors import BadRequest
 from tui.emulator.kubernetes.node.disruption import EVICTION_API, disrupt
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.kueue.workloads import turn
-from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.resources import PODS, Obj
 
-Obj = dict[str, Any]
 _KUEUE = "kueue.x-k8s.io"
 _LIMIT = 1000
 """Default limit of a summary, as in Kueue."""

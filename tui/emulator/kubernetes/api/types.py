@@ -10,9 +10,8 @@ from tui.domain.kubernetes.schema.registry import schema_of
 from tui.emulator.kubernetes.api.writing.fields import Schema, child
 from tui.emulator.kubernetes.api.writing.patches import MergeKey
 from tui.emulator.kubernetes.errors import BadRequest, Invalid
-from tui.emulator.kubernetes.resources import NODES, ApiResource
+from tui.emulator.kubernetes.resources import NODES, ApiResource, Obj
 
-Obj = dict[str, Any]
 _NO_SCHEMA: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 

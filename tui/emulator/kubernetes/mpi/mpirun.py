@@ -35,6 +35,7 @@ from tui.emulator.kubernetes.mpi.command_line import (
     read_hostfile,
     variables,
 )
+from tui.emulator.kubernetes.resources import Obj
 
 PROTOCOL = "v5.channel.k8s.io"
 STDOUT, STDERR, ERROR = 1, 2, 3
@@ -57,11 +58,11 @@ class MpirunCluster:
             verify=context, headers={"Authorization": f"Bearer {user['token']}"}, timeout=30.0
         )
 
-    def pods(self) -> list[dict[str, Any]]:
+    def pods(self) -> list[Obj]:
         """Return all pods."""
         reply = self.client.get(f"{self.url}/api/v1/pods")
         reply.raise_for_status()
-        pods: list[dict[str, Any]] = reply.json()["items"]
+        pods: list[Obj] = reply.json()["items"]
         return pods
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.resources import PODS, Obj
 from tui.emulator.kubernetes.times import rfc3339
 
 KIND = "DisruptionTarget"
@@ -32,7 +30,7 @@ def disrupt(
     """Delete a pod with a condition that gives the reason. Raises ApiNotFound, ApiConflict."""
     now = rfc3339(objects.now())
 
-    def edit(obj: dict[str, Any]) -> None:
+    def edit(obj: Obj) -> None:
         conditions = obj.setdefault("status", {}).setdefault("conditions", [])
         conditions[:] = [present for present in conditions if present["type"] != KIND]
         conditions.append({**condition(*why), "lastProbeTime": None, "lastTransitionTime": now})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.errors import BadRequest
@@ -17,7 +16,7 @@ from tui.emulator.kubernetes.node.kubelet.status import PodVerdict
 from tui.emulator.kubernetes.node.nodes import Nodes
 from tui.emulator.kubernetes.node.serving.usage import usage_of
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NODES, PODS
+from tui.emulator.kubernetes.resources import NODES, PODS, Obj
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class NodeFaults:
     kubelet: Kubelet
     nodes: Nodes
 
-    def verbs(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+    def verbs(self) -> dict[str, Callable[[Obj], Obj]]:
         """Return the handlers of the admin API by `do`, see `api/admin.py`::
 
         {"do": "evict", "namespace": N, "pod": P}
@@ -48,30 +47,30 @@ class NodeFaults:
             "drain": lambda request: {"pods": self.drain(_text(request, "node"))},
         }
 
-    def _handle_evict(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_evict(self, request: Obj) -> Obj:
         namespace, pod = _text(request, "namespace"), _text(request, "pod")
         self.evict(namespace, pod)
         return {"namespace": namespace, "pod": pod}
 
-    def _handle_oom(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_oom(self, request: Obj) -> Obj:
         namespace, pod = _text(request, "namespace"), _text(request, "pod")
         container = self.kill_for_memory(namespace, pod, str(request.get("container") or ""))
         return {"namespace": namespace, "pod": pod, "container": container}
 
-    def _handle_preempt(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_preempt(self, request: Obj) -> Obj:
         node, settings = _text(request, "node"), self.kubelet.services.settings
         notice = _number(request, "notice", settings.spot_notice_seconds)
         back = _number(request, "back", settings.node_return_seconds)
         pods = self.preempt(node, notice, back)
         return {"node": node, "notice": notice, "back": back, "pods": pods}
 
-    def _handle_slow_pull(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_slow_pull(self, request: Obj) -> Obj:
         image, seconds = _text(request, "image"), _number(request, "seconds", 0.0)
         lasts = _number(request, "lasts", 3600.0)
         self.slow_pull(image, seconds, lasts)
         return {"image": image, "seconds": seconds, "lasts": lasts}
 
-    def _handle_cordon(self, request: dict[str, Any], on: bool) -> dict[str, Any]:
+    def _handle_cordon(self, request: Obj, on: bool) -> Obj:
         node = _text(request, "node")
         self.cordon(node, on)
         return {"node": node, "unschedulable": on}
@@ -122,7 +121,7 @@ class NodeFaults:
     def cordon(self, node: str, on: bool = True) -> None:
         """Mark a node unschedulable, or schedulable again."""
 
-        def edit(obj: dict[str, Any]) -> None:
+        def edit(obj: Obj) -> None:
             obj["spec"]["unschedulable"] = on
             if not on:
                 del obj["spec"]["unschedulable"]
@@ -148,7 +147,7 @@ class NodeFaults:
         return worker
 
 
-def _text(request: dict[str, Any], key: str) -> str:
+def _text(request: Obj, key: str) -> str:
     """Return a required text field. Raises ValueError."""
     value = request.get(key)
     if not isinstance(value, str) or not value:
@@ -156,7 +155,7 @@ def _text(request: dict[str, Any], key: str) -> str:
     return value
 
 
-def _number(request: dict[str, Any], key: str, default: float) -> float:
+def _number(request: Obj, key: str, default: float) -> float:
     """Return a field in seconds. Raises ValueError."""
     value = request.get(key, default)
     if not isinstance(value, int | float) or isinstance(value, bool):

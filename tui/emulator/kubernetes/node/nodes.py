@@ -15,13 +15,12 @@ from tui.emulator.kubernetes.node.kubelet.status import PodVerdict
 from tui.emulator.kubernetes.node.pools import PoolNode, conditions, node_object
 from tui.emulator.kubernetes.node.scheduling import fit
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NODES, PODS
+from tui.emulator.kubernetes.resources import NODES, PODS, Obj
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 
 log = logging.getLogger(__name__)
 
-Obj = dict[str, Any]
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
@@ -96,7 +95,7 @@ class Nodes:
             if taint.get("effect") == "NoExecute":
                 self._evict_intolerant(event.obj["metadata"]["name"], taint)
 
-    def _evict_intolerant(self, node: str, taint: dict[str, Any]) -> None:
+    def _evict_intolerant(self, node: str, taint: Obj) -> None:
         """Delete the pods that do not tolerate the taint, or no longer do after some seconds."""
         for worker in self._kubelet.pods_on(node):
             allowed = fit.tolerated_seconds(taint, fit.tolerations(worker.spec))
@@ -105,7 +104,7 @@ class Nodes:
                 name = f"eviction of {worker.title}"
                 self._spawn(self._evict(worker, taint, allowed), name)
 
-    async def _evict(self, worker: PodWorker, taint: dict[str, Any], wait: float) -> None:
+    async def _evict(self, worker: PodWorker, taint: Obj, wait: float) -> None:
         try:
             await asyncio.sleep(wait)
             node = self._objects.get(NODES, "", worker.spec["nodeName"])

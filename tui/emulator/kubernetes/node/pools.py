@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tui.domain.kubernetes import quantity
+from tui.emulator.kubernetes.resources import Obj
 
 GPU = "nvidia.com/gpu"
 ZONE, REGION = "us-central1-a", "us-central1"
@@ -85,7 +85,7 @@ def machines(pools: Sequence[NodePool]) -> Iterator[PoolNode]:
             count += 1
 
 
-def node_object(machine: PoolNode, now: str) -> dict[str, Any]:
+def node_object(machine: PoolNode, now: str) -> Obj:
     """Return the Node as its kubelet registers it."""
     pool = machine.pool
     capacity = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -15,7 +14,7 @@ from tui.emulator.kubernetes.node.build import ClusterNodes
 from tui.emulator.kubernetes.node.serving import usage
 from tui.emulator.kubernetes.node.serving.exec_socket import place_of, run_attach, run_exec
 from tui.emulator.kubernetes.node.serving.logs import LogOptions, read_log
-from tui.emulator.kubernetes.resources import NODES, PODS
+from tui.emulator.kubernetes.resources import NODES, PODS, Obj
 
 METRICS_GROUP, METRICS_VERSION = "metrics.k8s.io", "v1beta1"
 _POD = "/api/v1/namespaces/{namespace}/pods/{name}"
@@ -47,7 +46,7 @@ class NodeRoutes:
             Route("/api/v1/nodes/{name}/proxy/metrics/cadvisor", self.cadvisor, methods=["GET"]),
         ]
 
-    def _pod(self, request: Request | WebSocket) -> dict[str, Any]:
+    def _pod(self, request: Request | WebSocket) -> Obj:
         path = request.path_params
         return self._objects.get(PODS, path["namespace"], path["name"])
 
@@ -108,11 +107,11 @@ class NodeRoutes:
             usage.prometheus(self._kubelet, name), media_type="text/plain; version=0.0.4"
         )
 
-    def _node(self, request: Request) -> dict[str, Any]:
+    def _node(self, request: Request) -> Obj:
         return self._objects.get(NODES, "", request.path_params["name"])
 
 
-def _list(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+def _list(kind: str, items: list[Obj]) -> Obj:
     return {"kind": kind, "apiVersion": f"{METRICS_GROUP}/{METRICS_VERSION}", "metadata": {}, "items": items}
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from tui.emulator.kubernetes.operators.metadata import Obj
+from tui.emulator.kubernetes.resources import Obj
 
 
-def find(status: Mapping[str, Any], condition: str) -> Obj | None:
+def find(status: Obj, condition: str) -> Obj | None:
     """Return the condition of this type."""
     present: list[Obj] = status.get("conditions") or []
     return next((entry for entry in present if entry["type"] == condition), None)
 
 
-def is_true(status: Mapping[str, Any], condition: str) -> bool:
+def is_true(status: Obj, condition: str) -> bool:
     """Whether the condition is True."""
     entry = find(status, condition)
     return entry is not None and entry["status"] == "True"

@@ -8,8 +8,8 @@ from tui.emulator.kubernetes.controller import Controller, Key, key_of
 from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.objects import FOREGROUND, ORPHAN, Objects
 from tui.emulator.kubernetes.operators import store
-from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, uid_of
-from tui.emulator.kubernetes.resources import EVENTS, ApiResource
+from tui.emulator.kubernetes.operators.metadata import is_terminating, uid_of
+from tui.emulator.kubernetes.resources import EVENTS, ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 

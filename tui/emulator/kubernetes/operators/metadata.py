@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-Obj = dict[str, Any]
+from tui.emulator.kubernetes.resources import Obj
 
 
-def name_of(obj: Mapping[str, Any]) -> str:
+def name_of(obj: Obj) -> str:
     """Return the object's name."""
     return str(obj["metadata"]["name"])
 
 
-def namespace_of(obj: Mapping[str, Any]) -> str:
+def namespace_of(obj: Obj) -> str:
     """Return the object's namespace, or "" if it is cluster-scoped."""
     return str(obj["metadata"].get("namespace", ""))
 
 
-def uid_of(obj: Mapping[str, Any]) -> str:
+def uid_of(obj: Obj) -> str:
     """Return the object's uid, or "" before its creation."""
     return str(obj["metadata"].get("uid", ""))
 
 
-def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
+def labels_of(obj: Obj) -> dict[str, str]:
     """Return the object's labels."""
     return obj["metadata"].get("labels") or {}
 
 
-def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
+def annotations_of(obj: Obj) -> dict[str, str]:
     """Return the object's annotations."""
     return obj["metadata"].get("annotations") or {}
 
 
-def phase_of(pod: Mapping[str, Any]) -> str:
+def phase_of(pod: Obj) -> str:
     """Return the phase of a pod; Pending by default."""
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
-def is_terminating(obj: Mapping[str, Any]) -> bool:
+def is_terminating(obj: Obj) -> bool:
     """Whether the object is being deleted."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
-def controller_of(obj: Mapping[str, Any]) -> Obj | None:
+def controller_of(obj: Obj) -> Obj | None:
     """Return the owner reference of the object's controller."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
@@ -52,13 +51,13 @@ def controller_of(obj: Mapping[str, Any]) -> Obj | None:
     return None
 
 
-def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+def is_controlled_by(obj: Obj, owner: Obj) -> bool:
     """Whether `owner`, not just an object of its name, controls the object."""
     reference = controller_of(obj)
     return reference is not None and reference["uid"] == uid_of(owner)
 
 
-def owner_reference(owner: Mapping[str, Any]) -> Obj:
+def owner_reference(owner: Obj) -> Obj:
     """Return a controller reference to `owner`."""
     return {
         "apiVersion": owner["apiVersion"],
@@ -71,7 +70,7 @@ def owner_reference(owner: Mapping[str, Any]) -> Obj:
 
 
 def owned(
-    owner: Mapping[str, Any],
+    owner: Obj,
     api_version: str,
     kind: str,
     name: str,

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NAMESPACES, ApiResource
-from tui.emulator.kubernetes.watching import Obj
+from tui.emulator.kubernetes.resources import NAMESPACES, ApiResource, Obj
 
 FINALIZER = "kubernetes"
 POLL_SECONDS = 0.2

@@ -9,8 +9,8 @@ from __future__ import annotations
 from tui.emulator.kubernetes.controller import Key, key_of
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
-from tui.emulator.kubernetes.operators.metadata import Obj, controller_of, is_controlled_by, uid_of
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.operators.metadata import controller_of, is_controlled_by, uid_of
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 

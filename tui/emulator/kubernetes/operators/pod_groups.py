@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 from tui.emulator.kubernetes.controller import Controller, Key, key_of
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
-from tui.emulator.kubernetes.operators.metadata import Obj, annotations_of, labels_of, namespace_of, phase_of
+from tui.emulator.kubernetes.operators.metadata import annotations_of, labels_of, namespace_of, phase_of
 from tui.emulator.kubernetes.operators.training.gang import GROUP_ANNOTATION, GROUP_LABEL
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 

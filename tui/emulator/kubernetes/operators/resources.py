@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
 from tui.domain.kubernetes import quantity
+from tui.emulator.kubernetes.resources import Obj
 
 Amounts = dict[str, Decimal]
 
 
-def container_requests(container: Mapping[str, Any]) -> Amounts:
+def container_requests(container: Obj) -> Amounts:
     """Return the requests of a container; a limit is also a request."""
     resources = container.get("resources") or {}
     amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {resource: quantity.parse(amount) for resource, amount in amounts.items()}
 
 
-def pod_requests(spec: Mapping[str, Any]) -> Amounts:
+def pod_requests(spec: Obj) -> Amounts:
     """Return the requests of a pod: the sum of its containers, or the largest init container."""
     total: Amounts = {}
     for container in spec.get("containers") or ():

@@ -13,8 +13,8 @@ from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.node.pools import NodePool
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
-from tui.emulator.kubernetes.operators.metadata import Obj
 from tui.emulator.kubernetes.operators.resources import render
+from tui.emulator.kubernetes.resources import Obj
 
 PACKAGE = "tui.emulator.kubernetes.operators"
 GPU, SPOT = "nvidia.com/gpu", "cloud.google.com/gke-spot"

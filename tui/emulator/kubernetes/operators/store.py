@@ -8,8 +8,8 @@ from typing import Any
 
 from tui.emulator.kubernetes.errors import ApiAlreadyExists, ApiNotFound
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 
 def find(objects: Objects, resource: ApiResource, namespace: str, name: str) -> Obj | None:

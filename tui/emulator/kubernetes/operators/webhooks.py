@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tui.emulator.kubernetes.errors import Forbidden
@@ -12,9 +12,9 @@ from tui.emulator.kubernetes.objects import Admission, Objects
 from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
 from tui.emulator.kubernetes.operators.kueue.job_kinds import QUEUE_LABEL, QueuedKind, queued_kinds
-from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, namespace_of
+from tui.emulator.kubernetes.operators.metadata import labels_of, name_of, namespace_of
 from tui.emulator.kubernetes.operators.training.kinds import OPERATOR, PYTORCH, TENSORFLOW, JobKind
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 RESERVED = {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
@@ -163,7 +163,7 @@ def _run_policy(job: Obj, old: Obj | None) -> Iterator[str]:
         yield f'spec.runPolicy.managedBy: Invalid value: "{manager or ""}": field is immutable'
 
 
-def _elastic(spec: Mapping[str, Any]) -> Iterator[str]:
+def _elastic(spec: Obj) -> Iterator[str]:
     if "Worker" not in (spec.get(PYTORCH.replica_specs) or {}):
         rule = "must be configured if elastic policy is used"
         yield f"spec.{PYTORCH.replica_specs}[Worker]: Required value: {rule}"
@@ -171,7 +171,7 @@ def _elastic(spec: Mapping[str, Any]) -> Iterator[str]:
         yield "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode"
 
 
-def _replica(kind: JobKind, replica_type: str, replica: Mapping[str, Any]) -> Iterator[str]:
+def _replica(kind: JobKind, replica_type: str, replica: Obj) -> Iterator[str]:
     at = f"spec.{kind.replica_specs}[{replica_type}]"
     if replica_type not in kind.replica_types:
         supported = ", ".join(f'"{known}"' for known in kind.replica_types)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target
 from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Forbidden, Invalid
 from tui.emulator.kubernetes.paths import CLUSTER
-from tui.emulator.kubernetes.resources import VERBS, ApiResource
+from tui.emulator.kubernetes.resources import VERBS, ApiResource, Obj
 from tui.emulator.kubernetes.times import rfc3339
 
-Obj = dict[str, Any]
 USER = {"username": CLUSTER, "groups": ["system:masters", "system:authenticated"]}
 REVIEWS = {
     ("authorization.k8s.io", "selfsubjectaccessreviews"),

@@ -10,6 +10,7 @@ from typing import Any
 from tui.emulator.faults.limit import LONGEST_SECONDS, Limit, limit_of, number
 from tui.emulator.kubernetes.api.request import Target
 from tui.emulator.kubernetes.errors import ApiError
+from tui.emulator.kubernetes.resources import Obj
 
 _REASONS = {
     400: ("BadRequest", "the request is not valid"),
@@ -57,7 +58,7 @@ class Fault:
         details = {"retryAfterSeconds": max(1, round(self.retry_after))} if self.retry_after else {}
         return ApiError(message, code=self.code, reason=reason, headers=headers, details=details)
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Obj:
         return {
             "number": self.number,
             "verb": self.verb,

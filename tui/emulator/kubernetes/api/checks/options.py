@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from starlette.requests import Request
 
 from tui.emulator.kubernetes.api.request import is_true, read_body
 from tui.emulator.kubernetes.errors import ApiError, BadRequest, FieldCause, Invalid
 from tui.emulator.kubernetes.objects import Propagation
-from tui.emulator.kubernetes.resources import JOBS, ApiResource
+from tui.emulator.kubernetes.resources import JOBS, ApiResource, Obj
 
-Obj = dict[str, Any]
 MOST_MANAGER = 128
 _ALL = 'supported values: "All"'
 _PROPAGATIONS: dict[str, Propagation] = {

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tui.emulator.kubernetes.api.tables import pod_cells
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
-Obj = dict[str, Any]
 _NONE = "<none>"
 _UNKNOWN = "<unknown>"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

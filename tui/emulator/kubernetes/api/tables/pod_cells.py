@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Obj = dict[str, Any]
+from tui.emulator.kubernetes.resources import Obj
 
 
 def ready(pod: Obj) -> str:

@@ -20,10 +20,8 @@ from tui.emulator.kubernetes.api.writing.fields import (
     to_tree,
 )
 from tui.emulator.kubernetes.errors import ApiError
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.times import rfc3339
-
-Obj = dict[str, Any]
 
 
 @dataclass(slots=True)

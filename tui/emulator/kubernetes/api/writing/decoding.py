@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tui.domain.kubernetes.schema.check import problems
 from tui.emulator.kubernetes.api import types
 from tui.emulator.kubernetes.errors import BadRequest, Invalid
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 
-Obj = dict[str, Any]
 SHOWN = 30
 """Bytes of an unreadable body that the message quotes."""
 _TEXTS = ("labels", "annotations")

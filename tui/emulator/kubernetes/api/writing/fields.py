@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Obj = dict[str, Any]
+from tui.emulator.kubernetes.resources import Obj
+
 Schema = Mapping[str, Any]
 Path = tuple[str, ...]
 ITEM = "."

@@ -11,6 +11,7 @@ import yaml
 
 from tui.emulator.kubernetes.api.request import load_yaml
 from tui.emulator.kubernetes.errors import ApiError, BadRequest, Invalid
+from tui.emulator.kubernetes.resources import Obj
 
 MergeKey = Callable[[tuple[str, ...]], str | None]
 """Key of the items of the list at a path of field names; `None` if a patch replaces the list, "" if it adds
@@ -41,7 +42,7 @@ def json_patch(obj: Any, operations: Any) -> Any:
     return patched
 
 
-def _operate(obj: Any, step: dict[str, Any]) -> Any:
+def _operate(obj: Any, step: Obj) -> Any:
     operation, path = step.get("op"), _pointer(step["path"])
     if operation in {"add", "replace", "test"} and "value" not in step:
         raise _unprocessable()

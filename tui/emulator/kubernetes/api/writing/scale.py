@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,9 +12,7 @@ from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch,
 from tui.emulator.kubernetes.api.writing.write import ObjectWriter
 from tui.emulator.kubernetes.errors import ApiError, FieldCause, Invalid, UnsupportedMediaType
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import REPLICA_SPECS, ApiResource
-
-Obj = dict[str, Any]
+from tui.emulator.kubernetes.resources import REPLICA_SPECS, ApiResource, Obj
 
 
 class Scales:

@@ -39,9 +39,8 @@ from tui.emulator.kubernetes.errors import (
     UnsupportedMediaType,
 )
 from tui.emulator.kubernetes.objects import Objects, Record, Stored
-from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource
+from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource, Obj
 
-Obj = dict[str, Any]
 _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
     "them or set propagationPolicy=Orphan to suppress this warning"

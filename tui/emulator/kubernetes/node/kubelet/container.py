@@ -7,8 +7,7 @@ import hashlib
 import logging
 import shutil
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from tui.domain.kubernetes.quantity import NotAQuantity
 from tui.emulator.kubernetes.node.kubelet import status
@@ -19,6 +18,7 @@ from tui.emulator.kubernetes.node.kubelet.references import CannotCreate
 from tui.emulator.kubernetes.node.kubelet.services import NamespaceLookup, PodServices
 from tui.emulator.kubernetes.node.kubelet.status import KubeletContainerState
 from tui.emulator.kubernetes.node.log_files import last_lines
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner.plan import AttemptStatus
@@ -52,8 +52,8 @@ _OCI = (
 class ContainerPod(Protocol):
     """What a container needs of its pod."""
 
-    obj: dict[str, Any]
-    spec: Mapping[str, Any]
+    obj: Obj
+    spec: Obj
     uid: str
     name: str
     namespace: str
@@ -71,7 +71,7 @@ class ContainerPod(Protocol):
     @property
     def ended(self) -> bool: ...
 
-    def site(self, spec: Mapping[str, Any], run: AttemptDir) -> Site: ...
+    def site(self, spec: Obj, run: AttemptDir) -> Site: ...
 
     def publish(self) -> None: ...
 
@@ -81,7 +81,7 @@ class ContainerPod(Protocol):
 class PodContainer:
     """A container of a pod. `run` returns when it has ended for good; `state` is its status."""
 
-    def __init__(self, pod: ContainerPod, spec: Mapping[str, Any], *, init: bool) -> None:
+    def __init__(self, pod: ContainerPod, spec: Obj, *, init: bool) -> None:
         self.pod, self.spec = pod, spec
         self.name = str(spec["name"])
         sidecar = init and spec.get("restartPolicy") == "Always"
@@ -125,7 +125,7 @@ class PodContainer:
                 break
             await self._follow()
 
-    def resume(self, before: Mapping[str, Any] | None) -> None:
+    def resume(self, before: Obj | None) -> None:
         """Resume the run that an earlier server started, if any; `before` is its old status."""
         runs = self.pod.folder.runs(self.name)
         if before:
@@ -309,7 +309,7 @@ class PodContainer:
                 self.pod.event("Started", f"Started container {self.name}")
             self._change()
 
-    def _terminated(self, folder: AttemptDir, ended: AttemptStatus) -> dict[str, Any]:
+    def _terminated(self, folder: AttemptDir, ended: AttemptStatus) -> Obj:
         """Return the state of an ended run."""
         self.state.restarts = self.number - 1
         mine = ended.replicas[0] if ended.replicas else None
@@ -328,7 +328,7 @@ class PodContainer:
         if not running:
             self.pod.event("Started", f"Started container {self.name}")
         code = mine.exit_code
-        terminated: dict[str, Any] = {
+        terminated: Obj = {
             "exitCode": code,
             "reason": "Completed" if code == 0 else "Error",
             **times,

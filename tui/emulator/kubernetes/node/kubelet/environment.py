@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.mpi.programs import local_words, write_programs
@@ -28,6 +27,7 @@ from tui.emulator.kubernetes.node.kubelet.references import (
 )
 from tui.emulator.kubernetes.node.kubelet.volumes import path_translator
 from tui.emulator.kubernetes.node.pools import GPU
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner import host
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
@@ -44,7 +44,6 @@ from tui.emulator.runs.local_paths import (
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
 
-Obj = Mapping[str, Any]
 TERMINATION_LOG = "/dev/termination-log"
 _BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]*[a-z0-9])")
 
@@ -59,7 +58,7 @@ class Site:
     message: Path
     """File that replaces the termination message path."""
     mounts: Mapping[str, str]
-    allocatable: Mapping[str, Any]
+    allocatable: Obj
     devices: tuple[int, ...]
     simulate: bool
     siblings: int

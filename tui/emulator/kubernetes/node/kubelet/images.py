@@ -6,8 +6,8 @@ import fnmatch
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.runs.images import CannotRun, ProgramTable
 
 
@@ -36,7 +36,7 @@ class ImageRegistry:
         self.slow = [pull for pull in self.slow if pull.until > now]
         return max([self._seconds, *(s.seconds for s in self.slow if fnmatch.fnmatchcase(image, s.pattern))])
 
-    def refusal(self, image: str, container: Mapping[str, Any]) -> str | None:
+    def refusal(self, image: str, container: Obj) -> str | None:
         """Return why the image can't be pulled, or None."""
         if any(fnmatch.fnmatchcase(image, pattern) for pattern in self._missing):
             return (

@@ -14,14 +14,13 @@ from tui.emulator.kubernetes.node.kubelet.pod import TERMINAL, PodWorker
 from tui.emulator.kubernetes.node.kubelet.process_wait import process_ended
 from tui.emulator.kubernetes.node.kubelet.services import PodServices
 from tui.emulator.kubernetes.node.kubelet.status import PodPlacement, PodVerdict
-from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.resources import PODS, Obj
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 from tui.emulator.shells.left_behind import end_left_programs
 
 log = logging.getLogger(__name__)
 
-Obj = dict[str, Any]
 FORCED_GRACE = 0.5
 """Grace period in seconds for a pod whose object is already gone."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -17,13 +16,12 @@ from tui.emulator.kubernetes.node.kubelet.references import CannotCreate
 from tui.emulator.kubernetes.node.kubelet.services import PodServices
 from tui.emulator.kubernetes.node.kubelet.status import PodFate, PodPlacement, PodVerdict
 from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
-from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.resources import PODS, Obj
 from tui.emulator.kubernetes.times import age_seconds, rfc3339
 from tui.emulator.paths import AttemptDir
 
 log = logging.getLogger(__name__)
 
-Obj = dict[str, Any]
 _DEADLINE = "activeDeadlineSeconds"
 MOUNT_RETRY = 2.0
 """Interval between tries to set up a volume whose object is missing."""
@@ -43,7 +41,7 @@ class PodWorker:
 
     def __init__(self, services: PodServices, obj: Obj, place: PodPlacement) -> None:
         self.services, self.obj, self.place = services, obj, place
-        self.spec: Mapping[str, Any] = obj["spec"]
+        self.spec: Obj = obj["spec"]
         self.uid, self.name = str(obj["metadata"]["uid"]), str(obj["metadata"]["name"])
         self.namespace = str(obj["metadata"]["namespace"])
         self.folder = services.folder.pod(self.uid)
@@ -59,7 +57,7 @@ class PodWorker:
         for container in self.containers:
             container.resume(before.get(container.name))
         self._stopping = asyncio.Event()
-        self._volumes: dict[str, Any] = {}
+        self._volumes: Obj = {}
         self._deadline: asyncio.Task[None] | None = None
         self._seconds: Any = None
         """activeDeadlineSeconds of the current deadline; it may change while the pod runs."""
@@ -201,7 +199,7 @@ class PodWorker:
                 pass
         return False
 
-    def site(self, spec: Mapping[str, Any], run: AttemptDir) -> Site:
+    def site(self, spec: Obj, run: AttemptDir) -> Site:
         """Return this machine's resources for a run of the container. Raises CannotCreate, OSError."""
         services = self.services
         names = self._names()
@@ -302,7 +300,7 @@ class PodWorker:
         self.services.ports.release(self.uid)
 
 
-def _by_name(pod_status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _by_name(pod_status: Obj) -> dict[str, Obj]:
     return {
         container["name"]: container
         for key in ("initContainerStatuses", "containerStatuses")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from tui.domain.kubernetes import quantity
+from tui.emulator.kubernetes.resources import Obj
 
-Obj = Mapping[str, Any]
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
@@ -53,7 +53,7 @@ def field_value(pod: Obj, path: str) -> str:
     return str(simple[path] or "")
 
 
-def resource_value(pod: Obj, container: str, reference: Obj, allocatable: Mapping[str, Any]) -> str:
+def resource_value(pod: Obj, container: str, reference: Obj, allocatable: Obj) -> str:
     """Return the value of a `resourceFieldRef`; without a limit, the node's amount. Raises CannotCreate."""
     name = reference.get("containerName") or container
     spec = pod["spec"]

@@ -6,7 +6,7 @@ import logging
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from tui.emulator.kubernetes.errors import ApiNotFound, ApiStorageFull
 from tui.emulator.kubernetes.node.kubelet import volumes
@@ -17,15 +17,13 @@ from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
 from tui.emulator.kubernetes.node.pools import PoolNode, machines
 from tui.emulator.kubernetes.node.settings import NodeSettings
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NODES, PODS, SERVICES
+from tui.emulator.kubernetes.resources import NODES, PODS, SERVICES, Obj
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs import gpus
 from tui.emulator.runs.runner_handle import LocalRunner
 
 log = logging.getLogger(__name__)
-
-Obj = dict[str, Any]
 
 
 class PodServices:
@@ -46,7 +44,7 @@ class PodServices:
     def lookup(self, namespace: str) -> NamespaceLookup:
         return NamespaceLookup(self.objects, namespace)
 
-    def node(self, name: str) -> Mapping[str, Any]:
+    def node(self, name: str) -> Obj:
         """Return the Node object, or an empty one if it was deleted."""
         try:
             return self.objects.get(NODES, "", name)

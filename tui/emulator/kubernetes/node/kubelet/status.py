@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-Obj = Mapping[str, Any]
+from tui.emulator.kubernetes.resources import Obj
+
 CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 DEADLINE = "DeadlineExceeded"
 
@@ -20,12 +20,12 @@ class KubeletContainerState:
     init: bool = False
     sidecar: bool = False
     """Whether this is an init container that keeps running beside the main ones."""
-    state: dict[str, Any] = field(default_factory=lambda: {"waiting": {"reason": CREATING}})
-    last: dict[str, Any] = field(default_factory=dict)
+    state: Obj = field(default_factory=lambda: {"waiting": {"reason": CREATING}})
+    last: Obj = field(default_factory=dict)
     restarts: int = 0
     container_id: str = ""
     image_id: str = ""
-    resources: Mapping[str, Any] = field(default_factory=dict)
+    resources: Obj = field(default_factory=dict)
 
     @property
     def running(self) -> bool:
@@ -48,9 +48,9 @@ class KubeletContainerState:
         """Whether an init container no longer holds up the others."""
         return self.running or self.exit_code == 0 if self.sidecar else self.exit_code == 0
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Obj:
         """Return the container's entry in the pod's status."""
-        entry: dict[str, Any] = {
+        entry: Obj = {
             "name": self.name,
             "state": self.state,
             "lastState": self.last,
@@ -111,7 +111,7 @@ def phase_of(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
 
 def conditions(
     pod: Obj, containers: Sequence[KubeletContainerState], phase: str, extra: Iterable[Obj], now: str
-) -> list[dict[str, Any]]:
+) -> list[Obj]:
     """Return the pod's conditions; unchanged ones keep their time."""
     names = [container.name for container in containers if container.init and not container.done]
     unready = [
@@ -119,7 +119,7 @@ def conditions(
         for container in containers
         if not container.ready and (not container.init or container.sidecar)
     ]
-    own: list[dict[str, Any]] = [
+    own: list[Obj] = [
         {"type": "PodReadyToStartContainers", "status": _word(phase not in {"Succeeded", "Failed"})},
         _initialized(names, phase),
         _ready("Ready", unready, phase),
@@ -187,14 +187,14 @@ class PodFate:
 
 def pod_status(
     pod: Obj, containers: Sequence[KubeletContainerState], place: PodPlacement, fate: PodFate, now: str
-) -> dict[str, Any]:
+) -> Obj:
     """Return the pod's whole status."""
     spec, before = pod["spec"], pod.get("status") or {}
     phase = phase_of(spec, containers)
     if fate.ended and phase not in {"Succeeded", "Failed"}:
         clean = all(container.exit_code == 0 for container in containers if not container.init)
         phase = "Succeeded" if clean else "Failed"
-    status: dict[str, Any] = {
+    status: Obj = {
         key: before[key]
         for key in ("nominatedNodeName", "qosClass", "resourceClaimStatuses")
         if key in before

@@ -13,12 +13,11 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from tui.emulator.kubernetes.node.kubelet.folders import NodeFolder, PodFolder
 from tui.emulator.kubernetes.node.kubelet.references import CannotCreate, Lookup, field_value, resource_value
+from tui.emulator.kubernetes.resources import Obj
 
-Obj = Mapping[str, Any]
 SHARED_MEMORY = "/dev/shm"
 GCS_FUSE = "gcsfuse.csi.storage.gke.io"
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tui.domain.kubernetes.quantity import scaled
-
-Obj = Mapping[str, Any]
+from tui.emulator.kubernetes.resources import Obj
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 OTHER_NAME = "node(s) didn't match the requested node name"

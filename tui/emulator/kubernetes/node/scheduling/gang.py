@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tui.emulator.kubernetes.node.scheduling.fit import Refusal, explain, nowhere
-
-Obj = Mapping[str, Any]
+from tui.emulator.kubernetes.resources import Obj
 
 COSCHEDULING, VOLCANO = "scheduling.x-k8s.io", "scheduling.volcano.sh"
 LABELS = {"scheduling.x-k8s.io/pod-group": COSCHEDULING, "scheduling.volcano.sh/group-name": VOLCANO}
@@ -44,7 +42,7 @@ class GangAttempt:
     minimum: int
     members: int
     pending: int
-    failed: list[tuple[dict[str, Any], Sequence[Refusal], str]] = field(default_factory=list)
+    failed: list[tuple[Obj, Sequence[Refusal], str]] = field(default_factory=list)
     """(Pod, each node's refusal, what the pod lacks on every node)."""
 
     def too_few(self, pod: Obj, nodes: int) -> str:

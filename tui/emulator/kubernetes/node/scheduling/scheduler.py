@@ -15,13 +15,12 @@ from tui.emulator.kubernetes.node.scheduling import fit, gang
 from tui.emulator.kubernetes.node.scheduling.fit import NodeRoom
 from tui.emulator.kubernetes.node.scheduling.gang import GangAttempt, GroupKey
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NODES, PODS
+from tui.emulator.kubernetes.resources import NODES, PODS, Obj
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 
 log = logging.getLogger(__name__)
 
-Obj = dict[str, Any]
 TERMINAL = {"Succeeded", "Failed"}
 LONG_PASS = 0.01
 """Duration in seconds of a pass that yields to other work afterwards."""
@@ -293,7 +292,7 @@ class Scheduler:
             self._pending.pop(meta["uid"], None)
 
 
-def _set_condition(pod: Obj, condition: dict[str, Any]) -> None:
+def _set_condition(pod: Obj, condition: Obj) -> None:
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     old = next((present for present in conditions if present["type"] == condition["type"]), None)
     same = old is not None and old["status"] == condition["status"]

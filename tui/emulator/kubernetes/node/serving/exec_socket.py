@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -22,6 +21,7 @@ from tui.emulator.kubernetes.node.kubelet.environment import words_of
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.volumes import load_mounts
 from tui.emulator.kubernetes.node.serving.logs import chosen_container
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.shells.program import ReplicaPlace, ReplicaProgram
@@ -32,7 +32,7 @@ DEFAULT_SIZE = (80, 24)
 _TRUE = {"true", "1"}
 
 
-def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodContainer, ReplicaPlace]:
+def place_of(kubelet: Kubelet, pod: Obj, name: str) -> tuple[PodContainer, ReplicaPlace]:
     """Return the container and its place. Raises BadRequest if it does not run."""
     container = chosen_container(pod, name)
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
@@ -58,7 +58,7 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodConta
         raise gone from error
 
 
-async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> None:
+async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: Obj) -> None:
     """Run a program until it, its container or the client ends. Raises ApiError before the socket opens."""
     query = socket.query_params
     command = query.getlist("command")
@@ -98,9 +98,7 @@ async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> 
         await asyncio.gather(running, feeding, return_exceptions=True)
 
 
-async def run_attach(
-    socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any], log: AsyncIterator[bytes]
-) -> None:
+async def run_attach(socket: WebSocket, kubelet: Kubelet, pod: Obj, log: AsyncIterator[bytes]) -> None:
     """Send the container's output from now on; containers have no input here."""
     await asyncio.to_thread(place_of, kubelet, pod, socket.query_params.get("container", ""))
     await socket.accept(subprotocol=_protocol(socket))
@@ -118,7 +116,7 @@ async def run_attach(
         gone.cancel()
 
 
-def ended(code: int) -> dict[str, Any]:
+def ended(code: int) -> Obj:
     """Return the Status of an ended program."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
@@ -126,8 +124,8 @@ def ended(code: int) -> dict[str, Any]:
     return failure(text, code)
 
 
-def failure(message: str, code: int | None) -> dict[str, Any]:
-    status: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": message}
+def failure(message: str, code: int | None) -> Obj:
+    status: Obj = {"metadata": {}, "status": "Failure", "message": message}
     if code is None:
         return {**status, "reason": "InternalError", "code": 500}
     causes = [{"reason": "ExitCode", "message": str(code)}]
@@ -145,7 +143,7 @@ def _protocol(socket: WebSocket) -> str:
     )
 
 
-async def _finish(socket: WebSocket, reply: dict[str, Any]) -> None:
+async def _finish(socket: WebSocket, reply: Obj) -> None:
     await socket.send_bytes(frame(frames.STATUS, json.dumps(reply).encode()))
     await socket.close()
 

@@ -7,13 +7,12 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Invalid
 from tui.emulator.kubernetes.node.kubelet.container import PodContainer
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.log_files import ContainerLogLine, RunLog
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.times import NANOSECONDS, parse, rfc3339_nano
 from tui.emulator.paths import AttemptDir
 
@@ -73,7 +72,7 @@ class LogOptions:
         return cls(query.get("container", ""), since=since, tail=tail, limit=limit, **flags)
 
 
-def read_log(kubelet: Kubelet, pod: dict[str, Any], options: LogOptions) -> AsyncIterator[bytes]:
+def read_log(kubelet: Kubelet, pod: Obj, options: LogOptions) -> AsyncIterator[bytes]:
     """Stream the log. Raises BadRequest if there is none."""
     container = chosen_container(pod, options.container)
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
@@ -85,7 +84,7 @@ def read_log(kubelet: Kubelet, pod: dict[str, Any], options: LogOptions) -> Asyn
     return _stream(chosen, run, options)
 
 
-def chosen_container(pod: dict[str, Any], container: str) -> str:
+def chosen_container(pod: Obj, container: str) -> str:
     """Return the container's name, by default the only one. Raises BadRequest."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     main = [str(declared["name"]) for declared in spec.get("containers") or ()]

@@ -7,11 +7,11 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.node.kubelet.container import PodContainer
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import NANOSECONDS, rfc3339
 from tui.emulator.runner import host, sampler
 from tui.emulator.runner.database import read_samples
@@ -63,10 +63,10 @@ def usage_of(container: PodContainer) -> Usage | None:
     return usage
 
 
-def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
+def pod_metrics(kubelet: Kubelet, pod: Obj) -> Obj | None:
     """Return the PodMetrics of a running pod, or None before the first sample."""
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
-    measured: list[dict[str, Any]] = []
+    measured: list[Obj] = []
     newest = 0.0
     for container in worker.containers if worker else ():
         usage = usage_of(container)
@@ -90,7 +90,7 @@ def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def node_metrics(kubelet: Kubelet, node: dict[str, Any]) -> dict[str, Any]:
+def node_metrics(kubelet: Kubelet, node: Obj) -> Obj:
     """Return the NodeMetrics: the total use of the node's pods."""
     cores = memory = 0.0
     for container in containers_on(kubelet, node["metadata"]["name"]):

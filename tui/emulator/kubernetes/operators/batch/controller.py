@@ -9,14 +9,9 @@ from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.batch.plan import BatchJobPlan, plan_job
 from tui.emulator.kubernetes.operators.batch.pods import FINALIZER, is_tracked
-from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
-    is_controlled_by,
-    name_of,
-    namespace_of,
-)
+from tui.emulator.kubernetes.operators.metadata import is_controlled_by, name_of, namespace_of
 from tui.emulator.kubernetes.operators.owned import Owned
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 MANAGER = "kubernetes.io/job-controller"

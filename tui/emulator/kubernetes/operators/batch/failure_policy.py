@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
+from tui.emulator.kubernetes.resources import Obj
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class FailureVerdict:
     fails: str = ""
 
 
-def judge(policy: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> FailureVerdict:
+def judge(policy: Obj | None, pod: Obj) -> FailureVerdict:
     """Apply the first rule that matches the pod; a failure without a match counts."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
         reason = _match(rule, pod)
@@ -31,7 +30,7 @@ def judge(policy: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> FailureVe
     return FailureVerdict()
 
 
-def _match(rule: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
+def _match(rule: Obj, pod: Obj) -> str:
     where = f"{namespace_of(pod)}/{name_of(pod)}"
     status = pod.get("status") or {}
     codes = rule.get("onExitCodes")
@@ -51,7 +50,7 @@ def _match(rule: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
     return ""
 
 
-def _is_meant(codes: Mapping[str, Any], container: object, code: int) -> bool:
+def _is_meant(codes: Obj, container: object, code: int) -> bool:
     if codes.get("containerName") not in (None, container):
         return False
     listed = code in (codes.get("values") or ())

@@ -26,7 +26,8 @@ from tui.emulator.kubernetes.operators.batch.pods import (
     replaces_only_failed,
     restarts_of,
 )
-from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, phase_of, seconds_until, uid_of
+from tui.emulator.kubernetes.operators.metadata import is_terminating, phase_of, seconds_until, uid_of
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 
 FIRST_BACKOFF_S = 10.0

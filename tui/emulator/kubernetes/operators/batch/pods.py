@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
     annotations_of,
     is_terminating,
     name_of,
@@ -17,6 +15,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     phase_of,
     uid_of,
 )
+from tui.emulator.kubernetes.resources import Obj
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 """Finalizer of a pod that its Job has not counted yet."""
@@ -24,27 +23,27 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 LONGEST_NAME = 63
 
 
-def is_indexed(job: Mapping[str, Any]) -> bool:
+def is_indexed(job: Obj) -> bool:
     """Whether the pods have completion indexes."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
-def is_tracked(pod: Mapping[str, Any]) -> bool:
+def is_tracked(pod: Obj) -> bool:
     """Whether the Job has not counted the pod yet."""
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
-def is_active(pod: Mapping[str, Any]) -> bool:
+def is_active(pod: Obj) -> bool:
     """Whether a pod waits or runs and is not being deleted."""
     return phase_of(pod) not in ("Succeeded", "Failed") and not is_terminating(pod)
 
 
-def is_stopping(pod: Mapping[str, Any]) -> bool:
+def is_stopping(pod: Obj) -> bool:
     """Whether a pod is being deleted and has not ended yet."""
     return phase_of(pod) not in ("Succeeded", "Failed") and is_terminating(pod)
 
 
-def is_ready(pod: Mapping[str, Any]) -> bool:
+def is_ready(pod: Obj) -> bool:
     """Whether the pod's condition Ready is True."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(
@@ -52,26 +51,26 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     )
 
 
-def replaces_only_failed(job: Mapping[str, Any]) -> bool:
+def replaces_only_failed(job: Obj) -> bool:
     """Whether a pod is replaced only after it failed, not while it is being deleted."""
     policy = job["spec"].get("podReplacementPolicy")
     return policy == "Failed" or job["spec"].get("podFailurePolicy") is not None
 
 
-def is_failed(job: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+def is_failed(job: Obj, pod: Obj) -> bool:
     """Whether the pod counts as failed: a deleted one may never report its end."""
     if phase_of(pod) == "Failed":
         return True
     return not replaces_only_failed(job) and is_terminating(pod) and phase_of(pod) != "Succeeded"
 
 
-def index_of(pod: Mapping[str, Any]) -> int:
+def index_of(pod: Obj) -> int:
     """Return the completion index of a pod, or -1."""
     text = annotations_of(pod).get(INDEX, "")
     return int(text) if text.isdigit() else -1
 
 
-def restarts_of(pods: Iterable[Mapping[str, Any]]) -> int:
+def restarts_of(pods: Iterable[Obj]) -> int:
     """Return the container restarts of all active pods."""
     total = 0
     for pod in pods:
@@ -82,7 +81,7 @@ def restarts_of(pods: Iterable[Mapping[str, Any]]) -> int:
     return total
 
 
-def ended_at(pod: Mapping[str, Any]) -> datetime | None:
+def ended_at(pod: Obj) -> datetime | None:
     """Return when the last container of a pod ended, or None if unknown."""
     status = pod.get("status") or {}
     times = []
@@ -95,7 +94,7 @@ def ended_at(pod: Mapping[str, Any]) -> datetime | None:
     return max(times, default=None)
 
 
-def job_labels(job: Mapping[str, Any]) -> dict[str, str]:
+def job_labels(job: Obj) -> dict[str, str]:
     """Return the labels of all pods of a Job."""
     uid, name = uid_of(job), name_of(job)
     return {
@@ -106,7 +105,7 @@ def job_labels(job: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def new_pod(job: Mapping[str, Any], index: int | None) -> Obj:
+def new_pod(job: Obj, index: int | None) -> Obj:
     """Return the next pod of a Job, for a completion index if it is indexed."""
     template = copy.deepcopy(job["spec"]["template"])
     metadata = template.get("metadata") or {}

@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
     annotations_of,
     labels_of,
     name_of,
@@ -18,6 +16,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     owner_reference,
     uid_of,
 )
+from tui.emulator.kubernetes.resources import Obj
 
 PREFIX = "jobset.sigs.k8s.io"
 JOBSET_NAME = f"{PREFIX}/jobset-name"
@@ -27,7 +26,7 @@ EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"
 
 
-def with_defaults(jobset: Mapping[str, Any]) -> Obj:
+def with_defaults(jobset: Obj) -> Obj:
     """Return a copy of the JobSet with its webhook's defaults."""
     filled: Obj = copy.deepcopy(dict(jobset))
     spec = filled["spec"]
@@ -48,33 +47,33 @@ def with_defaults(jobset: Mapping[str, Any]) -> Obj:
     return filled
 
 
-def replicated_jobs(jobset: Mapping[str, Any]) -> list[Obj]:
+def replicated_jobs(jobset: Obj) -> list[Obj]:
     """Return the replicated jobs in order."""
     jobs: list[Obj] = jobset["spec"].get("replicatedJobs") or []
     return jobs
 
 
-def job_name(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> str:
+def job_name(jobset: Obj, replicated: Obj, index: int) -> str:
     """Return the name of a child Job."""
     return f"{name_of(jobset)}-{replicated['name']}-{index}"
 
 
-def subdomain(jobset: Mapping[str, Any]) -> str:
+def subdomain(jobset: Obj) -> str:
     """Return the name of the service that gives the pods DNS names."""
     return str((jobset["spec"].get("network") or {}).get("subdomain") or name_of(jobset))
 
 
-def restarts(jobset: Mapping[str, Any]) -> int:
+def restarts(jobset: Obj) -> int:
     """Return the number of restarts of the JobSet."""
     return int((jobset.get("status") or {}).get("restarts") or 0)
 
 
-def attempt_of(job: Mapping[str, Any]) -> int:
+def attempt_of(job: Obj) -> int:
     """Return the restart of the JobSet that a Job belongs to."""
     return int(labels_of(job).get(RESTART_ATTEMPT, "0"))
 
 
-def end_of(job: Mapping[str, Any]) -> str:
+def end_of(job: Obj) -> str:
     """Return Complete or Failed, or "" if the Job has not ended."""
     status = job.get("status") or {}
     return next(
@@ -82,7 +81,7 @@ def end_of(job: Mapping[str, Any]) -> str:
     )
 
 
-def _before(jobset: Mapping[str, Any], replicated: Mapping[str, Any], *, group: str = "") -> int:
+def _before(jobset: Obj, replicated: Obj, *, group: str = "") -> int:
     """Return the number of Jobs of the preceding replicated jobs."""
     total = 0
     for other in replicated_jobs(jobset):
@@ -93,7 +92,7 @@ def _before(jobset: Mapping[str, Any], replicated: Mapping[str, Any], *, group: 
     return total
 
 
-def child_labels(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> dict[str, str]:
+def child_labels(jobset: Obj, replicated: Obj, index: int) -> dict[str, str]:
     """Return the labels of a child Job and its pods, which are also its annotations."""
     every, group = replicated_jobs(jobset), replicated["groupName"]
     own_name = job_name(jobset, replicated, index)
@@ -120,7 +119,7 @@ def child_labels(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index
     return {f"{PREFIX}/{name}": value for name, value in labels.items()}
 
 
-def child_job(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> Obj:
+def child_job(jobset: Obj, replicated: Obj, index: int) -> Obj:
     """Return one Job of a replicated job; the JobSet has its defaults."""
     template = copy.deepcopy(replicated["template"])
     labels = child_labels(jobset, replicated, index)
@@ -144,14 +143,14 @@ def child_job(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: i
     return job
 
 
-def _marked(metadata: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> Obj:
+def _marked(metadata: Obj, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Obj:
     return {
         "labels": {**(metadata.get("labels") or {}), **labels},
         "annotations": {**(metadata.get("annotations") or {}), **annotations},
     }
 
 
-def resumed_spec(job: Mapping[str, Any], replicated: Mapping[str, Any]) -> Obj:
+def resumed_spec(job: Obj, replicated: Obj) -> Obj:
     """Return a suspended Job's spec for its start, with Kueue's changes of the JobSet."""
     spec: Obj = copy.deepcopy(job["spec"])
     spec["suspend"] = False
@@ -171,7 +170,7 @@ def resumed_spec(job: Mapping[str, Any], replicated: Mapping[str, Any]) -> Obj:
     return spec
 
 
-def headless_service(jobset: Mapping[str, Any]) -> Obj:
+def headless_service(jobset: Obj) -> Obj:
     """Return the headless service that gives the pods DNS names."""
     publish = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
     spec = {
@@ -182,7 +181,7 @@ def headless_service(jobset: Mapping[str, Any]) -> Obj:
     return owned(jobset, "v1", "Service", subdomain(jobset), spec=spec)
 
 
-def claims(jobset: Mapping[str, Any]) -> Iterator[Obj]:
+def claims(jobset: Obj) -> Iterator[Obj]:
     """Yield the volume claims that all Jobs of a JobSet share."""
     for policy in jobset["spec"].get("volumeClaimPolicies") or ():
         deleted = ((policy.get("retentionPolicy") or {}).get("whenDeleted") or "Delete") == "Delete"

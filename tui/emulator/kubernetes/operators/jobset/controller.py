@@ -15,14 +15,9 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import (
     with_defaults,
 )
 from tui.emulator.kubernetes.operators.jobset.plan import JobSetPlan, plan_jobset
-from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
-    is_terminating,
-    name_of,
-    namespace_of,
-)
+from tui.emulator.kubernetes.operators.metadata import is_terminating, name_of, namespace_of
 from tui.emulator.kubernetes.operators.owned import Owned
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 

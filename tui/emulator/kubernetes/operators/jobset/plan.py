@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.jobset.child_jobs import (
@@ -20,7 +19,8 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import (
     restarts,
     resumed_spec,
 )
-from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, seconds_until
+from tui.emulator.kubernetes.operators.metadata import labels_of, name_of, seconds_until
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 
 COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
@@ -173,11 +173,11 @@ class _Planner:
     def _in_order(self) -> bool:
         return bool(self.spec["startupPolicy"]["startupPolicyOrder"] == "InOrder")
 
-    def _started(self, replicated: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> bool:
+    def _started(self, replicated: Obj, counts: Mapping[str, Mapping[str, int]]) -> bool:
         own = counts[replicated["name"]]
         return int(replicated["replicas"]) == own["failed"] + own["ready"] + own["succeeded"]
 
-    def _may_start(self, replicated: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> bool:
+    def _may_start(self, replicated: Obj, counts: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether the dependencies of a replicated job have reached the required state."""
         by_name = {job["name"]: job for job in replicated_jobs(self.jobset)}
         for dependency in replicated.get("dependsOn") or ():
@@ -250,7 +250,7 @@ class _Planner:
             self.result.delete_jobset = True
 
 
-def _counted_as(job: Mapping[str, Any]) -> list[str]:
+def _counted_as(job: Obj) -> list[str]:
     end = end_of(job)
     if end:
         return ["succeeded" if end == "Complete" else "failed"]
@@ -268,15 +268,15 @@ def _counted_as(job: Mapping[str, Any]) -> list[str]:
     return counts
 
 
-def _failure(job: Mapping[str, Any]) -> Obj:
+def _failure(job: Obj) -> Obj:
     return conditions.find(job.get("status") or {}, "Failed") or {}
 
 
-def _failed_at(job: Mapping[str, Any]) -> str:
+def _failed_at(job: Obj) -> str:
     return str(_failure(job).get("lastTransitionTime") or "")
 
 
-def _is_meant(rule: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
+def _is_meant(rule: Obj, job: Obj) -> bool:
     reasons = rule.get("onJobFailureReasons")
     if reasons and _failure(job).get("reason") not in reasons:
         return False

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.jobset.child_jobs import replicated_jobs
 from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.operators.training.kinds import MPI, PYTORCH, TENSORFLOW, JobKind, with_defaults
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset
 from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
+from tui.emulator.kubernetes.resources import Obj
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
@@ -47,7 +46,7 @@ class QueuedKind(ABC):
     version: str
     order: tuple[str, ...] = ()
 
-    def is_suspended(self, job: Mapping[str, Any]) -> bool:
+    def is_suspended(self, job: Obj) -> bool:
         """Whether the job is suspended."""
         return bool(job["spec"].get("suspend"))
 
@@ -81,15 +80,15 @@ class QueuedKind(ABC):
                     spec.pop(field, None)
 
     @abstractmethod
-    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+    def finished(self, job: Obj) -> tuple[str, bool] | None:
         """Return the message of the job's end and whether it succeeded, or None."""
 
     @abstractmethod
-    def is_active(self, job: Mapping[str, Any]) -> bool:
+    def is_active(self, job: Obj) -> bool:
         """Whether pods of the job may still run."""
 
     @abstractmethod
-    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+    def pods_ready(self, job: Obj) -> bool:
         """Whether all pods are ready."""
 
     def priority_class(self, job: Obj) -> str:
@@ -98,7 +97,7 @@ class QueuedKind(ABC):
         return next((str(name) for name in names if name), "")
 
 
-def _end(status: Mapping[str, Any], succeeded: str, failed: str = "Failed") -> tuple[str, bool] | None:
+def _end(status: Obj, succeeded: str, failed: str = "Failed") -> tuple[str, bool] | None:
     for condition in (succeeded, failed):
         if conditions.is_true(status, condition):
             entry = conditions.find(status, condition) or {}
@@ -115,7 +114,7 @@ class TrainingOperatorJobs(QueuedKind):
         self.kind, self.order = kind, order
         self.plural, self.version = kind.plural, version
 
-    def is_suspended(self, job: Mapping[str, Any]) -> bool:
+    def is_suspended(self, job: Obj) -> bool:
         return bool((job["spec"].get("runPolicy") or {}).get("suspend"))
 
     def suspend(self, job: Obj, on: bool) -> None:
@@ -132,14 +131,14 @@ class TrainingOperatorJobs(QueuedKind):
             if name in counts
         ]
 
-    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+    def finished(self, job: Obj) -> tuple[str, bool] | None:
         return _end(job.get("status") or {}, "Succeeded")
 
-    def is_active(self, job: Mapping[str, Any]) -> bool:
+    def is_active(self, job: Obj) -> bool:
         statuses = (job.get("status") or {}).get("replicaStatuses") or {}
         return any(counts.get("active") for counts in statuses.values())
 
-    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+    def pods_ready(self, job: Obj) -> bool:
         return conditions.is_true(job.get("status") or {}, "Running")
 
     def priority_class(self, job: Obj) -> str:
@@ -155,13 +154,13 @@ class BatchJobs(QueuedKind):
     def pod_sets(self, job: Obj) -> list[PodSet]:
         return [PodSet("main", _pods_of(job["spec"]), job["spec"]["template"])]
 
-    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+    def finished(self, job: Obj) -> tuple[str, bool] | None:
         return _end(job.get("status") or {}, "Complete")
 
-    def is_active(self, job: Mapping[str, Any]) -> bool:
+    def is_active(self, job: Obj) -> bool:
         return bool((job.get("status") or {}).get("active"))
 
-    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+    def pods_ready(self, job: Obj) -> bool:
         status = job.get("status") or {}
         return int(status.get("succeeded") or 0) + int(status.get("ready") or 0) >= _pods_of(job["spec"])
 
@@ -181,19 +180,19 @@ class JobSets(QueuedKind):
             for replicated in replicated_jobs(job)
         ]
 
-    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+    def finished(self, job: Obj) -> tuple[str, bool] | None:
         return _end(job.get("status") or {}, "Completed")
 
-    def is_active(self, job: Mapping[str, Any]) -> bool:
+    def is_active(self, job: Obj) -> bool:
         return any(counts["active"] for counts in (job.get("status") or {}).get("replicatedJobsStatus") or ())
 
-    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+    def pods_ready(self, job: Obj) -> bool:
         total = sum(int(replicated["replicas"]) for replicated in replicated_jobs(jobset_defaults(job)))
         counts = (job.get("status") or {}).get("replicatedJobsStatus") or ()
         return total == sum(int(count["ready"]) + int(count["succeeded"]) for count in counts)
 
 
-def _pods_of(spec: Mapping[str, Any]) -> int:
+def _pods_of(spec: Obj) -> int:
     parallelism = 1 if spec.get("parallelism") is None else int(spec["parallelism"])
     return parallelism if spec.get("completions") is None else min(parallelism, int(spec["completions"]))
 
@@ -242,13 +241,13 @@ class TrainJobs(QueuedKind):
         else:
             job["spec"].pop("runtimePatches", None)
 
-    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+    def finished(self, job: Obj) -> tuple[str, bool] | None:
         return _end(job.get("status") or {}, "Complete")
 
-    def is_active(self, job: Mapping[str, Any]) -> bool:
+    def is_active(self, job: Obj) -> bool:
         return any(counts["active"] for counts in (job.get("status") or {}).get("jobsStatus") or ())
 
-    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+    def pods_ready(self, job: Obj) -> bool:
         jobset = store.find(
             self._objects,
             self._objects.resource("jobsets", JobSets.group),
@@ -258,7 +257,7 @@ class TrainJobs(QueuedKind):
         return jobset is not None and JobSets().pods_ready(jobset)
 
 
-def _others(job: Mapping[str, Any]) -> list[Obj]:
+def _others(job: Obj) -> list[Obj]:
     """Return the runtime patches of other managers."""
     patches: list[Obj] = job["spec"].get("runtimePatches") or []
     return [patch for patch in patches if patch.get("manager") != RUNTIME_PATCH_MANAGER]

@@ -25,14 +25,13 @@ from tui.emulator.kubernetes.operators.kueue.workloads import (
     workload_name,
 )
 from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
     is_controlled_by,
     is_terminating,
     labels_of,
     name_of,
     namespace_of,
 )
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kueue.x-k8s.io"

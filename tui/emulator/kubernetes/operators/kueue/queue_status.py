@@ -12,8 +12,9 @@ from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.kueue.quota import NONE, FlavorResource, KueueQuotas, usage_of
 from tui.emulator.kubernetes.operators.kueue.schedule import KueueObjects, why_inactive
 from tui.emulator.kubernetes.operators.kueue.workloads import has_quota, holds, is_admitted, status_of
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.operators.resources import render
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 
 
@@ -71,17 +72,17 @@ def _activity(queue: Obj, cluster: Obj | None, quotas: KueueQuotas) -> tuple[str
     return "True", "Ready", "Can submit new workloads to localQueue"
 
 
-def _place(workload: Mapping[str, Any]) -> tuple[str, str]:
+def _place(workload: Obj) -> tuple[str, str]:
     return namespace_of(workload), str(workload["spec"].get("queueName", ""))
 
 
-def _waits(workload: Mapping[str, Any]) -> bool:
+def _waits(workload: Obj) -> bool:
     if workload["spec"].get("active") is False:
         return False
     return not holds(workload, "QuotaReserved") and not holds(workload, "Finished")
 
 
-def _queue_of(workload: Mapping[str, Any]) -> str:
+def _queue_of(workload: Obj) -> str:
     return str((status_of(workload).get("admission") or {}).get("clusterQueue", ""))
 
 

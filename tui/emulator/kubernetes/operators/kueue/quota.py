@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.operators.kueue.workloads import has_quota, status_of
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of
+from tui.emulator.kubernetes.operators.metadata import name_of
 from tui.emulator.kubernetes.operators.resources import Amounts, pod_requests, render
+from tui.emulator.kubernetes.resources import Obj
 
 FlavorResource = tuple[str, str]
 """Flavor and resource."""
@@ -54,7 +54,7 @@ class Queue:
             self.used[key] = self.used.get(key, NONE) + sign * amount
 
 
-def usage_of(workload: Mapping[str, Any]) -> dict[FlavorResource, Decimal]:
+def usage_of(workload: Obj) -> dict[FlavorResource, Decimal]:
     """Return the usage of an admitted workload."""
     total: dict[FlavorResource, Decimal] = {}
     for assignment in (status_of(workload).get("admission") or {}).get("podSetAssignments") or ():
@@ -135,7 +135,7 @@ class Assignment:
         return "; ".join(self.reasons)
 
 
-def assign(quotas: KueueQuotas, queue: Queue, workload: Mapping[str, Any]) -> Assignment:
+def assign(quotas: KueueQuotas, queue: Queue, workload: Obj) -> Assignment:
     """Choose a flavor for each resource of each pod set: the first with room, else one in use by others."""
     result = Assignment(may_preempt=True)
     for pods in workload["spec"]["podSets"]:
@@ -247,7 +247,7 @@ def _mismatch(quotas: KueueQuotas, name: str, spec: Obj, group: Obj) -> str:
     return ""
 
 
-def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def tolerates(toleration: Obj, taint: Obj) -> bool:
     """Whether the toleration matches the taint."""
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tui.emulator.kubernetes.operators.kueue.quota import Assignment, KueueQuotas, Queue, assign, usage_of
 from tui.emulator.kubernetes.operators.kueue.workloads import (
@@ -14,7 +13,8 @@ from tui.emulator.kubernetes.operators.kueue.workloads import (
     status_of,
     turn,
 )
-from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, name_of, namespace_of, uid_of
+from tui.emulator.kubernetes.operators.metadata import is_terminating, name_of, namespace_of, uid_of
+from tui.emulator.kubernetes.resources import Obj
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class _Pass:
             return QueueWait("Misconfigured", "Workload namespace doesn't match ClusterQueue selector")
         return None
 
-    def _matches(self, selector: Mapping[str, Any] | None, namespace: str) -> bool:
+    def _matches(self, selector: Obj | None, namespace: str) -> bool:
         """Whether a selector matches a namespace; a missing selector matches none."""
         if selector is None:
             return False
@@ -259,7 +259,7 @@ def _least_important(workload: Obj) -> tuple[int, str, str]:
     return priority_of(workload), "".join(chr(0x10FFFF - ord(char)) for char in since), uid_of(workload)
 
 
-def _meets(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _meets(requirement: Obj, labels: Mapping[str, str]) -> bool:
     value, values = labels.get(requirement["key"]), requirement.get("values") or ()
     return {
         "In": value in values,

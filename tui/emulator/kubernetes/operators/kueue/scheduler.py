@@ -18,15 +18,8 @@ from tui.emulator.kubernetes.operators.kueue.schedule import (
     schedule,
 )
 from tui.emulator.kubernetes.operators.kueue.workloads import Conditions, priority_of
-from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
-    labels_of,
-    name_of,
-    namespace_of,
-    seconds_until,
-    uid_of,
-)
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.operators.metadata import labels_of, name_of, namespace_of, seconds_until, uid_of
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kueue.x-k8s.io"

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.kueue.job_kinds import PodSet
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, owned, uid_of
+from tui.emulator.kubernetes.operators.metadata import name_of, owned, uid_of
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 LONGEST_PREFIX = 57
 
 
-def workload_name(job: Mapping[str, Any]) -> str:
+def workload_name(job: Obj) -> str:
     """Return the name of a job's workload: kind, name and a hash of the uid."""
     group = job["apiVersion"].rpartition("/")[0]
     text = "\n".join((job["kind"], group, name_of(job), uid_of(job)))
@@ -25,7 +24,7 @@ def workload_name(job: Mapping[str, Any]) -> str:
     return f"{job['kind'].lower()}-{name_of(job)}"[:LONGEST_PREFIX] + f"-{digest}"
 
 
-def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Mapping[str, Any]) -> Obj:
+def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Obj) -> Obj:
     """Return the workload of a job; `priority` has its value and class."""
     metadata = {
         "labels": {"kueue.x-k8s.io/job-uid": uid_of(job)},
@@ -43,27 +42,27 @@ def spec_of(pod_sets: list[PodSet]) -> list[Obj]:
     ]
 
 
-def status_of(workload: Mapping[str, Any]) -> Obj:
+def status_of(workload: Obj) -> Obj:
     """Return the status of a workload."""
     return workload.get("status") or {}
 
 
-def holds(workload: Mapping[str, Any], condition: str) -> bool:
+def holds(workload: Obj, condition: str) -> bool:
     """Whether a condition of the workload is True."""
     return conditions.is_true(status_of(workload), condition)
 
 
-def has_quota(workload: Mapping[str, Any]) -> bool:
+def has_quota(workload: Obj) -> bool:
     """Whether the workload holds quota."""
     return holds(workload, "QuotaReserved") and not holds(workload, "Finished")
 
 
-def is_admitted(workload: Mapping[str, Any]) -> bool:
+def is_admitted(workload: Obj) -> bool:
     """Whether the job may run."""
     return holds(workload, "Admitted")
 
 
-def turn(workload: Mapping[str, Any]) -> tuple[int, str, str]:
+def turn(workload: Obj) -> tuple[int, str, str]:
     """Return the sort key in a queue: priority, then age; a PodsReady timeout restarts the age."""
     evicted = conditions.find(status_of(workload), "Evicted")
     since = workload["metadata"]["creationTimestamp"]
@@ -72,7 +71,7 @@ def turn(workload: Mapping[str, Any]) -> tuple[int, str, str]:
     return -priority_of(workload), since, uid_of(workload)
 
 
-def priority_of(workload: Mapping[str, Any]) -> int:
+def priority_of(workload: Obj) -> int:
     """Return the priority of a workload."""
     return int(workload["spec"].get("priority") or 0)
 
@@ -80,7 +79,7 @@ def priority_of(workload: Mapping[str, Any]) -> int:
 class Conditions:
     """Edits the conditions of one workload. `status` is stored."""
 
-    def __init__(self, workload: Mapping[str, Any], now: datetime) -> None:
+    def __init__(self, workload: Obj, now: datetime) -> None:
         self.status: Obj = copy.deepcopy(status_of(workload))
         self.generation = int(workload["metadata"].get("generation") or 1)
         self.now = rfc3339(now)

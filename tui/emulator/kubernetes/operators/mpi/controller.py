@@ -11,7 +11,6 @@ from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.batch.pods import is_ready
 from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
     is_controlled_by,
     is_terminating,
     labels_of,
@@ -25,7 +24,7 @@ from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
 from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus
 from tui.emulator.kubernetes.operators.trainjob.controller import ssh_secret
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP, VERSION = "kubeflow.org", "v2beta1"

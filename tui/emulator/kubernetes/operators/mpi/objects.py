@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, owned
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of, owned
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, JOB_ROLE, OPERATOR_NAME, REPLICA_INDEX
 from tui.emulator.kubernetes.operators.training.pods import new_pod, pod_restart_policy
+from tui.emulator.kubernetes.resources import Obj
 
 OPERATOR = "mpi-operator"
 MANAGER = "kubeflow.org/mpi-operator"
@@ -25,7 +25,7 @@ OPEN_MPI = (
 )
 
 
-def with_defaults(job: Mapping[str, Any]) -> Obj:
+def with_defaults(job: Obj) -> Obj:
     """Return a copy of the job with the operator's defaults."""
     filled: Obj = copy.deepcopy(dict(job))
     spec = filled["spec"]
@@ -43,38 +43,38 @@ def with_defaults(job: Mapping[str, Any]) -> Obj:
     return filled
 
 
-def labels(job: Mapping[str, Any], role: str = "") -> dict[str, str]:
+def labels(job: Obj, role: str = "") -> dict[str, str]:
     """Return the labels of a job's pods, of one role or all."""
     common = {OPERATOR_NAME: OPERATOR, JOB_NAME: name_of(job)}
     return common | ({JOB_ROLE: role} if role else {})
 
 
-def workers(job: Mapping[str, Any]) -> int:
+def workers(job: Obj) -> int:
     """Return the number of workers."""
     replica = job["spec"]["mpiReplicaSpecs"].get("Worker") or {}
     return int(replica.get("replicas") or 0)
 
 
-def launcher_name(job: Mapping[str, Any]) -> str:
+def launcher_name(job: Obj) -> str:
     """Return the name of the launcher's Job, also its pod's host name."""
     return f"{name_of(job)}-launcher"
 
 
-def worker_name(job: Mapping[str, Any], index: int) -> str:
+def worker_name(job: Obj, index: int) -> str:
     """Return the name of a worker's pod."""
     return f"{name_of(job)}-worker-{index}"
 
 
-def _launcher_works(job: Mapping[str, Any]) -> bool:
+def _launcher_works(job: Obj) -> bool:
     return bool(job["spec"].get("runLauncherAsWorker"))
 
 
-def _owned(job: Mapping[str, Any], kind: str, name: str, **fields: Any) -> Obj:
+def _owned(job: Obj, kind: str, name: str, **fields: Any) -> Obj:
     version = "batch/v1" if kind == "Job" else "v1"
     return owned(job, version, kind, name, metadata={"labels": {"app": name_of(job)}}, **fields)
 
 
-def service(job: Mapping[str, Any]) -> Obj:
+def service(job: Obj) -> Obj:
     """Return the service that gives the pods DNS names."""
     spec = {
         "clusterIP": "None",
@@ -84,7 +84,7 @@ def service(job: Mapping[str, Any]) -> Obj:
     return _owned(job, "Service", name_of(job), spec=spec)
 
 
-def config_map(job: Mapping[str, Any], running: list[str]) -> Obj:
+def config_map(job: Obj, running: list[str]) -> Obj:
     """Return the ConfigMap with the hostfile and a script that prints the running hosts."""
     domain = f"{name_of(job)}.{namespace_of(job)}.svc"
     first = [launcher_name(job)] if _launcher_works(job) else []
@@ -97,7 +97,7 @@ def config_map(job: Mapping[str, Any], running: list[str]) -> Obj:
     return _owned(job, "ConfigMap", f"{name_of(job)}-config", data=data)
 
 
-def _mount_key(job: Mapping[str, Any], spec: Obj) -> None:
+def _mount_key(job: Obj, spec: Obj) -> None:
     mode = {"defaultMode": 0o600} if job["spec"]["sshAuthMountPath"] == "/root/.ssh" else {}
     items = [{"key": key, "path": path} for key, path in KEY_FILES]
     secret = {"secretName": f"{name_of(job)}-ssh", **mode, "items": items}
@@ -110,7 +110,7 @@ def _variables(*pairs: tuple[str, str]) -> list[Obj]:
     return [{"name": name, "value": value} for name, value in pairs]
 
 
-def worker_pod(job: Mapping[str, Any], index: int) -> Obj:
+def worker_pod(job: Obj, index: int) -> Obj:
     """Return a worker's pod."""
     replica = job["spec"]["mpiReplicaSpecs"]["Worker"]
     template = copy.deepcopy(replica["template"])
@@ -126,7 +126,7 @@ def worker_pod(job: Mapping[str, Any], index: int) -> Obj:
     return new_pod(job, worker_name(job, index), template, own)
 
 
-def launcher_template(job: Mapping[str, Any]) -> Obj:
+def launcher_template(job: Obj) -> Obj:
     """Return the template of the launcher's pod."""
     replica = job["spec"]["mpiReplicaSpecs"]["Launcher"]
     template: Obj = copy.deepcopy(replica["template"])
@@ -149,7 +149,7 @@ def launcher_template(job: Mapping[str, Any]) -> Obj:
     return template
 
 
-def _launcher_variables(job: Mapping[str, Any]) -> list[Obj]:
+def _launcher_variables(job: Obj) -> list[Obj]:
     slots = str(job["spec"]["slotsPerWorker"])
     by_implementation = {
         "OpenMPI": (*OPEN_MPI, ("OMPI_MCA_orte_set_default_slots", slots)),
@@ -172,7 +172,7 @@ def _launcher_variables(job: Mapping[str, Any]) -> list[Obj]:
     return variables
 
 
-def launcher_job(job: Mapping[str, Any]) -> Obj:
+def launcher_job(job: Obj) -> Obj:
     """Return the launcher's Job with the limits of the run policy."""
     policy = job["spec"]["runPolicy"]
     fields = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")

@@ -6,19 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui.emulator.kubernetes.operators.metadata import name_of
+from tui.emulator.kubernetes.resources import Obj
 
 TYPES = ("Launcher", "Worker")
 _RESTARTS = ("Never", "OnFailure")
 
 
-def _containers(replica: Any) -> list[Mapping[str, Any]]:
+def _containers(replica: Any) -> list[Obj]:
     """Return the containers of a replica, or none if a field on the way is missing."""
     template = (replica or {}).get("template") or {}
     containers = (template.get("spec") or {}).get("containers") or []
     return containers if all(isinstance(container, Mapping) for container in containers) else []
 
 
-def validation_errors(job: Mapping[str, Any]) -> Iterator[str]:
+def validation_errors(job: Obj) -> Iterator[str]:
     """Yield the validation errors of an MPIJob that has its defaults."""
     replicas = job["spec"].get("mpiReplicaSpecs") or {}
     workers = max(int((replicas.get("Worker") or {}).get("replicas") or 1), 1)
@@ -36,7 +37,7 @@ def validation_errors(job: Mapping[str, Any]) -> Iterator[str]:
             yield from _replica(name, replicas[name])
 
 
-def _replica(name: str, replica: Mapping[str, Any]) -> Iterator[str]:
+def _replica(name: str, replica: Obj) -> Iterator[str]:
     at = f"spec.mpiReplicaSpecs[{name}]"
     policy = replica.get("restartPolicy")
     if policy not in _RESTARTS:

@@ -8,13 +8,7 @@ from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_ke
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
-from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
-    is_controlled_by,
-    is_terminating,
-    name_of,
-    namespace_of,
-)
+from tui.emulator.kubernetes.operators.metadata import is_controlled_by, is_terminating, name_of, namespace_of
 from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.gang import join
 from tui.emulator.kubernetes.operators.training.kinds import (
@@ -35,7 +29,7 @@ from tui.emulator.kubernetes.operators.training.replicas import (
     conclude_tensorflow,
     reconcile_replicas,
 )
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kubeflow.org"

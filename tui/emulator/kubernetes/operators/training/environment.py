@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW, port_of
+from tui.emulator.kubernetes.resources import Obj
 
 
 def replica_name(job_name: str, replica_type: str, index: int) -> str:
@@ -15,7 +16,7 @@ def replica_name(job_name: str, replica_type: str, index: int) -> str:
     return f"{job_name}-{replica_type.lower()}-{index}"
 
 
-def pytorch_environment(job: Mapping[str, Any], replica_type: str, index: int) -> list[Obj]:
+def pytorch_environment(job: Obj, replica_type: str, index: int) -> list[Obj]:
     """Return the variables that the operator adds to each container of a PyTorchJob's pod, in order.
 
     The job has its defaults. WORLD_SIZE counts one process per node unless nprocPerNode is a number, as in
@@ -54,7 +55,7 @@ def _whole(per_node: str | None) -> int:
         return 1
 
 
-def _elastic_variables(job: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _elastic_variables(job: Obj) -> list[tuple[str, str]]:
     elastic = job["spec"]["elasticPolicy"]
     worker = PYTORCH.specs(job)["Worker"]
     host = elastic.get("rdzvHost") or replica_name(name_of(job), "Worker", 0)
@@ -79,7 +80,7 @@ def _elastic_variables(job: Mapping[str, Any]) -> list[tuple[str, str]]:
     return variables
 
 
-def tf_config(job: Mapping[str, Any], replica_type: str, index: int) -> str:
+def tf_config(job: Obj, replica_type: str, index: int) -> str:
     """Return TF_CONFIG of one replica, or "" if the job has only one.
 
     The job has its defaults.
@@ -101,7 +102,7 @@ def _compact(value: Obj) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _address(job: Mapping[str, Any], replica_type: str, replica: Mapping[str, Any], index: int) -> str:
+def _address(job: Obj, replica_type: str, replica: Obj, index: int) -> str:
     host = replica_name(name_of(job), replica_type, index)
     return f"{host}.{namespace_of(job)}.svc:{port_of(TENSORFLOW, replica)}"
 

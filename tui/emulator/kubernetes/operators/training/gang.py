@@ -7,11 +7,11 @@ Volcano's if it names a queue, else scheduler-plugins'.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, annotations_of, name_of, owned
+from tui.emulator.kubernetes.operators.metadata import annotations_of, name_of, owned
 from tui.emulator.kubernetes.operators.resources import add, pod_requests, render
 from tui.emulator.kubernetes.operators.training.kinds import REPLICA_TYPE, JobKind
+from tui.emulator.kubernetes.resources import Obj
 
 COSCHEDULING, VOLCANO = "scheduling.x-k8s.io/v1alpha1", "scheduling.volcano.sh/v1beta1"
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
@@ -47,7 +47,7 @@ def pod_group(kind: JobKind, job: Obj) -> Obj | None:
     return owned(job, version, "PodGroup", name_of(job), metadata=metadata, spec=spec)
 
 
-def _least_resources(replicas: dict[str, Any], least: int) -> Obj:
+def _least_resources(replicas: Obj, least: int) -> Obj:
     """Return the total requests of the first `least` pods."""
     total: dict[str, Decimal] = {}
     left = least

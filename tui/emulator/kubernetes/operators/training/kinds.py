@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj
+from tui.emulator.kubernetes.resources import Obj
 
 JOB_NAME = "training.kubeflow.org/job-name"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
@@ -36,7 +34,7 @@ class JobKind:
     """Default restart policy of replicas."""
     operator: str
 
-    def specs(self, job: Mapping[str, Any]) -> dict[str, Obj]:
+    def specs(self, job: Obj) -> dict[str, Obj]:
         """Return the replicas by type, in the operator's order."""
         declared = job["spec"].get(self.replica_specs) or {}
         return {kind: declared[kind] for kind in self.replica_types if declared.get(kind) is not None}
@@ -81,7 +79,7 @@ MPI = JobKind(
 )
 
 
-def with_defaults(kind: JobKind, job: Mapping[str, Any]) -> Obj:
+def with_defaults(kind: JobKind, job: Obj) -> Obj:
     """Return a copy of the job with the operator's defaults; the stored object stays unchanged."""
     filled: Obj = copy.deepcopy(dict(job))
     spec = filled["spec"]
@@ -102,12 +100,12 @@ def with_defaults(kind: JobKind, job: Mapping[str, Any]) -> Obj:
     return filled
 
 
-def _camel_case(kind: JobKind, declared: Mapping[str, Any]) -> dict[str, Any]:
+def _camel_case(kind: JobKind, declared: Obj) -> Obj:
     names = {name.lower(): name for name in kind.replica_types}
     return {names.get(name.lower(), name): replica for name, replica in declared.items()}
 
 
-def main_container(kind: JobKind, replica: Mapping[str, Any]) -> Obj | None:
+def main_container(kind: JobKind, replica: Obj) -> Obj | None:
     """Return the main container of a replica's template."""
     containers: list[Obj] = replica["template"]["spec"].get("containers") or []
     return next((container for container in containers if container.get("name") == kind.container), None)
@@ -123,7 +121,7 @@ def _default_port(kind: JobKind, replica: Obj) -> None:
         ports.append({"name": kind.port_name, "containerPort": kind.port})
 
 
-def port_of(kind: JobKind, replica: Mapping[str, Any]) -> int:
+def port_of(kind: JobKind, replica: Obj) -> int:
     """Return the port of this type's replicas."""
     container = main_container(kind, replica) or {}
     for port in container.get("ports") or ():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, name_of, phase_of, seconds_until
+from tui.emulator.kubernetes.operators.metadata import is_terminating, name_of, phase_of, seconds_until
 from tui.emulator.kubernetes.operators.training.gang import pod_group, policy_of
 from tui.emulator.kubernetes.operators.training.kinds import JobKind
 from tui.emulator.kubernetes.operators.training.pods import of_type
 from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus
+from tui.emulator.kubernetes.resources import Obj
 
 RETRYABLE_FROM = 128
 """Lowest retryable exit code under the restart policy ExitCode."""
@@ -219,7 +219,7 @@ def _abnormal(pods: Iterable[Obj]) -> Iterator[tuple[str, str]]:
             yield from _of_condition(pod, status.get("conditions") or [])
 
 
-def _of_container(pod: Obj, container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _of_container(pod: Obj, container: Obj) -> Iterator[tuple[str, str]]:
     state = container.get("state") or {}
     which = f"Error pod {name_of(pod)} container {container.get('name')}"
     ended, waiting = state.get("terminated"), state.get("waiting")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, owned
+from tui.emulator.kubernetes.operators.metadata import labels_of, name_of, owned
 from tui.emulator.kubernetes.operators.training.environment import (
     pytorch_environment,
     replica_name,
@@ -21,6 +20,7 @@ from tui.emulator.kubernetes.operators.training.kinds import (
     JobKind,
     main_container,
 )
+from tui.emulator.kubernetes.resources import Obj
 
 NO_EXIT_CODE = 0xBEEF
 """Exit code of a pod whose main container has none, as in the operator; it counts as retryable."""
@@ -42,7 +42,7 @@ def of_type(objs: list[Obj], replica_type: str) -> list[Obj]:
     return [obj for obj in objs if labels_of(obj).get(REPLICA_TYPE) == replica_type.lower()]
 
 
-def exit_code(kind: JobKind, pod: Mapping[str, Any]) -> int:
+def exit_code(kind: JobKind, pod: Obj) -> int:
     """Return the exit code of the main container, or NO_EXIT_CODE."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         ended = (status.get("state") or {}).get("terminated")
@@ -51,13 +51,13 @@ def exit_code(kind: JobKind, pod: Mapping[str, Any]) -> int:
     return NO_EXIT_CODE
 
 
-def has_master_role(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> bool:
+def has_master_role(kind: JobKind, job: Obj, replica_type: str, index: int) -> bool:
     """Whether the pod is the master, whose log and end are the job's."""
     masters = {"Master", "Chief"} & set(kind.specs(job))
     return replica_type in masters if masters else (replica_type == "Worker" and index == 0)
 
 
-def desired_pod(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> Obj:
+def desired_pod(kind: JobKind, job: Obj, replica_type: str, index: int) -> Obj:
     """Return the pod of one replica of a PyTorchJob or TFJob that has its defaults."""
     replica = kind.specs(job)[replica_type]
     template = copy.deepcopy(replica["template"])
@@ -75,7 +75,7 @@ def pod_restart_policy(policy: str) -> str:
     return "Never" if policy == "ExitCode" else policy
 
 
-def new_pod(job: Mapping[str, Any], name: str, template: Mapping[str, Any], labels: Mapping[str, str]) -> Obj:
+def new_pod(job: Obj, name: str, template: Obj, labels: Mapping[str, str]) -> Obj:
     """Return a pod of the job, from a template with its labels and annotations."""
     declared = template.get("metadata") or {}
     metadata = {
@@ -85,9 +85,7 @@ def new_pod(job: Mapping[str, Any], name: str, template: Mapping[str, Any], labe
     return owned(job, "v1", "Pod", name, metadata=metadata, spec=template["spec"])
 
 
-def _inject_environment(
-    kind: JobKind, job: Mapping[str, Any], spec: Obj, replica_type: str, index: int
-) -> None:
+def _inject_environment(kind: JobKind, job: Obj, spec: Obj, replica_type: str, index: int) -> None:
     if kind is PYTORCH:
         for container in spec["containers"]:
             added = pytorch_environment(job, replica_type, index)
@@ -99,7 +97,7 @@ def _inject_environment(
             container["env"] = [*(container.get("env") or []), {"name": "TF_CONFIG", "value": config}]
 
 
-def desired_service(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> Obj:
+def desired_service(kind: JobKind, job: Obj, replica_type: str, index: int) -> Obj:
     """Return the headless service that gives a replica its DNS name."""
     labels = kind.labels(name_of(job)) | {REPLICA_TYPE: replica_type.lower(), REPLICA_INDEX: str(index)}
     container = main_container(kind, kind.specs(job)[replica_type]) or {}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tui.emulator.kubernetes.operators import conditions
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, phase_of
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of, phase_of
 from tui.emulator.kubernetes.operators.training.plan import (
     RETRYABLE_FROM,
     OperatorEvent,
@@ -20,6 +17,7 @@ from tui.emulator.kubernetes.operators.training.pods import (
     desired_service,
     exit_code,
 )
+from tui.emulator.kubernetes.resources import Obj
 
 
 def reconcile_replicas(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
@@ -57,7 +55,7 @@ def _reconcile_pods(
     plan.status.count(replica_type, counted, seen.name)
 
 
-def _warn_of_restart_policy(plan: TrainingJobPlan, replica: Mapping[str, Any]) -> None:
+def _warn_of_restart_policy(plan: TrainingJobPlan, replica: Obj) -> None:
     if replica["template"]["spec"].get("restartPolicy"):
         message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
         plan.events.append(OperatorEvent("SetPodTemplateRestartPolicy", message, warning=True))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from tui.emulator.kubernetes.operators import conditions
-from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating
+from tui.emulator.kubernetes.operators.metadata import is_terminating
 from tui.emulator.kubernetes.operators.training.kinds import REPLICA_TYPE, JobKind
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 
 
@@ -103,7 +102,7 @@ def _others(known: list[Obj], condition: str) -> list[Obj]:
     return kept
 
 
-def _counted_as(pod: Mapping[str, Any]) -> str:
+def _counted_as(pod: Obj) -> str:
     phase = (pod.get("status") or {}).get("phase")
     if phase == "Running":
         # As in the operator, a running pod that is being deleted may never report its end.

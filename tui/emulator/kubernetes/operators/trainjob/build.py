@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, owned
+from tui.emulator.kubernetes.operators.metadata import name_of, owned
 from tui.emulator.kubernetes.operators.resources import pod_requests, render
 from tui.emulator.kubernetes.operators.trainjob.policies import apply_policy
 from tui.emulator.kubernetes.operators.trainjob.runtime import NODE, Runtime, pod_spec, upsert
+from tui.emulator.kubernetes.resources import Obj
 
 INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 
 
-def build_jobset(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj:
+def build_jobset(trainjob: Obj, runtime: Runtime) -> Obj:
     """Return the TrainJob's JobSet; changes the runtime."""
     apply_policy(runtime)
     for job in runtime.jobs:
@@ -33,7 +32,7 @@ def build_jobset(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj:
     return owned(trainjob, version, "JobSet", name_of(trainjob), metadata=metadata, spec=spec)
 
 
-def _fill_initializer(trainjob: Mapping[str, Any], runtime: Runtime, job: Obj) -> None:
+def _fill_initializer(trainjob: Obj, runtime: Runtime, job: Obj) -> None:
     job["replicas"] = 1
     step = runtime.ancestor(job)
     initializer = (trainjob["spec"].get("initializer") or {}).get(INITIALIZERS[step])
@@ -76,7 +75,7 @@ def _mark_gang(runtime: Runtime, job: Obj) -> None:
         metadata.setdefault("annotations", {})[VOLCANO_GROUP] = runtime.name
 
 
-def build_pod_group(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj | None:
+def build_pod_group(trainjob: Obj, runtime: Runtime) -> Obj | None:
     """Return the PodGroup, or None without a gang policy."""
     if not runtime.gang:
         return None

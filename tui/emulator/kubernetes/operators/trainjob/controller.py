@@ -15,7 +15,6 @@ from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_ke
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
     is_controlled_by,
     is_terminating,
     name_of,
@@ -26,7 +25,7 @@ from tui.emulator.kubernetes.operators.metadata import (
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset, build_pod_group
 from tui.emulator.kubernetes.operators.trainjob.policies import KEY_SUFFIX, hostfile
 from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
-from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tui.emulator.kubernetes.operators.batch.pods import INDEX
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, owned
+from tui.emulator.kubernetes.operators.metadata import name_of, owned
 from tui.emulator.kubernetes.operators.trainjob.runtime import (
     LAUNCHER,
     NODE,
@@ -15,6 +12,7 @@ from tui.emulator.kubernetes.operators.trainjob.runtime import (
     pod_spec,
     upsert,
 )
+from tui.emulator.kubernetes.resources import Obj
 
 HOSTFILE_SUFFIX, KEY_SUFFIX = "-mpi-hostfile", "-mpi-ssh-auth"
 HOSTFILE_FOLDER = "/etc/mpi"
@@ -139,7 +137,7 @@ def _apply_mpi(runtime: Runtime) -> None:
             )
 
 
-def hostfile(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj | None:
+def hostfile(trainjob: Obj, runtime: Runtime) -> Obj | None:
     """Return the ConfigMap with mpirun's hostfile; None for another policy."""
     policy = runtime.policy.get("mpi")
     if policy is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 from tui.domain.kubernetes import quantity
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of
+from tui.emulator.kubernetes.operators.metadata import name_of
+from tui.emulator.kubernetes.resources import Obj
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 NODE = "node"
@@ -30,7 +30,7 @@ _MERGE_KEYS = {
 class Runtime:
     """The template of a runtime, merged with a TrainJob's patches and trainer resources."""
 
-    def __init__(self, trainjob: Mapping[str, Any], runtime: Mapping[str, Any]) -> None:
+    def __init__(self, trainjob: Obj, runtime: Obj) -> None:
         spec = copy.deepcopy(runtime["spec"])
         self.name = name_of(trainjob)
         self.trainjob = trainjob["spec"]
@@ -65,23 +65,23 @@ class Runtime:
                 if container is not None:
                     container["resources"] = merged(container.get("resources") or {}, resources)
 
-    def is_trainer(self, job: Mapping[str, Any]) -> bool:
+    def is_trainer(self, job: Obj) -> bool:
         """Whether the replicated job is the trainer."""
         return self.ancestor(job) == "trainer"
 
-    def ancestor(self, job: Mapping[str, Any]) -> str:
+    def ancestor(self, job: Obj) -> str:
         """Return the TrainJob step of a replicated job."""
         labels = (job["template"].get("metadata") or {}).get("labels") or {}
         return str(labels.get(ANCESTOR, ""))
 
-    def _is_mpi_node(self, job: Mapping[str, Any]) -> bool:
+    def _is_mpi_node(self, job: Obj) -> bool:
         return bool((self.policy.get("mpi") or {}).get("runLauncherAsNode")) and job["name"] == NODE
 
     def job_of_trainer(self) -> Obj | None:
         """Return the replicated job of the trainer."""
         return next((job for job in self.jobs if self.is_trainer(job)), None)
 
-    def container(self, job: Mapping[str, Any], name: str = NODE) -> Obj | None:
+    def container(self, job: Obj, name: str = NODE) -> Obj | None:
         """Return a container of a replicated job."""
         containers: list[Obj] = pod_spec(job).get("containers") or []
         return next((container for container in containers if container["name"] == name), None)
@@ -94,7 +94,7 @@ class Runtime:
             nodes = self.policy.get("numNodes")
         return 1 if nodes is None else int(nodes)
 
-    def count(self, job: Mapping[str, Any]) -> int:
+    def count(self, job: Obj) -> int:
         """Return the number of pods of a replicated job."""
         mpi = self.policy.get("mpi")
         if mpi is not None and job["name"] == NODE and (self.trainer or {}).get("numNodes") is not None:
@@ -135,7 +135,7 @@ class Runtime:
                 return dict(container["resources"])
         return {}
 
-    def endpoints(self, job: Mapping[str, Any]) -> list[str]:
+    def endpoints(self, job: Obj) -> list[str]:
         """Return the host names of a replicated job's pods."""
         subdomain = (self.jobset.get("network") or {}).get("subdomain") or self.name
         replicas = int(job.get("replicas") or 1)
@@ -146,13 +146,13 @@ class Runtime:
         ]
 
 
-def pod_spec(job: Mapping[str, Any]) -> Obj:
+def pod_spec(job: Obj) -> Obj:
     """Return the pod spec of a replicated job."""
     spec: Obj = job["template"]["spec"]["template"]["spec"]
     return spec
 
 
-def upsert(container: Obj, field: str, key: str, *members: Mapping[str, Any]) -> None:
+def upsert(container: Obj, field: str, key: str, *members: Obj) -> None:
     """Add members to a container's list; one with the same key is replaced in place."""
     entries: list[Obj] = container.setdefault(field, [])
     for member in members:
