@@ -65,7 +65,7 @@ class Cluster:
     def keys(self, controller: Controller) -> list[Key]:
         """All keys that the objects of the store lead to."""
         found: dict[Key, None] = {}
-        for resource in controller.watched():
+        for resource in controller.watched:
             for obj in self.objects.list(resource):
                 found.update(dict.fromkeys(controller.keys(WatchEvent("ADDED", resource, obj))))
         return list(found)

@@ -36,16 +36,18 @@ class Controller(ABC):
     `reconcile`. At the start `keys` gets each present object as ADDED.
     """
 
-    def __init__(self, objects: Objects) -> None:
+    name = ""
+    """Component of the controller's Events; by default the class name."""
+
+    def __init__(self, objects: Objects, watched: Collection[ApiResource] = ()) -> None:
         self.objects = objects
+        self.watched = watched
+        """Types whose changes the controller reacts to."""
+        self.name = self.name or type(self).__name__
         self._due: dict[Key, float] = {}
         """Waiting keys → loop time at which each is due."""
         self._failures: dict[Key, int] = {}
         self._changed = asyncio.Event()
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__
 
     def report(
         self, about: Obj, reason: str, message: str, *, warning: bool = False, action: str = ""
@@ -53,10 +55,6 @@ class Controller(ABC):
         """Record an Event of this controller about an object."""
         kind: Literal["Normal", "Warning"] = "Warning" if warning else "Normal"
         self.objects.event(about, reason, message, type=kind, component=self.name, action=action)
-
-    @abstractmethod
-    def watched(self) -> Collection[ApiResource]:
-        """Return the types whose changes the controller reacts to."""
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         """Return the keys to reconcile after a change; by default the object's own."""
@@ -80,7 +78,7 @@ class Controller(ABC):
 
     async def run(self) -> None:
         """Run until cancelled."""
-        resources = tuple(self.watched())
+        resources = tuple(self.watched)
         changes = self.objects.watch(resources)
         try:
             await self.started()

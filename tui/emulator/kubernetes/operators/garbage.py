@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of
 from tui.emulator.kubernetes.errors import ApiNotFound
@@ -16,17 +16,12 @@ from tui.emulator.kubernetes.watching import WatchEvent
 class GarbageCollector(Controller):
     """Deletes the objects whose owners are gone, and releases owners that wait for dependents."""
 
+    name = "garbage-collector"
+
     def __init__(self, objects: Objects) -> None:
-        super().__init__(objects)
+        super().__init__(objects, [resource for resource in objects.resources if resource != EVENTS])
         self._owned: dict[str, set[Key]] = {}
         """Owner uid → objects that may reference it."""
-
-    @property
-    def name(self) -> str:
-        return "garbage-collector"
-
-    def watched(self) -> Collection[ApiResource]:
-        return [resource for resource in self.objects.resources if resource != EVENTS]
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         key, uid = key_of(event.resource, event.obj), uid_of(event.obj)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NAMESPACES, ApiResource, Obj
+from tui.emulator.kubernetes.resources import NAMESPACES, Obj
 
 FINALIZER = "kubernetes"
 POLL_SECONDS = 0.2
@@ -18,11 +16,8 @@ class NamespaceController(Controller):
     """Deletes the contents of a terminating namespace, then releases it."""
 
     def __init__(self, objects: Objects) -> None:
-        super().__init__(objects)
+        super().__init__(objects, (NAMESPACES,))
         self._contents = [resource for resource in objects.resources if resource.namespaced]
-
-    def watched(self) -> Collection[ApiResource]:
-        return (NAMESPACES,)
 
     def reconcile(self, key: Key) -> float | None:
         try:

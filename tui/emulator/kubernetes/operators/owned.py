@@ -1,4 +1,4 @@
-"""Index of owned objects, which avoids scanning a whole namespace.
+"""Controllers of jobs, and an index of owned objects, which avoids scanning a whole namespace.
 
 Only the controller itself creates what its objects own, so the objects it has seen and created are complete,
 even while its watch lags behind the store.
@@ -6,10 +6,13 @@ even while its watch lags behind the store.
 
 from __future__ import annotations
 
-from tui.emulator.kubernetes.controller import Key, key_of
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
-from tui.emulator.kubernetes.operators.metadata import controller_of, is_controlled_by, uid_of
+from tui.emulator.kubernetes.operators.metadata import controller_of, is_controlled_by, is_terminating, uid_of
 from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
@@ -46,3 +49,32 @@ class Owned:
         keys = sorted(key for key in self._keys.get(uid_of(owner), ()) if key.resource == resource)
         objs = (store.find(self._objects, *key) for key in keys)
         return [obj for obj in objs if obj is not None and is_controlled_by(obj, owner)]
+
+
+class JobController(Controller):
+    """Reconciles the jobs of one type and the objects that they own, each under the job's key."""
+
+    manager = ""
+    """`managedBy` of this controller's jobs."""
+
+    def __init__(self, objects: Objects, jobs: ApiResource, *dependents: ApiResource) -> None:
+        super().__init__(objects, (jobs, *dependents))
+        self.jobs = jobs
+        self.owned = Owned(objects)
+
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
+        if event.resource == self.jobs:
+            return (key_of(self.jobs, event.obj),)
+        self.owned.see(event)
+        return owner_keys(event.obj, self.jobs)
+
+    def reconcile(self, key: Key) -> float | None:
+        job = store.find(self.objects, *key)
+        if job is None or is_terminating(job):
+            return None
+        managed_by = job["spec"].get("managedBy") or (job["spec"].get("runPolicy") or {}).get("managedBy")
+        return self.reconcile_job(job) if managed_by in (None, self.manager) else None
+
+    @abstractmethod
+    def reconcile_job(self, job: Obj) -> float | None:
+        """Reconcile a job of this controller and return the seconds until the next check, if it needs one."""

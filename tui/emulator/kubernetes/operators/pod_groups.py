@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.metadata import annotations_of, labels_of, namespace_of, phase_of
 from tui.emulator.kubernetes.operators.training.gang import GROUP_ANNOTATION, GROUP_LABEL
-from tui.emulator.kubernetes.resources import ApiResource, Obj
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 
@@ -20,17 +20,13 @@ COSCHEDULING, VOLCANO = "scheduling.x-k8s.io", "scheduling.volcano.sh"
 class PodGroupController(Controller):
     """Updates the status of both schedulers' PodGroups."""
 
+    name = "podgroup-controller"
+
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
         self.groups = {group: objects.resource("podgroups", group) for group in (COSCHEDULING, VOLCANO)}
         self.pods = objects.resource("pods")
-
-    @property
-    def name(self) -> str:
-        return "podgroup-controller"
-
-    def watched(self) -> Collection[ApiResource]:
-        return (*self.groups.values(), self.pods)
+        self.watched = (*self.groups.values(), self.pods)
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource != self.pods:

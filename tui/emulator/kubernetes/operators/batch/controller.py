@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
@@ -11,7 +11,7 @@ from tui.emulator.kubernetes.operators.batch.plan import BatchJobPlan, plan_job
 from tui.emulator.kubernetes.operators.batch.pods import FINALIZER, is_tracked
 from tui.emulator.kubernetes.operators.metadata import is_controlled_by, name_of, namespace_of
 from tui.emulator.kubernetes.operators.owned import Owned
-from tui.emulator.kubernetes.resources import ApiResource, Obj
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 MANAGER = "kubernetes.io/job-controller"
@@ -20,18 +20,12 @@ MANAGER = "kubernetes.io/job-controller"
 class BatchJobController(Controller):
     """Reconciles Jobs and their pods."""
 
+    name = "job-controller"
+
     def __init__(self, objects: Objects) -> None:
-        super().__init__(objects)
-        self.jobs = objects.resource("jobs", "batch")
-        self.pods = objects.resource("pods")
+        self.jobs, self.pods = objects.resource("jobs", "batch"), objects.resource("pods")
+        super().__init__(objects, (self.jobs, self.pods))
         self.owned = Owned(objects)
-
-    @property
-    def name(self) -> str:
-        return "job-controller"
-
-    def watched(self) -> Collection[ApiResource]:
-        return (self.jobs, self.pods)
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.jobs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
@@ -43,6 +43,8 @@ READY = "All pods reached readiness and the workload is running"
 class QueuedJobs(Controller):
     """Reconciles queued jobs of all kinds with their workloads."""
 
+    name = "kueue-job-controller"
+
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
         self.workloads = objects.resource("workloads", GROUP)
@@ -52,13 +54,7 @@ class QueuedJobs(Controller):
             for resource in objects.resources:
                 if (resource.plural, resource.group) == (kind.plural, kind.group):
                     self.kinds[resource] = kind
-
-    @property
-    def name(self) -> str:
-        return "kueue-job-controller"
-
-    def watched(self) -> Collection[ApiResource]:
-        return (self.workloads, *self.kinds)
+        self.watched = (self.workloads, *self.kinds)
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.workloads:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.objects import Objects
@@ -19,7 +19,7 @@ from tui.emulator.kubernetes.operators.kueue.schedule import (
 )
 from tui.emulator.kubernetes.operators.kueue.workloads import Conditions, priority_of
 from tui.emulator.kubernetes.operators.metadata import labels_of, name_of, namespace_of, seconds_until, uid_of
-from tui.emulator.kubernetes.resources import ApiResource, Obj
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kueue.x-k8s.io"
@@ -30,6 +30,8 @@ REST = 4
 class QueueScheduler(Controller):
     """Schedules all queues under one key, since they compete for quota."""
 
+    name = "kueue-admission"
+
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
         self.workloads = objects.resource("workloads", GROUP)
@@ -37,14 +39,8 @@ class QueueScheduler(Controller):
         self.cluster_queues = objects.resource("clusterqueues", GROUP)
         self.flavors = objects.resource("resourceflavors", GROUP)
         self.namespaces = objects.resource("namespaces")
+        self.watched = (self.workloads, self.local_queues, self.cluster_queues, self.flavors)
         self._took = 0.0
-
-    @property
-    def name(self) -> str:
-        return "kueue-admission"
-
-    def watched(self) -> Collection[ApiResource]:
-        return (self.workloads, self.local_queues, self.cluster_queues, self.flavors)
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         return (Key(self.cluster_queues, "", ""),)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
-from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.controller import Key
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.batch.pods import is_ready
@@ -20,59 +20,44 @@ from tui.emulator.kubernetes.operators.metadata import (
 )
 from tui.emulator.kubernetes.operators.mpi import objects as wanted
 from tui.emulator.kubernetes.operators.mpi.validation import validation_errors
-from tui.emulator.kubernetes.operators.owned import Owned
+from tui.emulator.kubernetes.operators.owned import JobController
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
 from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus
 from tui.emulator.kubernetes.operators.trainjob.controller import ssh_secret
-from tui.emulator.kubernetes.resources import ApiResource, Obj
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP, VERSION = "kubeflow.org", "v2beta1"
 
 
-class MPIJobController(Controller):
+class MPIJobController(JobController):
     """Reconciles MPIJobs, their workers and launchers."""
 
+    name = "mpi-job-controller"
+    manager = wanted.MANAGER
+
     def __init__(self, objects: Objects) -> None:
-        super().__init__(objects)
-        self.mpijobs = objects.resource("mpijobs", GROUP, VERSION)
-        self.jobs = objects.resource("jobs", "batch")
-        self.pods = objects.resource("pods")
+        self.launchers, self.pods = objects.resource("jobs", "batch"), objects.resource("pods")
+        super().__init__(objects, objects.resource("mpijobs", GROUP, VERSION), self.launchers, self.pods)
         self.config_maps = objects.resource("configmaps")
-        self.owned = Owned(objects)
-
-    @property
-    def name(self) -> str:
-        return "mpi-job-controller"
-
-    def watched(self) -> Collection[ApiResource]:
-        return (self.mpijobs, self.jobs, self.pods)
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
-        if event.resource == self.mpijobs:
-            return (key_of(self.mpijobs, event.obj),)
-        self.owned.see(event)
-        owners = owner_keys(event.obj, self.mpijobs)
+        owners = super().keys(event)
         job = labels_of(event.obj).get(JOB_NAME)
         if event.resource == self.pods and job and not owners:
             # The launcher's pod belongs to the MPIJob's batch Job.
-            return [Key(self.mpijobs, namespace_of(event.obj), job)]
+            return [Key(self.jobs, namespace_of(event.obj), job)]
         return owners
 
-    def reconcile(self, key: Key) -> float | None:
-        stored = store.find(self.objects, self.mpijobs, key.namespace, key.name)
-        if stored is None or is_terminating(stored):
-            return None
-        job = wanted.with_defaults(stored)
-        if job["spec"]["runPolicy"].get("managedBy") not in (None, wanted.MANAGER):
-            return None
-        errors = list(validation_errors(job))
+    def reconcile_job(self, job: Obj) -> float | None:
+        filled = wanted.with_defaults(job)
+        errors = list(validation_errors(filled))
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             message = f"Found validation errors: {text}"[:1024]
-            self.report(stored, "ValidationError", message, warning=True)
+            self.report(job, "ValidationError", message, warning=True)
             return None
-        _OneJob(self, job).reconcile()
+        _OneJob(self, filled).reconcile()
         return None
 
 
@@ -81,7 +66,7 @@ class _OneJob:
 
     def __init__(self, controller: MPIJobController, job: Obj) -> None:
         self.objects, self.report = controller.objects, controller.report
-        self.mpijobs, self.jobs = controller.mpijobs, controller.jobs
+        self.mpijobs, self.launchers = controller.jobs, controller.launchers
         self.pods, self.config_maps = controller.pods, controller.config_maps
         self.job, self.namespace = job, namespace_of(job)
         self.now: datetime = self.objects.now()
@@ -118,7 +103,7 @@ class _OneJob:
 
     def _launcher(self) -> Obj | None:
         name = wanted.launcher_name(self.job)
-        launcher = store.find(self.objects, self.jobs, self.namespace, name)
+        launcher = store.find(self.objects, self.launchers, self.namespace, name)
         return launcher if launcher is not None and is_controlled_by(launcher, self.job) else None
 
     def _make_objects(self) -> None:
@@ -165,7 +150,7 @@ class _OneJob:
                 for field in ("nodeSelector", "tolerations", "schedulingGates"):
                     if field in template:
                         spec["template"]["spec"][field] = template[field]
-            store.set_spec(self.objects, self.jobs, launcher, spec)
+            store.set_spec(self.objects, self.launchers, launcher, spec)
         return launcher
 
     def _delete_workers(self) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
-from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
-from tui.emulator.kubernetes.operators.metadata import is_controlled_by, is_terminating, name_of, namespace_of
-from tui.emulator.kubernetes.operators.owned import Owned
+from tui.emulator.kubernetes.operators.metadata import is_controlled_by, name_of, namespace_of
+from tui.emulator.kubernetes.operators.owned import JobController
 from tui.emulator.kubernetes.operators.training.gang import join
 from tui.emulator.kubernetes.operators.training.kinds import (
     OPERATOR,
@@ -29,8 +26,7 @@ from tui.emulator.kubernetes.operators.training.replicas import (
     conclude_tensorflow,
     reconcile_replicas,
 )
-from tui.emulator.kubernetes.resources import ApiResource, Obj
-from tui.emulator.kubernetes.watching import WatchEvent
+from tui.emulator.kubernetes.resources import Obj
 
 GROUP = "kubeflow.org"
 
@@ -39,50 +35,28 @@ CONCLUSIONS: dict[str, Step] = {PYTORCH.kind: conclude_pytorch, TENSORFLOW.kind:
 """Kind → the step that derives the state of a job from its replicas."""
 
 
-class TrainingController(Controller):
+class TrainingController(JobController):
     """Reconciles the jobs of one kind."""
 
+    manager = OPERATOR
+
     def __init__(self, objects: Objects, kind: JobKind) -> None:
-        super().__init__(objects)
-        self.kind = kind
-        self.jobs = objects.resource(kind.plural, GROUP, "v1")
-        self.pods = objects.resource("pods")
-        self.services = objects.resource("services")
+        self.kind, self.name = kind, kind.operator
+        self.pods, self.services = objects.resource("pods"), objects.resource("services")
+        super().__init__(objects, objects.resource(kind.plural, GROUP, "v1"), self.pods, self.services)
         self.pod_groups = [resource for resource in objects.resources if resource.kind == "PodGroup"]
-        self.owned = Owned(objects)
 
-    @property
-    def name(self) -> str:
-        return self.kind.operator
-
-    def watched(self) -> Collection[ApiResource]:
-        return (self.jobs, self.pods, self.services)
-
-    def keys(self, event: WatchEvent) -> Iterable[Key]:
-        if event.resource == self.jobs:
-            return (key_of(self.jobs, event.obj),)
-        self.owned.see(event)
-        return owner_keys(event.obj, self.jobs)
-
-    def reconcile(self, key: Key) -> float | None:
-        stored = store.find(self.objects, self.jobs, key.namespace, key.name)
-        if stored is None or is_terminating(stored):
-            return None
-        if (stored["spec"].get("runPolicy") or {}).get("managedBy") not in (None, OPERATOR):
-            return None
-        seen = self._see(with_defaults(self.kind, stored))
-        plan = plan_job(seen, reconcile_replicas, CONCLUSIONS[self.kind.kind])
-        self._execute(stored, plan)
-        return plan.again
-
-    def _see(self, job: Obj) -> TrainingJobObjects:
-        return TrainingJobObjects(
+    def reconcile_job(self, job: Obj) -> float | None:
+        seen = TrainingJobObjects(
             kind=self.kind,
-            job=job,
+            job=with_defaults(self.kind, job),
             pods=self.owned.of(job, self.pods),
             services=self.owned.of(job, self.services),
             now=self.objects.now(),
         )
+        plan = plan_job(seen, reconcile_replicas, CONCLUSIONS[self.kind.kind])
+        self._execute(job, plan)
+        return plan.again
 
     def _execute(self, job: Obj, plan: TrainingJobPlan) -> None:
         for event in plan.events:

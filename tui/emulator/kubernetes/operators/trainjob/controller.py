@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import base64
 import copy
-from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.metadata import (
     is_controlled_by,
-    is_terminating,
     name_of,
     namespace_of,
     owned,
     seconds_until,
 )
+from tui.emulator.kubernetes.operators.owned import JobController
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset, build_pod_group
 from tui.emulator.kubernetes.operators.trainjob.policies import KEY_SUFFIX, hostfile
 from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
-from tui.emulator.kubernetes.resources import ApiResource, Obj
+from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
-from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "trainer.kubeflow.org"
 MANAGER = "trainer.kubeflow.org/trainjob-controller"
@@ -35,50 +32,35 @@ SNAPSHOT_SUFFIX = "-runtime-snapshot"
 DEADLINE = "DeadlineExceeded"
 
 
-class TrainJobController(Controller):
+class TrainJobController(JobController):
     """Reconciles TrainJobs and their JobSets."""
 
+    name = "trainer-controller-manager"
+    manager = MANAGER
+
     def __init__(self, objects: Objects) -> None:
-        super().__init__(objects)
-        self.trainjobs = objects.resource("trainjobs", GROUP)
         self.jobsets = objects.resource("jobsets", "jobset.x-k8s.io")
+        super().__init__(objects, objects.resource("trainjobs", GROUP), self.jobsets)
         self.config_maps = objects.resource("configmaps")
         self.secrets = objects.resource("secrets")
 
-    @property
-    def name(self) -> str:
-        return "trainer-controller-manager"
-
-    def watched(self) -> Collection[ApiResource]:
-        return (self.trainjobs, self.jobsets)
-
-    def keys(self, event: WatchEvent) -> Iterable[Key]:
-        if event.resource == self.trainjobs:
-            return (key_of(self.trainjobs, event.obj),)
-        return owner_keys(event.obj, self.trainjobs)
-
-    def reconcile(self, key: Key) -> float | None:
-        trainjob = store.find(self.objects, self.trainjobs, key.namespace, key.name)
-        if trainjob is None or is_terminating(trainjob):
-            return None
-        if trainjob["spec"].get("managedBy") not in (None, MANAGER):
-            return None
-        status: Obj = copy.deepcopy(trainjob.get("status") or {})
+    def reconcile_job(self, job: Obj) -> float | None:
+        status: Obj = copy.deepcopy(job.get("status") or {})
         failed = conditions.find(status, "Failed")
         if failed is not None and failed["reason"] != DEADLINE:
             # The reason may be outdated after a spec change; it is set again below if not.
             status["conditions"].remove(failed)
-        if not _is_finished(trainjob.get("status") or {}):
-            self._build(trainjob)
+        if not _is_finished(job.get("status") or {}):
+            self._build(job)
         now = self.objects.now()
-        _set_suspended(trainjob, status, now)
-        jobset = store.find(self.objects, self.jobsets, key.namespace, key.name)
-        if jobset is not None and is_controlled_by(jobset, trainjob):
+        _set_suspended(job, status, now)
+        jobset = store.find(self.objects, self.jobsets, namespace_of(job), name_of(job))
+        if jobset is not None and is_controlled_by(jobset, job):
             _take_over(jobset, status, now)
         elif failed is not None and failed["reason"] != DEADLINE:
             status.setdefault("conditions", []).append(failed)  # the JobSet's time to live has passed
-        again = self._watch_deadline(trainjob, status, now)
-        store.set_status(self.objects, self.trainjobs, trainjob, status)
+        again = self._watch_deadline(job, status, now)
+        store.set_status(self.objects, self.jobs, job, status)
         return again
 
     def _build(self, trainjob: Obj) -> None:
