@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -12,17 +12,14 @@ from tests.waiting import until
 from tui.emulator.kubernetes.controller import Controller, Key, owner_keys
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.metadata import owner_reference
-from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource
+from tui.emulator.kubernetes.resources import JOBS, PODS
 
 
 class Recorder(Controller):
     def __init__(self, objects: Objects, act: Callable[[Key], float | None]) -> None:
-        super().__init__(objects)
+        super().__init__(objects, (PODS,))
         self.seen: list[str] = []
         self._act = act
-
-    def watched(self) -> Collection[ApiResource]:
-        return (PODS,)
 
     def reconcile(self, key: Key) -> float | None:
         self.seen.append(key.name)
