@@ -20,13 +20,14 @@ from tui.domain.core.text import sentences
 from tui.domain.core.training_progress import Progress
 from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import job_fields, job_json, steps_text
+from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
 from tui.kinds.registry import kind_of, own_fields, region_word, titled
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
 from tui.verbs.log.diagnosis import read_diagnosis
-from tui.verbs.output import note, out, print_fields, print_json, table
+from tui.verbs.output import note, out, print_fields, print_json
 from tui.verbs.run import READS, Failure, Run, find_job, parent_of, verb
 
 
@@ -196,15 +197,6 @@ def _print_replicas(job: Job) -> None:
         # A job made of tasks has no replicas itself.
         return
     out("")
-    rows = [
-        [r.id, r.role, r.state.value.lower(), "" if r.exit_code is None else str(r.exit_code)]
-        for r in job.replicas
-    ]
-    heads = ["REPLICA", "ROLE", "STATE", "EXIT"]
-    if any(r.node or r.reason or r.restarts is not None for r in job.replicas):
-        heads += ["RESTARTS", "NODE", "REASON"]
-        for row, r in zip(rows, job.replicas, strict=True):
-            row += ["" if r.restarts is None else str(r.restarts), r.node, r.reason]
-    table(heads, rows, right=(3, 4) if len(heads) > 4 else (3,))
+    print_fields(REPLICA_FIELDS, replica_rows(job))
     if job.restarts_note:
         out(f"  {job.restarts_note}")

@@ -3,59 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from textual.content import Content
 
-from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, figure, pieces
+from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT
 from tui.domain.core.replica import Replica, ReplicaGroup
-from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
+from tui.domain.fields.field import columns
+from tui.domain.fields.replicas import (
+    REPLICA_FIELDS,
+    SORTS,
+    STATE_PRIORITY,
+    ReplicaRow,
+    ReplicaUsage,
+    exit_cell,
+    lag_cell,
+    step_cell,
+    usage_cell,
+)
 from tui.store.job.figures import JobFigures, Measure
 from tui.store.job.series import SeriesStore, buckets
 from tui.widgets.heat_map.fleet_rows import accelerator_names, code_of
 from tui.widgets.heat_map.scale import cells as heat_cells
-from tui.widgets.plot.sparkline import sparkline
 from tui.widgets.state import state_content
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.cells import content, row_cells
+from tui.widgets.table.table import Cells, Table
 
-COLUMNS = (
-    Column("replica", "REPLICA", 16, max_width=30),
-    Column("role", "ROLE", 7, max_width=16, rank=7),
-    Column("state", "STATE", 12, max_width=18),
-    Column("exit", "EXIT", 4, max_width=4, rank=8, right=True),
-    Column("cpu", "CPU % past", 12, max_width=22, rank=2, right=True),
-    Column("memory", "MEM % past", 12, max_width=22, rank=3, right=True),
-    Column("gpu", "GPU % each", 12, max_width=40, rank=4, right=True),
-    Column("step", "STEP", 7, max_width=10, rank=5, right=True),
-    Column("lag", "LAG", 4, max_width=8, rank=4, right=True),
-    Column("net", "NET in/out B/s", 14, max_width=18, rank=6, right=True),
-    Column("machine", "MACHINE", 14, max_width=40, rank=9),
-)
-_REPORTED = {
-    "restarts": Column("restarts", "RST", 3, max_width=5, rank=7, right=True),
-    "reason": Column("reason", "REASON", 24, max_width=44, rank=1),
-}
-"""Columns shown where the service reports the value for any replica."""
-NODE = Column("machine", "NODE", 8, max_width=40, rank=1, ends=True)
-"""In the place of the machine where the service tells which node a replica is on: one looks for it when a
-replica fails or lags."""
-SORTABLE = ("replica", "state", "exit", "cpu", "memory", "gpu", "step", "lag", "net")
-MOST_FIRST = frozenset({"exit", "lag", "net"})
-"""Columns sorted with the largest value on top; others start with the least busy replica."""
+COLUMNS = columns(REPLICA_FIELDS)
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
 """Groups with more replicas than this start folded."""
-_STATE_PRIORITY = (
-    JobState.FAILED, JobState.EXPIRED, JobState.UNKNOWN, JobState.RESTARTING, JobState.CANCELLING,
-    JobState.SUSPENDED, JobState.QUEUED, JobState.PENDING, JobState.CANCELLED, JobState.SKIPPED,
-    JobState.RUNNING, JobState.SUCCEEDED,
-)  # fmt: skip
-"""States in the order in which a folded group shows one of them."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _DASH = Content.styled("–", "$text-muted")
 
@@ -74,6 +56,10 @@ class TreeData:
     ascii_only: bool = False
     close: bool = False
     """Cells without gaps, for a narrow screen."""
+
+    def row(self, replica: Replica) -> ReplicaRow:
+        """A replica with its figures."""
+        return ReplicaRow(replica, figures=_Figures(self, replica.id))
 
 
 class ReplicaTree(Table):
@@ -120,15 +106,14 @@ class ReplicaTree(Table):
         self.show(list(rows), rows)
 
     def _show_columns(self, replicas: Sequence[Replica]) -> None:
-        """The usual columns, with those that the service reports after the exit code."""
+        """The columns without those that the service reports for no replica; a node replaces the machine."""
         reported = {
             "restarts": any(replica.restarts is not None for replica in replicas),
             "reason": any(replica.reason for replica in replicas),
+            "node": any(replica.node for replica in replicas),
         }
-        after = next(at for at, column in enumerate(COLUMNS) if column.key == "exit") + 1
-        more = [column for key, column in _REPORTED.items() if reported[key]]
-        last = NODE if any(replica.node for replica in replicas) else COLUMNS[-1]
-        columns = (*COLUMNS[:after], *more, *COLUMNS[after:-1], last)
+        reported["machine"] = not reported["node"]
+        columns = tuple(column for column in COLUMNS if reported.get(column.key, True))
         if columns != self.columns:
             self.columns = columns
             self.clear_widths()
@@ -140,35 +125,51 @@ class ReplicaTree(Table):
 
     def _in_order(self, replicas: Sequence[Replica], data: TreeData) -> list[Replica]:
         """Sort by the chosen column; replicas without a figure come last."""
-        column, most_first = self.sorted_by, self.reverse
-        if column in {"", "replica"}:
-            return list(reversed(replicas)) if most_first else list(replicas)
-        known = [(value, r) for r in replicas if (value := _sort_value(column, r, data)) is not None]
+        sort, most_first = SORTS[self.sorted_by or "replica"].sort, self.reverse
+        assert sort is not None
+        known = [(value, r) for r in replicas if (value := sort(data.row(r))) is not None]
         known.sort(key=lambda pair: pair[0], reverse=most_first)
         there = {r.id for _, r in known}
         return [*(r for _, r in known), *(r for r in replicas if r.id not in there)]
 
 
-def _sort_value(column: str, replica: Replica, data: TreeData) -> float | None:
-    """The sort value of a replica; None where it is not measured."""
-    match column:
-        case "state":
-            return _STATE_PRIORITY.index(replica.state)
-        case "exit":
-            return replica.exit_code
-        case "step":
-            at = data.newest.step(replica.id)
-            return None if at is None else at.step
-        case "lag":
-            lag = data.newest.figure(Measure.LAG, replica.id)
-            return None if lag is None else lag.value
-        case "net":
-            values = [_latest(data, metric, replica.id) for metric in (NET_IN, NET_OUT)]
-            return sum(v for v in values if v is not None) if any(v is not None for v in values) else None
-    metric = {"cpu": CPU, "memory": MEMORY, "gpu": GPU}[column]
-    points = [s.latest for s in data.series.of(metric, replica.id)]
-    fresh = [p[1] for p in points if p is not None and data.now - p[0] <= STALE]
-    return sum(fresh) / len(fresh) if fresh else None
+class _Figures:
+    """The figures of one replica at a refresh."""
+
+    def __init__(self, data: TreeData, replica: str) -> None:
+        self._data = data
+        self._replica = replica
+
+    def usage(self, metric: str) -> ReplicaUsage | None:
+        lines, data = self._data.series.of(metric, self._replica), self._data
+        if not any(line.points for line in lines):
+            return None
+        moment, value = lines[0].points[-1]
+        shares = buckets(lines[0].points, data.now, data.span, data.bars)
+        return ReplicaUsage(tuple(shares), value, data.now - moment > STALE)
+
+    def _fresh(self, metric: str) -> list[float]:
+        points = [line.latest for line in self._data.series.of(metric, self._replica)]
+        return [p[1] for p in points if p is not None and self._data.now - p[0] <= STALE]
+
+    def mean(self, metric: str) -> float | None:
+        values = self._fresh(metric)
+        return sum(values) / len(values) if values else None
+
+    @property
+    def step(self) -> int | None:
+        at = self._data.newest.step(self._replica)
+        return None if at is None else at.step
+
+    @property
+    def lag(self) -> tuple[float, bool] | None:
+        lag = self._data.newest.figure(Measure.LAG, self._replica)
+        return None if lag is None else (lag.value, lag.stale(self._data.now))
+
+    @property
+    def network(self) -> tuple[float | None, float | None]:
+        rates_in, rates_out = self._fresh(NET_IN), self._fresh(NET_OUT)
+        return sum(rates_in) if rates_in else None, sum(rates_out) if rates_out else None
 
 
 def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData, folded: bool) -> Cells:
@@ -186,36 +187,30 @@ def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData,
     if folded and members:
         ids = {r.id for r in members}
         cells["state"] = _states(members)
-        cells["exit"] = _exit(next((r.exit_code for r in members if r.exit_code), None))
+        cells["exit"] = content(exit_cell(next((r.exit_code for r in members if r.exit_code), None)))
         cells["cpu"] = _mean(data, CPU, ids)
         cells["memory"] = _mean(data, MEMORY, ids)
         cells["gpu"] = _mean(data, GPU, ids) if group.accelerator_count else _DASH
-        cells["step"], cells["lag"] = _furthest_behind(data, ids)
-    cells["machine"] = Content.styled(" + ".join(kind), "$text-muted")
+        cells["step"], cells["lag"] = _furthest_behind(data, members)
+    cells["machine"] = cells["node"] = Content.styled(" + ".join(kind), "$text-muted")
     return cells
 
 
 def _states(members: Sequence[Replica]) -> Content:
     """`63 ● running`; with several states, the most important one: `2/63 ✗ failed`."""
     counts = Counter(r.state for r in members)
-    state = min(counts, key=_STATE_PRIORITY.index)
+    state = min(counts, key=STATE_PRIORITY.index)
     many = str(counts[state]) if len(counts) == 1 else f"{counts[state]}/{len(members)}"
     return Content.assemble(f"{many} ", state_content(state))
 
 
-def _furthest_behind(data: TreeData, ids: Iterable[str]) -> tuple[Content, Content]:
+def _furthest_behind(data: TreeData, members: Sequence[Replica]) -> tuple[Content, Content]:
     """Step and lag of the replica that is furthest behind."""
-    known = [(step.step, name) for name in ids if (step := data.newest.step(name)) is not None]
+    known = [(step.step, r.id, r) for r in members if (step := data.newest.step(r.id)) is not None]
     if not known:
         return _NONE, _NONE
-    last = min(known)[1]
-    return _add_step(data, last), _lag(data, last)
-
-
-def _exit(code: int | None) -> Content:
-    if code is None:
-        return _NONE
-    return Content.styled(str(code), "bold $text-error" if code else "$text-muted")
+    row = data.row(min(known, key=lambda item: item[:2])[2])
+    return content(step_cell(row)), content(lag_cell(row))
 
 
 def _mean(data: TreeData, metric: str, ids: set[str]) -> Content:
@@ -226,44 +221,18 @@ def _mean(data: TreeData, metric: str, ids: set[str]) -> Content:
 
 def replica_cells(replica: Replica, group: ReplicaGroup, data: TreeData) -> Cells:
     """One replica's row."""
-    return {
-        "replica": Content(f"  {plain(replica.id)}"),
-        "role": Content.styled(replica.role, "$text-muted"),
-        "state": state_content(replica.state),
-        "exit": _exit(replica.exit_code),
-        "cpu": usage(data, CPU, replica.id),
-        "memory": usage(data, MEMORY, replica.id),
-        "gpu": accelerators(data, group, replica.id),
-        "step": _add_step(data, replica.id),
-        "lag": _lag(data, replica.id),
-        "net": network(data, replica.id),
-        "restarts": _NONE if replica.restarts is None else Content(f"{replica.restarts:,}"),
-        "reason": Content.styled(plain(replica.reason), "$text-warning"),
-        "machine": Content.styled(plain(replica.node), "$text-muted"),
-    }
+    cells = row_cells(COLUMNS, data.row(replica), ascii_only=data.ascii_only)
+    return {**cells, "gpu": accelerators(data, group, replica)}
 
 
-def usage(data: TreeData, metric: str, replica: str) -> Content:
-    """Sparkline of a share and its newest value in percent: `▂▃▅▇ 61`."""
-    lines = data.series.of(metric, replica)
-    if not any(s.points for s in lines):
-        return _NONE
-    moment, value = lines[0].points[-1]
-    course = buckets(lines[0].points, data.now, data.span, data.bars)
-    drawn = sparkline(course, ascii_only=data.ascii_only)
-    if data.now - moment > STALE:
-        return Content.styled(f"{drawn} {value:>4.0%}".replace("%", ""), "$text-muted")
-    return Content.assemble((drawn, "$text-muted"), " ", _percent(value))
-
-
-def accelerators(data: TreeData, group: ReplicaGroup, replica: str) -> Content:
+def accelerators(data: TreeData, group: ReplicaGroup, member: Replica) -> Content:
     """Sparkline of one accelerator, or a heat-map cell for each of several, and their mean."""
-    newest = data.newest
+    newest, replica = data.newest, member.id
     if not group.accelerator_count and not newest.accelerators(replica):
         return _DASH
     names = accelerator_names(group.accelerator_count, newest.accelerators(replica))
     if len(names) == 1 and any(s.points for s in data.series.of(GPU, replica)):
-        return usage(data, GPU, replica)
+        return content(usage_cell(GPU)(data.row(member)), ascii_only=data.ascii_only)
     values = [newest.figure(Measure.UTILIZATION, replica, name) for name in names]
     codes = [code_of(figure, Measure.UTILIZATION, data.now) for figure in values]
     fresh = [f.value for f in values if f is not None and not f.stale(data.now)]
@@ -273,35 +242,5 @@ def accelerators(data: TreeData, group: ReplicaGroup, replica: str) -> Content:
     return Content.assemble(("[", "$text-muted"), drawn, ("]", "$text-muted"), " ", mean)
 
 
-def _add_step(data: TreeData, replica: str) -> Content:
-    step = data.newest.step(replica)
-    return _NONE if step is None else Content(f"{step.step:,}")
-
-
-def _lag(data: TreeData, replica: str) -> Content:
-    """Steps behind the furthest replica; muted if the job has written nothing for long."""
-    lag = data.newest.figure(Measure.LAG, replica)
-    if lag is None:
-        return _NONE
-    style = "$text-muted" if lag.stale(data.now) else "bold $text-warning" if lag.value else ""
-    return Content.styled(f"{lag.value:,.0f}", style)
-
-
 def _percent(value: float) -> Content:
     return Content(f"{value * 100:>3.0f}")
-
-
-def network(data: TreeData, replica: str) -> Content:
-    """Bytes a second in and out: `1.1M/0.9M`."""
-    latest: Mapping[str, float | None] = {
-        metric: _latest(data, metric, replica) for metric in (NET_IN, NET_OUT)
-    }
-    if all(value is None for value in latest.values()):
-        return _NONE
-    return Content("/".join(figure(value) for value in latest.values()))
-
-
-def _latest(data: TreeData, metric: str, replica: str) -> float | None:
-    points = [s.latest for s in data.series.of(metric, replica)]
-    known = [p[1] for p in points if p is not None and data.now - p[0] <= STALE]
-    return sum(known) if known else None

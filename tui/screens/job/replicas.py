@@ -15,11 +15,12 @@ from tui.domain.core.formatting import NOT_MEASURED, pieces
 from tui.domain.core.metric import GPU
 from tui.domain.core.replica import group_of
 from tui.domain.core.text import plain
+from tui.domain.fields.replicas import SORTS
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.heat_map.scale import palette
-from tui.widgets.replica_tree import MOST_FIRST, SORTABLE, ReplicaTree, TreeData
+from tui.widgets.replica_tree import ReplicaTree, TreeData
 from tui.widgets.state import wants_ascii
 from tui.widgets.table.table import Table
 
@@ -194,23 +195,22 @@ class ReplicasPane(JobPane):
     def action_sort(self) -> None:
         """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
         tree = self.tree_view
-        chosen = tree.chosen_column
-        if chosen not in SORTABLE or chosen == tree.sorted_by:
-            at = SORTABLE.index(tree.sorted_by) if tree.sorted_by in SORTABLE else 0
-            chosen = SORTABLE[(at + 1) % len(SORTABLE)]
-        self._sort_by(chosen, chosen in MOST_FIRST)
+        chosen, order = tree.chosen_column, list(SORTS)
+        if chosen not in SORTS or chosen == tree.sorted_by:
+            chosen = order[(order.index(tree.sorted_by or order[0]) + 1) % len(order)]
+        self._sort_by(chosen, SORTS[chosen].largest_first)
 
     def action_reverse(self) -> None:
         """Reverse the order."""
-        self._sort_by(self.tree_view.sorted_by or SORTABLE[0], not self.tree_view.reverse)
+        self._sort_by(self.tree_view.sorted_by or "replica", not self.tree_view.reverse)
 
     @on(Table.SortRequested)
     def _sort_asked(self, event: Table.SortRequested) -> None:
         event.stop()
         tree = self.tree_view
-        if event.column in SORTABLE:
+        if event.column in SORTS:
             turned = event.column == tree.sorted_by
-            self._sort_by(event.column, not tree.reverse if turned else event.column in MOST_FIRST)
+            self._sort_by(event.column, not tree.reverse if turned else SORTS[event.column].largest_first)
 
     def _sort_by(self, column: str, most_first: bool) -> None:
         self.tree_view.set_sort(column, most_first)
