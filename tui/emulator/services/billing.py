@@ -41,27 +41,23 @@ _GPUS = {
 _CITIES = {"us-central1": "Iowa", "europe-west1": "Belgium"}
 
 
-class CatalogService:
-    """RPC handlers of the billing catalogue."""
+async def list_services(request: Pb) -> Pb:
+    services = [
+        ServicePb(name=f"services/{id_}", service_id=id_, display_name=name)
+        for id_, name in ((COMPUTE, "Compute Engine"), (VERTEX, "Vertex AI"))
+    ]
+    return ServicesResponse(services=services)
 
-    async def list_services(self, request: Pb) -> Pb:
-        services = [
-            ServicePb(name=f"services/{id_}", service_id=id_, display_name=name)
-            for id_, name in ((COMPUTE, "Compute Engine"), (VERTEX, "Vertex AI"))
-        ]
-        return ServicesResponse(services=services)
 
-    async def list_skus(self, request: Pb) -> Pb:
-        service = request.parent.removeprefix("services/")
-        if not request.parent.startswith("services/") or not service:
-            raise invalid(("parent", f"{request.parent!r}: write services/SERVICE_ID"))
-        if request.currency_code not in {"", "USD"}:
-            raise invalid(
-                ("currency_code", f"{request.currency_code!r}: the emulator has prices in USD only")
-            )
-        size, digest = page_size(request.page_size, MAX_PAGE, MAX_PAGE), query_digest("skus", request.parent)
-        page, token = page_at(list(_skus(service)), request.page_token, size, digest)
-        return SkusResponse(skus=page, next_page_token=token)
+async def list_skus(request: Pb) -> Pb:
+    service = request.parent.removeprefix("services/")
+    if not request.parent.startswith("services/") or not service:
+        raise invalid(("parent", f"{request.parent!r}: write services/SERVICE_ID"))
+    if request.currency_code not in {"", "USD"}:
+        raise invalid(("currency_code", f"{request.currency_code!r}: the emulator has prices in USD only"))
+    size, digest = page_size(request.page_size, MAX_PAGE, MAX_PAGE), query_digest("skus", request.parent)
+    page, token = page_at(list(_skus(service)), request.page_token, size, digest)
+    return SkusResponse(skus=page, next_page_token=token)
 
 
 def _skus(service: str) -> Iterator[Pb]:
@@ -120,7 +116,4 @@ def _sku(service: str, words: str, region: str, usage: str, usd: float) -> Pb:
 
 def methods() -> list[Method]:
     """Return the RPCs of this service."""
-    service = CatalogService()
-    return methods_of(
-        SERVICE, cloud_catalog, ("ListServices", service.list_services), ("ListSkus", service.list_skus)
-    )
+    return methods_of(SERVICE, cloud_catalog, ("ListServices", list_services), ("ListSkus", list_skus))

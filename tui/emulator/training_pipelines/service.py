@@ -63,18 +63,16 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
         super().__init__(table, runner, operations)
         self._table, self._resources, self._models = table, resources, models
 
-    async def create(self, request: Pb) -> Pb:
-        """Check the request, store and start. The pipeline and its custom job are on disk before the
-        reply."""
-        project, location = creation_parent(request.parent)
+    def check(self, request: Pb) -> None:
+        _, location = creation_parent(request.parent)
         requested = request.training_pipeline
         job_spec = read_custom_task(requested)
         refuse(_problems(requested, job_spec, location))
         self._resources.check(job_spec, request.parent, "training_pipeline.training_task_inputs")
         self._models.check_trained(request.parent, requested)
-        pipeline = await self._table.create_with_job(project, location, requested, job_spec)
-        self.runner.admit(pipeline)
-        return pipeline.pb
+
+    async def _store(self, project: str, location: str, requested: Pb) -> TrainingPipeline:
+        return await self._table.create_with_job(project, location, requested, read_custom_task(requested))
 
     def _unused_log(self, job: TrainingPipeline) -> JobRecord | None:
         # The log of its custom job outlived the job for the sake of the pipeline.

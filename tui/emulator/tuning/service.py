@@ -39,16 +39,7 @@ class TuningServer(JobHandlers[TuningJob]):
         super().__init__(table, runner, operations)
         self._table, self._resources = table, resources
 
-    async def create(self, request: Pb) -> Pb:
-        """Check the request, store the job, start it. The job is on disk before the reply."""
-        project, location = creation_parent(request.parent)
-        self.check(request)
-        job = await self._table.create(project, location, request.hyperparameter_tuning_job)
-        self.runner.admit(job)
-        return job.pb
-
     def check(self, request: Pb) -> None:
-        """Refuse the creation of a job that could not run. Raises WireError."""
         _, location = creation_parent(request.parent)
         requested = request.hyperparameter_tuning_job
         refuse(tuning_problems(requested, location))

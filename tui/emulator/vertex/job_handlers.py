@@ -6,7 +6,6 @@ both are FAILED_PRECONDITION here.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -20,7 +19,7 @@ from tui.emulator.messages import Pb, snake_case
 from tui.emulator.rpc.methods import Method, failed_precondition, message_class, methods_of
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.vertex.operations import Operations, log_record
-from tui.emulator.vertex.resource_requests import find, list_page
+from tui.emulator.vertex.resource_requests import creation_parent, find, list_page
 from tui.emulator.vertex.resource_table import R, ResourceTable
 
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -75,8 +74,8 @@ class JobType:
         return f"List{self.name}s"
 
 
-class JobHandlers(ABC, Generic[R]):
-    """Handlers of one kind of job; they take and return plain protobuf. A subclass implements `create`."""
+class JobHandlers(Generic[R]):
+    """Handlers of one kind of job; they take and return plain protobuf. A subclass has `check`."""
 
     TYPE: JobType
 
@@ -97,9 +96,19 @@ class JobHandlers(ABC, Generic[R]):
             (f"Delete{name}", self.delete, operations_pb2.Operation),
         )
 
-    @abstractmethod
     async def create(self, request: Pb) -> Pb:
         """Check the request, store the job, start it. The job is on disk before the reply."""
+        project, location = creation_parent(request.parent)
+        self.check(request)
+        job = await self._store(project, location, getattr(request, snake_case(self.TYPE.name)))
+        self.runner.admit(job)
+        return job.pb
+
+    def check(self, request: Pb) -> None:
+        """Refuse the creation of a job that could not run. Raises WireError."""
+
+    async def _store(self, project: str, location: str, requested: Pb) -> R:
+        return await self.jobs.create(project, location, requested)
 
     async def get(self, request: Pb) -> Pb:
         return self.find(request.name).pb

@@ -45,14 +45,10 @@ class JobServer(JobHandlers[CustomJob]):
         super().__init__(table, runner, operations)
         self._table, self._check_resource = table, check_resource
 
-    async def create(self, request: Pb) -> Pb:
-        """Check the request, store the job, start it. The job is on disk before the reply."""
-        project, location = creation_parent(request.parent)
+    def check(self, request: Pb) -> None:
+        _, location = creation_parent(request.parent)
         refuse(job_problems(request.custom_job, location))
         self._check_resource(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
-        job = await self._table.create(project, location, request.custom_job)
-        self.runner.admit(job)
-        return job.pb
 
     async def _delete(self, job: CustomJob) -> operations_pb2.Operation:
         return await self._operations.delete_job(self._table, job)

@@ -12,7 +12,7 @@ from tui.emulator.filters.syntax import FilterError
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid, not_found
 from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
-from tui.emulator.vertex.resource_table import R, ResourceTable
+from tui.emulator.vertex.resource_table import Key, R, ResourceTable
 
 _PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
 T = TypeVar("T")
@@ -51,31 +51,30 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> t
     A page token is bound to the parent and the filter it was issued for. The location `-` means every
     location of the project. Raises WireError: INVALID_ARGUMENT for a bad parent, page size, token or filter.
     """
-    project, location = _read_parent(request.parent)
+    _read_parent(request.parent)
     size = page_size(request.page_size)
     digest = query_digest(request.parent, request.filter)
     last = read_token(request.page_token, digest, (int, int))
     condition = request_filter(request.filter, fields)
-    resources = (
-        resource
-        for resource in table.newest_first(None if last is None else (int(last[0]), int(last[1])))
-        if resource.record.project == project and location in (resource.record.location, "-")
-    )
+    resources = _in_parent(table, request.parent, None if last is None else (int(last[0]), int(last[1])))
     page, more = take(resources, condition, size)
     return page, write_token(page[-1].key, digest) if more else ""
 
 
 def matching(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> list[R]:
     """Return all resources that match a list request, without pages. Raises WireError as `list_page` does."""
-    project, location = _read_parent(request.parent)
+    resources = _in_parent(table, request.parent)
     condition = request_filter(request.filter, fields)
-    return [
+    return [resource for resource in resources if condition(resource.pb)]
+
+
+def _in_parent(table: ResourceTable[R], parent: str, before: Key | None = None) -> Iterator[R]:
+    project, location = _read_parent(parent)
+    return (
         resource
-        for resource in table.newest_first()
-        if resource.record.project == project
-        and location in (resource.record.location, "-")
-        and condition(resource.pb)
-    ]
+        for resource in table.newest_first(before)
+        if resource.record.project == project and location in (resource.record.location, "-")
+    )
 
 
 def take(resources: Iterator[R], condition: Condition[Pb], size: int) -> tuple[list[R], bool]:
