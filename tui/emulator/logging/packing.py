@@ -88,7 +88,8 @@ class Packer:
         rows = self._rows(source, position, keep)
         if rows is None:
             return None
-        whole = _whole(rows)
+        # The timestamp of the last row may have more rows.
+        whole = [row for row in rows if row[1] < rows[-1][1]]
         if not whole:
             # So many entries of one timestamp stay rows: they would be one block.
             return rows[-1][1]
@@ -139,8 +140,3 @@ class Packer:
                 "DELETE FROM entries WHERE source=? AND timestamp BETWEEN ? AND ?",
                 (source, rows[0][1], rows[-1][1]),
             )
-
-
-def _whole(rows: Sequence[EntryRow]) -> list[EntryRow]:
-    """Return the rows before the timestamp of the last row, which may have more rows."""
-    return [row for row in rows if row[1] < rows[-1][1]]

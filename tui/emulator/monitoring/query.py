@@ -199,11 +199,12 @@ class Question:
         for number, aggregation in enumerate(self.aggregations):
             matches = aggregation.apply(matches, self.interval, FIELDS[number])
         if not any(aggregation.aligner for aggregation in self.aggregations):
-            matches = [self._cut(series) for series in matches]
+            holds = self.interval.holds
+            matches = [
+                replace(series, points=tuple(point for point in series.points if holds(point.end)))
+                for series in matches
+            ]
         return sorted((series for series in matches if series.points), key=lambda series: series.key)
-
-    def _cut(self, series: TimeSeries) -> TimeSeries:
-        return replace(series, points=tuple(p for p in series.points if self.interval.holds(p.end)))
 
 
 def _target(series: TimeSeries) -> QueryTarget:

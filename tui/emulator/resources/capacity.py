@@ -46,7 +46,9 @@ class Capacity:
             begun = job.control.port or job.control.attempt > 1 or job.pb.HasField("start_time")
             if job.pb.job_spec.persistent_resource_id and begun:
                 claim = self._add(job)
-                claim.held = self._assigned(claim) or Counter()
+                resource = self._known.get(claim.resource)
+                pools = resource.resource_pools if resource is not None else ()
+                claim.held = assign(job.pb.job_spec, pools, self.used(claim.resource)) or Counter()
                 claim.granted.set()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
@@ -95,12 +97,6 @@ class Capacity:
 
     def _of(self, resource: str) -> Iterable[_Claim]:
         return [claim for claim in self._claims.values() if claim.resource == resource]
-
-    def _assigned(self, claim: _Claim) -> Counter[str] | None:
-        resource = self._known.get(claim.resource)
-        if resource is None:
-            return None
-        return assign(claim.job.pb.job_spec, resource.resource_pools, self.used(claim.resource))
 
 
 def _grant(claims: Sequence[_Claim], pools: Sequence[Pb], used: Counter[str]) -> None:

@@ -122,7 +122,8 @@ class Uploads:
             if total is None or have < total:
                 session["total"] = total if total is not None else session["total"]
                 self._write(key, session)
-                return _incomplete(have)
+                # No Range header means that nothing was received yet.
+                return Reply(308, headers={"range": f"bytes=0-{have - 1}"} if have else {}, kind="")
             if have > total:
                 raise StoreError(400, "invalid", f"The upload has {have} bytes, but {total} were declared.")
             checksums = {**session["given"], **_client_checksums(request, {})}
@@ -316,8 +317,3 @@ def _client_checksums(request: BucketRequest, resource: Mapping[str, Any]) -> di
         if name in checksums and value:
             checksums[name] = value
     return {name: value for name, value in checksums.items() if value}
-
-
-def _incomplete(have: int) -> Reply:
-    # No Range header means that nothing was received yet.
-    return Reply(308, headers={"range": f"bytes=0-{have - 1}"} if have else {}, kind="")
