@@ -19,7 +19,7 @@ from tests.wire.fake_vertex import START, Fake, State, connected
 from tui.backends.interface import LogQuery
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs.convert import Receipt
-from tui.backends.vertex.logs.lateness import Lateness
+from tui.backends.vertex.logs.tail_state import Lateness
 from tui.config.settings import Settings
 from tui.domain.core.log_entry import LogEntry
 from tui.session import Session

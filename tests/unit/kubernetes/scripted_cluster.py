@@ -16,7 +16,7 @@ versions so far, send a `bookmark`, or `flush` what is pending."""
 
 
 class ScriptedCluster:
-    """A `WatchSource`. Between two bookmarks it delivers events shuffled, and some of them again.
+    """An `ApiSource`. Between two bookmarks it delivers events shuffled, and some of them again.
 
     A watch runs the script; when that is over, everything is delivered and `calm` is set.
     """

@@ -17,8 +17,7 @@ from google.protobuf import timestamp_pb2
 from tui.backends.interface import BackendError, ContextInfo
 from tui.backends.schedules import ScheduleService
 from tui.backends.serving import RegionResults
-from tui.backends.vertex.jobs import pipeline_job_convert
-from tui.backends.vertex.jobs.pipeline_jobs import PipelineJobs
+from tui.backends.vertex.jobs import pipeline_jobs
 from tui.backends.vertex.regions import RegionLists, region_in
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
@@ -144,7 +143,7 @@ class Schedules(ScheduleService):
             lambda: self._clients.pipelines(region).list_pipeline_jobs,
             request,
         )
-        return [pipeline_job_convert.job(pb, self._info.name) for pb in page.pipeline_jobs]
+        return [pipeline_jobs.job(pb, self._info.name) for pb in page.pipeline_jobs]
 
 
 def schedule_of(pb: Pb, region: str, context: str, last_run: Job | None = None) -> Schedule:
@@ -202,5 +201,5 @@ def _message(schedule: NewSchedule, parent: str) -> Pb:
             getattr(message, field).CopyFrom(stamp)
     request = message.create_pipeline_job_request
     request.parent = parent
-    request.pipeline_job.CopyFrom(PipelineJobs.resource.parse(schedule.job))
+    request.pipeline_job.CopyFrom(pipeline_jobs.PipelineJobs.resource.parse(schedule.job))
     return message

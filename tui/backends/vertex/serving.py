@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.api_core.exceptions import Aborted
@@ -10,21 +12,24 @@ from google.api_core.exceptions import Aborted
 from tui.backends.interface import BackendError, ContextInfo, FailedPrecondition, Stopped, Unavailable
 from tui.backends.serving import Deployment, RegionResults, ServingService
 from tui.backends.vertex.jobs.operations import wait_for
+from tui.backends.vertex.logs import convert
+from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.logs.reader import LogReader
 from tui.backends.vertex.regions import RegionLists, newest_first, region_in
 from tui.backends.vertex.serving_load import read_loads
-from tui.backends.vertex.serving_log import read_log
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
-from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.channels import Clients, plain
 from tui.backends.vertex.transport.connect import Service
-from tui.backends.vertex.transport.paging import plain
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import percents_of, shares
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 
 Pb = Any
+RESOURCE = "aiplatform.googleapis.com/Endpoint"
+BACK = timedelta(days=1)
+"""How far back is looked: an unbounded read is slow (docs/facts/vertex.md 5.2)."""
 LONGEST_CHANGE = 45 * 60.0
 """Longest wait (s) for a model to be deployed; the service's own limit is not documented."""
 
@@ -124,7 +129,18 @@ class Serving(ServingService):
         return await read_loads(self._clients, self._info.project, endpoints)
 
     async def log(self, endpoint: str, deployed_id: str = "", limit: int = 200) -> Sequence[LogEntry]:
-        return await read_log(self._reader, endpoint, deployed_id, limit)
+        parts = [
+            f"resource.type={quote(RESOURCE)}",
+            f"resource.labels.endpoint_id={quote(endpoint.rpartition('/')[2])}",
+            f'timestamp>="{stamp(datetime.now(UTC) - BACK)}"',
+        ]
+        if deployed_id:
+            parts.append(f"labels.deployed_model_id={quote(deployed_id)}")
+        reply = await self._reader.page(" AND ".join(parts), (endpoint,), newest_first=True, size=limit)
+        return [
+            replace(convert.entry(pb), replica=pb.labels.get("deployed_model_id", ""))
+            for pb in reversed(reply.entries)
+        ]
 
     async def deploy(self, endpoint: str, deployment: Deployment) -> ServingEndpoint:
         kind, count = deployment.accelerator

@@ -12,14 +12,15 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tui.backends.errors import BackendError, PermissionDenied, Unauthenticated
 from tui.backends.kubernetes.connection import backoff
 from tui.backends.kubernetes.errors import Expired, from_status
+from tui.backends.kubernetes.watch.source import ApiSource
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -36,22 +37,6 @@ RESTARTS = 3
 """Paged lists tried while pages expire; after them the list is read as one page."""
 
 
-class WatchSource(Protocol):
-    """Lists and watches objects. Calls `opened` when the server has accepted a watch."""
-
-    opened: Callable[[], None]
-
-    async def page(self, limit: int, token: str) -> Obj:
-        """One page of a list as the server sends it; `token` is that of the page before.
-
-        Raises:
-            Expired: the token is too old; the list starts again.
-        """
-
-    def events(self, version: str, seconds: int) -> AsyncGenerator[Obj, None]:
-        """Events since a resourceVersion, as {type, object}, including bookmarks, for at most `seconds`."""
-
-
 class Reflector(Generic[T]):
     """Keeps a copy while `run` runs; calls `changed` with the key (`namespace/name`) of each changed object.
 
@@ -61,7 +46,7 @@ class Reflector(Generic[T]):
     def __init__(
         self,
         title: str,
-        source: WatchSource,
+        source: ApiSource,
         reduce: Callable[[Obj], T | None],
         changed: Callable[[str], None],
         *,

@@ -14,7 +14,7 @@ LIST_SECONDS = 30.0
 
 
 class ApiSource:
-    """One type of object at a path, in one namespace or in all."""
+    """One type of object at a path, in one namespace or in all. Calls `opened` when a watch is accepted."""
 
     def __init__(
         self, connection: ClusterConnection, path: str, action: str, selector: str = "", fields: str = ""
@@ -27,6 +27,7 @@ class ApiSource:
         self.opened: Callable[[], None] = lambda: None
 
     async def page(self, limit: int, token: str) -> Mapping[str, Any]:
+        """One page of a list; `token` is that of the page before. Raises Expired if the token is too old."""
         params = {"limit": limit or None, "continue": token, **self._selectors}
         # The reflector itself lists again; a repeated call would only hide the failure for longer.
         reply: Mapping[str, Any] = await self._connection.request(
@@ -40,6 +41,7 @@ class ApiSource:
         return reply or {}
 
     async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:
+        """Events since a resourceVersion, as {type, object}, including bookmarks, for at most `seconds`."""
         params = {
             "watch": True, "allowWatchBookmarks": True, "resourceVersion": version,
             "timeoutSeconds": seconds, **self._selectors,

@@ -19,8 +19,6 @@ from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound, Q
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.logs.filters import log_filter
-from tui.backends.vertex.logs.holes import Heartbeat, MissingRange
-from tui.backends.vertex.logs.lateness import Lateness
 from tui.backends.vertex.logs.merge import LogMerger
 from tui.backends.vertex.logs.reader import Get, LogReader, WholeUntil
 from tui.backends.vertex.logs.stream import Inbox, Stream, StreamEvent
@@ -30,8 +28,11 @@ from tui.backends.vertex.logs.tail_state import (
     Delivery,
     Draining,
     Failures,
+    Heartbeat,
     Holes,
+    Lateness,
     ListInProgress,
+    MissingRange,
     OpenStream,
     TailPhase,
     TailSchedule,

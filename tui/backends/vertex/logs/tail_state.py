@@ -6,13 +6,14 @@ Times are the event loop's (s), unless they are datetimes: these are the service
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from tui.backends.interface import BackendError, LogBatch
-from tui.backends.vertex.logs.holes import HoleStart, MissingRange
+from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.logs.stream import Stream
 from tui.backends.vertex.timestamps import latest
 from tui.backends.vertex.transport.retry import delay
@@ -24,7 +25,44 @@ OUTAGE = 5.0
 """A hole that stays open for longer is reported, though lists have filled it."""
 FILLS = 2
 """Lists that search for suppressed entries before these count as lost."""
+CLOCK_STEP = 1.0
+"""Seconds by which the service's clock gains on ours between two messages only when it is set forward."""
 NOTHING = LogBatch()
+
+
+@dataclass(frozen=True, slots=True)
+class HoleStart:
+    """The start of a hole."""
+
+    received: datetime | None
+    """By the service's time of receipt; `None` where nothing was received before it."""
+    newest: datetime | None
+    """Timestamp of the newest entry known before it."""
+
+
+@dataclass(slots=True)
+class MissingRange:
+    """Entries that a stream did not deliver, while lists search for them."""
+
+    since: datetime | None
+    """The newest entry known when it began."""
+    began: float
+    reasons: list[str]
+    lost: int = 0
+    """How many entries the service reported as suppressed; 0 (unknown) after a broken stream."""
+    filled: int = 0
+    fills: int = 0
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Lists that tell whether a quiet stream still brings what there is. Times are the event loop's."""
+
+    due: float
+    deaf_at: float | None = None
+    """When the stream counts as silent, because it has not brought what such a list has found."""
+    next_list: bool = False
+    """The next list is a heartbeat."""
 
 
 class TailPhase(Enum):
@@ -212,3 +250,26 @@ class Delivery:
         alive, self.alive = self.alive, False
         batch = LogBatch(tuple(entries), gaps, note, alive=alive)
         return batch if batch == NOTHING else replace(batch, received=begin)
+
+
+class Lateness:
+    """`seconds` is the most that an entry came after its own time, by whole seconds.
+
+    An entry from before a step of the service's clock seems to come late by that step. Receipts on a stream
+    are compared with this machine's monotonic clock, which shows the step.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0
+        self._ahead: float | None = None
+        """Seconds, the most, by which a receipt was ahead of the monotonic clock."""
+
+    def add(self, receipt: Receipt, now: float) -> None:
+        """Take the receipt of a message that came at `now` (s, monotonic)."""
+        late = receipt.late
+        if receipt.newest is not None:
+            ahead = receipt.newest.timestamp() - now
+            step = ahead - (ahead if self._ahead is None else self._ahead)
+            self._ahead = ahead if self._ahead is None else max(self._ahead, ahead)
+            late -= math.ceil(step) if step > CLOCK_STEP else 0
+        self.seconds = max(self.seconds, late)

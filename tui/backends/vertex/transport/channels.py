@@ -38,7 +38,6 @@ from google.cloud.monitoring_v3.services.metric_service.transports.grpc_asyncio 
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.connect import Endpoint, Service
 from tui.backends.vertex.transport.errors import UndecodableReply
-from tui.backends.vertex.transport.paging import plain
 from tui.backends.vertex.transport.retry import Caller, Limiter
 
 Method = Callable[..., Awaitable[Any]]
@@ -213,3 +212,17 @@ class Clients:
                 channel = grpc.aio.secure_channel(target, secure, options=options, interceptors=[_Decoded()])
             self._channels[target] = channel
         return channel
+
+
+async def plain(reply: Any) -> Any:
+    """A reply as plain protobuf: the first page of a list, the message in a wrapper, else the reply."""
+    if hasattr(reply, "pages"):
+        return await first_page(reply)
+    return type(reply).pb(reply) if hasattr(type(reply), "pb") else reply
+
+
+async def first_page(pager: Any) -> Any:
+    """The first page of a list: each further page is a call of its own, with its own retries."""
+    async for page in pager.pages:
+        return type(page).pb(page)
+    raise AssertionError("a list has at least one page")
