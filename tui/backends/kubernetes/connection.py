@@ -51,6 +51,8 @@ _KEEP_ALIVE = [
 ]
 """Socket options that find a lost server within 30 s: a watch may be silent for minutes."""
 
+PAGE = 1000
+"""Most objects of a page of a list."""
 MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -126,6 +128,29 @@ class ClusterConnection:
         except ValueError as error:
             fix = "Something on the way may change replies, e.g. a proxy."
             raise Unavailable(f"Can't {action}: the reply is not JSON.", fix=fix) from error
+
+    async def items(
+        self,
+        path: str,
+        *,
+        action: str,
+        params: Mapping[str, Any] | None = None,
+        accept: str = "",
+        patience: float | None = None,
+    ) -> list[dict[str, Any]]:
+        """The objects of a list, read page by page. See `request`."""
+        objects: list[dict[str, Any]] = []
+        query = {"limit": PAGE, **(params or {})}
+        while True:
+            page = await self.request(
+                "GET", path, action=action, params=query, accept=accept, patience=patience
+            )
+            objects += (page or {}).get("items") or ()
+            query["continue"] = ((page or {}).get("metadata") or {}).get("continue") or ""
+            if not query["continue"]:
+                return objects
+            # Parsing a page takes long: let the event loop handle key presses.
+            await asyncio.sleep(0)
 
     async def read(
         self,

@@ -11,7 +11,7 @@ from tui.backends.errors import BackendError, InvalidRequest
 from tui.backends.interface import JobService
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, Served
-from tui.backends.kubernetes.fields import items, mapping
+from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.logs.job_watch import ReplicaOf, belongs, identity
 from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod
 from tui.domain.core.job import Job
@@ -54,14 +54,14 @@ class JobPods:
         place = self.place(name)
         params = {"labelSelector": f"kueue.x-k8s.io/job-uid={uid}"}
         try:
-            reply = await self._connection.request(
-                "GET", queued.path(place.namespace), action=f"list the {queued.resource}", params=params
+            workloads = await self._connection.items(
+                queued.path(place.namespace), action=f"list the {queued.resource}", params=params
             )
         except BackendError:
             # Some users may not read it; the job tells the most.
             return (obj,)
         head = {"apiVersion": queued.api_version, "kind": queued.kind}
-        return (obj, *({**head, **item} for item in items(mapping(reply).get("items"))))
+        return (obj, *({**head, **item} for item in workloads))
 
     def selector(self, name: str) -> str:
         """The label selector of a job's pods."""
@@ -82,13 +82,12 @@ class JobPods:
         obj = await self._service(name).spec(name)
         replica_of = self.naming(job or await self.job(name), obj)
         place, own_identity = self.place(name), identity(name, obj, self.selector(name))
-        reply = await self._connection.request(
-            "GET",
+        pods = await self._connection.items(
             PODS.path(place.namespace),
             action=f"list the pods of {place.name}",
             params={"labelSelector": own_identity.selector},
         )
-        own = [pod for pod in items(mapping(reply).get("items")) if belongs(pod, own_identity)]
+        own = [pod for pod in pods if belongs(pod, own_identity)]
         own.sort(key=lambda pod: str(mapping(pod.get("metadata")).get("creationTimestamp") or ""))
         return [(read_pod(pod, replica_of), pod) for pod in own]
 

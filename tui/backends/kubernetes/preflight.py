@@ -5,7 +5,6 @@ A check that is refused or fails is `unknown` with the reason; a problem is an a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -27,7 +26,6 @@ from tui.domain.kubernetes.preflight.references import Reference, references, ru
 from tui.domain.kubernetes.workloads import QUEUE, at, fields, groups
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown
 
-PAGE = 1000
 _KUEUE = "/apis/kueue.x-k8s.io"
 _VERSIONS = ("v1beta2", "v1beta1")
 _NAMED = {
@@ -165,8 +163,8 @@ class ClusterPreflight(PreflightService):
         return [Check("name", CheckStatus.PROBLEM, sentence, fix, edits)]
 
     async def _names(self, of: ApiType, namespace: str) -> set[str]:
-        listed = await self._get(of.path(namespace), f"list the {of.plural}", limit=PAGE)
-        return {str(at(obj, "metadata", "name")) for obj in (listed or {}).get("items") or ()}
+        objects = await self._connection.items(of.path(namespace), action=f"list the {of.plural}")
+        return {str(at(obj, "metadata", "name")) for obj in objects}
 
     async def _other(self, namespace: str, obj: Mapping[str, Any], name: str) -> list[Check]:
         """Check what the launch changes in an object beside the job."""
@@ -215,7 +213,7 @@ class ClusterPreflight(PreflightService):
     # Room for the job
 
     async def _nodes(self, launch: _Launch) -> list[Check]:
-        nodes = await self._all("/api/v1/nodes", "read the nodes")
+        nodes = await self._connection.items("/api/v1/nodes", action="read the nodes")
         fits = [fit(group, nodes) for group in groups(launch.job)]
         short = [group_fit for group_fit in fits if group_fit.room < group_fit.pods]
         if not short:
@@ -270,19 +268,8 @@ class ClusterPreflight(PreflightService):
         assert lost is not None
         raise lost
 
-    async def _get(self, path: str, action: str, **params: Any) -> Any:
-        return await self._connection.request("GET", path, action=action, params=params or None)
-
-    async def _all(self, path: str, action: str) -> list[Mapping[str, Any]]:
-        objects: list[Mapping[str, Any]] = []
-        token = ""
-        while True:
-            page = await self._get(path, action, limit=PAGE, **({"continue": token} if token else {}))
-            objects += (page or {}).get("items") or []
-            token = str(at(page, "metadata", "continue") or "")
-            if not token:
-                return objects
-            await asyncio.sleep(0)
+    async def _get(self, path: str, action: str) -> Any:
+        return await self._connection.request("GET", path, action=action)
 
 
 class _Launch:

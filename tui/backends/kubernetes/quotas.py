@@ -16,7 +16,6 @@ from tui.backends.kubernetes.connection import ClusterConnection
 from tui.domain.core.quota import Quota
 from tui.domain.kubernetes.quotas import ClusterObjects, quotas_of
 
-PAGE = 1000
 KUEUE = "/apis/kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 """Versions of Kueue's API, the newest first: a cluster serves one or both."""
@@ -76,16 +75,8 @@ class ClusterQuotas(QuotaService):
 
     async def _list(self, path: str, action: str, **params: str) -> Found:
         """All objects of a list; `None` if it is not served, or may not be read."""
-        objects: list[dict[str, Any]] = []
-        page = {"limit": PAGE, **params}
-        while True:
-            try:
-                reply = await self._connection.request("GET", path, action=action, params=page)
-            except (NotFound, PermissionDenied) as error:
-                self._refused.append(error)
-                return None
-            objects += reply.get("items") or []
-            token = (reply.get("metadata") or {}).get("continue")
-            if not token:
-                return objects
-            page["continue"] = token
+        try:
+            return await self._connection.items(path, action=action, params=params)
+        except (NotFound, PermissionDenied) as error:
+            self._refused.append(error)
+            return None

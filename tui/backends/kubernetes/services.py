@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tui.backends.interface import ContextInfo, JobService, Services
+from tui.backends.interface import ContextInfo, JobService, ServiceHealth, Services
+from tui.backends.kubernetes import health
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, discover
@@ -32,6 +33,10 @@ class OpenCluster:
     cluster: ConnectedCluster
     services: Services
     asking: asyncio.Task[None]
+
+    async def check_health(self) -> Sequence[ServiceHealth]:
+        """A line for each service and kind of job."""
+        return await health.check(self.cluster)
 
     async def aclose(self) -> None:
         """Stop watching and close the connection."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tui.backends.interface import ContextInfo, Services
+from tui.backends.interface import ContextInfo, ServiceHealth, Services
 from tui.backends.vertex.health import HealthCheck
 from tui.backends.vertex.jobs.custom_jobs import CustomJobs
 from tui.backends.vertex.logs.progress import ProgressReader
@@ -34,6 +35,14 @@ class OpenContext:
     clients: Clients
     services: Services
     health: HealthCheck
+
+    async def aclose(self) -> None:
+        """Close the channels; running calls end with Unavailable."""
+        await self.clients.close()
+
+    async def check_health(self) -> Sequence[ServiceHealth]:
+        """A line for each service."""
+        return await self.health.check()
 
 
 def build_services(info: ContextInfo, endpoint: Endpoint) -> OpenContext:

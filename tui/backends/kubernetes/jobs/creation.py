@@ -65,11 +65,12 @@ class JobCreation:
     async def launched(self, request: LaunchRequest) -> Job | None:
         """The job with the request's label."""
         for of in self._cluster.served.jobs[self._workload.key]:
-            listed = await self._cluster.connection.request(
-                "GET", of.path(request.region), action=f"look for the {of.resource} of a launch",
+            items = await self._cluster.connection.items(
+                of.path(request.region),
+                action=f"look for the {of.resource} of a launch",
                 params={"labelSelector": request.label},
-            )  # fmt: skip
-            for item in (listed or {}).get("items") or ():
+            )
+            for item in items:
                 obj = {"apiVersion": of.api_version, "kind": of.kind, **item}
                 return await self._single.job(self._name(obj), obj)
         return None

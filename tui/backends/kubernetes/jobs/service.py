@@ -190,11 +190,11 @@ class KubernetesJobs(JobService):
 
     async def _in_scope(self, of: ApiType, scope: str, name: str) -> list[Job]:
         params = {"fieldSelector": f"metadata.name={name}"}
-        listed = await self._cluster.connection.request(
-            "GET", of.path(scope), action=f"look for the {of.resource} {name}", params=params
+        items = await self._cluster.connection.items(
+            of.path(scope), action=f"look for the {of.resource} {name}", params=params
         )
         jobs = []
-        for item in (listed or {}).get("items") or ():
+        for item in items:
             obj = {"apiVersion": of.api_version, "kind": of.kind, **item}
             owners = at(obj, "metadata", "ownerReferences") or ()
             if any(owner.get("controller") and owner.get("kind") in _KINDS for owner in owners):

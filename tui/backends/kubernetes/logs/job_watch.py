@@ -306,15 +306,14 @@ class JobWatch:
         # An earlier job may have had the same name.
         return entry if int(entry.timestamp.timestamp()) * SECOND >= self.job.created else None
 
-    async def list_events(self) -> list[Obj]:
+    async def list_events(self) -> list[dict[str, Any]]:
         """The events of the job's namespace and of nodes. Raises BackendError."""
         path, action = EVENTS.path(self.job.namespace), "list the events"
-        events = items(mapping(await self.connection.request("GET", path, action=action)).get("items"))
+        events = await self.connection.items(path, action=action)
         if self.job.namespace != node_events.NAMESPACE:
             params = {"fieldSelector": node_events.FIELDS}
             with suppress(PermissionDenied):
-                more = await self.connection.request("GET", node_events.PATH, action=action, params=params)
-                events += items(mapping(more).get("items"))
+                events += await self.connection.items(node_events.PATH, action=action, params=params)
         return events
 
     def replaced(

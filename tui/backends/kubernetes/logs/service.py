@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -112,7 +112,7 @@ class KubernetesLogs(LogService):
         replica_of = self._pods.naming(job, objects[0])
         watch = JobWatch(self._connection, own, self._pods, replica_of, lambda _view: None, add)
         pods = await self._pods.pod_objects(name)
-        events: list[Mapping[str, Any]] = []
+        events: Sequence[Mapping[str, Any]] = ()
         with suppress(BackendError):
             # Some users may not read events; the conditions tell the most.
             events = await watch.list_events()

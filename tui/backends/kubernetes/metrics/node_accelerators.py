@@ -16,7 +16,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
 from tui.backends.kubernetes.connection import ClusterConnection
-from tui.backends.kubernetes.fields import items, mapping
+from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import SIMULATED, Sample
 from tui.domain.core.metric import CADVISOR, DCGM, source_label
@@ -118,13 +118,13 @@ class NodeAccelerators:
     async def _labelled(self, selector: str) -> dict[str, str]:
         params: dict[str, Any] = {"labelSelector": selector}
         try:
-            reply = await self._connection.request(
-                "GET", "/api/v1/pods", action="look for DCGM exporters", params=params, patience=2.0
+            pods = await self._connection.items(
+                "/api/v1/pods", action="look for DCGM exporters", params=params, patience=2.0
             )
         except BackendError:
             return {}
         paths = {}
-        for pod in items(mapping(reply).get("items")):
+        for pod in pods:
             meta, node = mapping(pod.get("metadata")), mapping(pod.get("spec")).get("nodeName")
             if node:
                 place = f"/api/v1/namespaces/{meta.get('namespace')}/pods/{meta.get('name')}"

@@ -37,17 +37,14 @@ class PodUsage:
         path = f"{API}/namespaces/{namespace}/pods"
         params = {"labelSelector": selector}
         try:
-            reply = await self._connection.request(
-                "GET", path, action="read the usage of pods", params=params, patience=2.0
+            usages = await self._connection.items(
+                path, action="read the usage of pods", params=params, patience=2.0
             )
         except NotFound:
             return [], "the cluster has no metrics API (metrics-server)"
         except BackendError as error:
             return [], error.message
-        used = {
-            str(mapping(item.get("metadata")).get("name")): item
-            for item in items(mapping(reply).get("items"))
-        }
+        used = {str(mapping(item.get("metadata")).get("name")): item for item in usages}
         samples: list[Sample] = []
         for pod, obj in pods:
             item = used.get(pod.name)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
@@ -20,7 +19,7 @@ METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,appli
 """Media type without the status, which lists the images of a node."""
 ONE_BY_ONE = 8
 """Most new nodes that are read one by one; for more, all nodes are listed."""
-PAGE = 500
+_ACTION = "read the nodes of jobs"
 AGAIN, AGAIN_DENIED = 30.0, 300.0
 """Seconds before a node that could not be read is read again."""
 
@@ -70,24 +69,16 @@ class NodeReader:
 
     async def _read_one(self, name: str) -> NodeMachine | None:
         try:
-            return machine_of(await self._get(f"{NODES}/{quote(name, safe='')}", "", {}))
+            path = f"{NODES}/{quote(name, safe='')}"
+            node = await self._connection.request(
+                "GET", path, action=_ACTION, accept=METADATA.format(""), patience=2.0
+            )
+            return machine_of(node)
         except NotFound:
             return None
 
     async def _all(self) -> dict[str, NodeMachine]:
-        machines: dict[str, NodeMachine] = {}
-        token = ""
-        while True:
-            page = await self._get(NODES, "List", {"limit": PAGE, "continue": token})
-            for node in page.get("items") or ():
-                machines[str(node["metadata"]["name"])] = machine_of(node)
-            token = str((page.get("metadata") or {}).get("continue") or "")
-            if not token:
-                return machines
-
-    async def _get(self, path: str, form: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        reply: Mapping[str, Any] = await self._connection.request(
-            "GET", path, action="read the nodes of jobs", params=params, patience=2.0,
-            accept=METADATA.format(form),
-        )  # fmt: skip
-        return reply
+        nodes = await self._connection.items(
+            NODES, action=_ACTION, accept=METADATA.format("List"), patience=2.0
+        )
+        return {str(node["metadata"]["name"]): machine_of(node) for node in nodes}
