@@ -115,8 +115,7 @@ class KubernetesJobs(JobService):
                 await self._cluster.watch.learn_nodes()
 
     def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
-        """The jobs at these places as one page per namespace; a scope that can't be read has an error
-        page."""
+        """The jobs at these places as one page per namespace; an unreadable scope has an error page."""
         watch, key = self._cluster.watch, self._workload.key
         failing = {scope: watch.error(key, scope) or watch.unlisted(key, scope) for scope in watch.scopes}
         jobs: dict[str, list[Job]] = {}
@@ -284,8 +283,7 @@ class KubernetesJobs(JobService):
         await self._patch(of, parts, suspend_patch(obj, suspend), action)
 
     async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, action: str) -> bool:
-        """Suspend through Kueue, which would admit a suspended job again. False if Kueue does not know the
-        job."""
+        """Suspend through Kueue, which would readmit a suspended job. False if Kueue does not know it."""
         workload = await self._single.queued(name, obj)
         of = self._cluster.served.part("Workload")
         if workload is None or of is None:

@@ -74,8 +74,7 @@ class _Read:
 
 
 class ContainerReader:
-    """Reads one container. `run` ends when its pod has nothing more, and raises errors that retrying can't
-    fix."""
+    """Reads one container. `run` ends when its pod has nothing more; it raises only lasting errors."""
 
     def __init__(  # noqa: PLR0917 - what it reads, from where and where to
         self,

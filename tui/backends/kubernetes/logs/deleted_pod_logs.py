@@ -1,5 +1,4 @@
-"""Reads the rest of the log of deleted pods: from Cloud Logging if the context names a project, else a
-gap."""
+"""Reads the rest of the logs of deleted pods from Cloud Logging; without a project it reports a gap."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from tui.backends.kubernetes.logs.cloud import CloudLog
 
 LATE = 12.0
-"""Seconds after which Cloud Logging is read again: entries arrive some seconds late (docs/facts/vertex.md
-5.1)."""
+"""Seconds before Cloud Logging is read again: entries arrive late (docs/facts/vertex.md 5.1)."""
 MOST_NAMED = 6
 _AFTER_END = timedelta(minutes=5)
 

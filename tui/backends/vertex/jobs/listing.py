@@ -80,10 +80,7 @@ class JobListing:
             self._saw(newest)
 
     async def changes(self) -> AsyncGenerator[Batch, None]:
-        """Jobs that may have changed since the last list; all jobs if none are known.
-
-        Raises BackendError.
-        """
+        """Jobs that may have changed since the last list; all jobs if none are known. Raises BackendError."""
         if self._newest is None or not self._can_poll:
             # If there were no jobs, none can be deleted: the store need not check.
             nothing_known = self._empty
