@@ -11,8 +11,7 @@ from tui.domain.resources.persistent import PersistentResource
 
 
 class ResourceService(ABC):
-    """Persistent resources. A change returns when the service has begun it; the resource's state shows its
-    progress."""
+    """Persistent resources. A change returns once it has begun; the resource's state shows its progress."""
 
     @abstractmethod
     async def list_all(self) -> RegionResults[PersistentResource]:

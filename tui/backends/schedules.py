@@ -27,8 +27,7 @@ class ScheduleService(ABC):
 
     @abstractmethod
     async def create(self, region: str, schedule: NewSchedule) -> Schedule:
-        """Create a schedule in a region, "" for the context's first. Never sent twice. Raises
-        BackendError."""
+        """Create a schedule in a region ("": the context's first). Never sent twice. Raises BackendError."""
 
     @abstractmethod
     async def pause(self, name: str) -> Schedule:

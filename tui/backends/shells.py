@@ -28,8 +28,7 @@ class ShellRequest:
 
 @dataclass(frozen=True, slots=True)
 class ShellEnd:
-    """The end of a program: its exit code, 128 + signal for a signal, or the reason why it could not run to
-    its end."""
+    """The end of a program: its exit code (128 + signal for a signal), or why it could not run to its end."""
 
     exit_code: int | None
     reason: str = ""

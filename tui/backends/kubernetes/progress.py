@@ -143,8 +143,7 @@ class KubernetesProgress(ProgressService):
         return None
 
     async def _container(self, job: Job, known: _Known) -> ContainerName:
-        """The container that reports the job's progress; it is looked up again for a new pod. Raises
-        NotFound."""
+        """The container that reports the job's progress, looked up again for a new pod. Raises NotFound."""
         shown = min((replica for replica in job.replicas if replica.pod), key=_rank, default=None)
         if known.pod is not None and (shown is None or shown.pod == known.pod.pod):
             return known.pod

@@ -184,8 +184,7 @@ def _label(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def _replica_like(labels: Mapping[str, str]) -> str:
-    """The label value that looks like a replica: the label names are not documented (docs/facts/vertex.md
-    6.2)."""
+    """The value of an undocumented label that looks like a replica (docs/facts/vertex.md 6.2)."""
     return next((value for value in labels.values() if value.startswith(PREFIX)), "")
 
 

@@ -84,8 +84,7 @@ class Storage(StorageService):
         return list(granted)
 
     async def size_of(self, uri: str) -> int | None:
-        """Bytes of the object gs://BUCKET/NAME, `None` if it does not exist. Raises NotFound for the
-        bucket."""
+        """Bytes of the object gs://BUCKET/NAME, or `None`. Raises NotFound for the bucket."""
         from google.api_core import exceptions as api
 
         bucket, name = split(uri)
@@ -219,8 +218,7 @@ def _bucket(bucket: Any) -> Bucket:
 
 
 def _explained(error: Exception, action: str, bucket: str) -> BackendError:
-    """The error of an HTTP reply, which has only a status and a text; the address is removed from the
-    text."""
+    """The error of an HTTP reply, which has only a status and a text; removes the address."""
     from google.api_core import exceptions as api
 
     from tui.backends.vertex.transport.errors import translate

@@ -74,8 +74,7 @@ def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
 
 
 def belongs(pod: Obj, job: JobIdentity) -> bool:
-    """Whether a pod that the job's labels select belongs to this job, not to an earlier one of the same
-    name."""
+    """Whether a pod with the job's labels belongs to this job, not to an earlier one of its name."""
     meta = mapping(pod.get("metadata"))
     owners = items(meta.get("ownerReferences"))
     if any(owner.get("uid") == job.uid for owner in owners):
@@ -167,8 +166,7 @@ class ContainerNews:
 
 @dataclass(slots=True)
 class JobWatch:
-    """Watches the pods and events of a job. Calls `on_pod` for each new pod, `on_service` for entries of the
-    cluster."""
+    """Watches a job's pods and events. Calls `on_pod` for new pods, `on_service` for cluster entries."""
 
     connection: ClusterConnection
     job: JobIdentity

@@ -173,8 +173,7 @@ def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
 
 
 def _times(event: Obj, pods: Iterable[GonePod]) -> list[int]:
-    """Times at which an event was seen; for a repeated event also the pods' ends between its first and last
-    time."""
+    """Times of an event; for a repeated one also the pods' ends between its first and last time."""
     first, last = _first_seen(event), _stamp(event.get("lastTimestamp"))
     count = event.get("count")
     times = [at for at in (first, last) if at is not None]

@@ -28,8 +28,7 @@ Obj = Mapping[str, Any]
 PAGE = 250
 """Objects per page: parsing 250 takes some 10 ms, too short to delay a key press noticeably."""
 WATCH_SECONDS = 240, 300
-"""Range of the seconds after which a watch is asked to end: random, so that watches don't reconnect
-together."""
+"""Range of a watch's length in seconds: random, so that watches don't reconnect together."""
 SHORT = 1.0
 """A watch that ends within this many seconds, for any reason, is not reopened at once."""
 MOST_WAIT, MOST_WAIT_DENIED = 8.0, 60.0

@@ -35,8 +35,7 @@ Get = Callable[[str], Awaitable[Job]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Jobs of one reply. `whole`: the reply is part of a listing of all jobs. `gone`: names of deleted
-    jobs."""
+    """Jobs of one reply. `whole`: it is part of a list of all jobs. `gone`: names of deleted jobs."""
 
     jobs: tuple[Job, ...]
     whole: bool

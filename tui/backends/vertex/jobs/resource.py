@@ -37,8 +37,7 @@ class Resource:
     client: Callable[[Clients, str], Any]
     """The async client of one region."""
     list_fields: tuple[str, ...]
-    """Converts a listed message to a job of that context, without the fields that only the whole resource
-    has."""
+    """Converts a listed message to a job, without the fields that only the whole resource has."""
     active_states: tuple[str, ...]
     """Native states that a job may leave."""
     convert: Callable[[Any, str], Job]

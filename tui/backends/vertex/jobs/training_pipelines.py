@@ -70,8 +70,7 @@ def _task(pb: Any, state: JobState) -> Task:
 
 
 CHILD = "-custom-job"
-"""Suffix that the service adds to a pipeline's display name for its custom job (docs/facts/vertex.md
-12.4)."""
+"""Suffix of a pipeline's display name in its custom job's (docs/facts/vertex.md 12.4)."""
 
 
 def _listed(pb: Any, context: str) -> Job:

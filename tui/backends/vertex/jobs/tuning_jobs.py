@@ -50,8 +50,7 @@ MAXIMIZE = int(StudySpec.MetricSpec.GoalType.MAXIMIZE)
 
 
 def job(pb: Any, context: str) -> Job:
-    """A HyperparameterTuningJob message as a domain job. Lists leave out its trials (docs/facts/vertex.md
-    2.2)."""
+    """A HyperparameterTuningJob message as a domain job."""
     spec = pb.trial_job_spec
     tasks = tuple(map(_task, pb.trials))
     shown = job_of(pb, context, KIND, _STATES)

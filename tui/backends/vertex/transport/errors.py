@@ -24,11 +24,9 @@ from tui.backends.interface import (
 from tui.backends.vertex.transport.connect import LOGIN
 
 PLUGIN_FAILED = "Getting metadata from plugin failed"
-"""Text of an error for expired credentials over gRPC, with code UNAVAILABLE (docs/facts/clients.md
-'Faults')."""
+"""Text of expired credentials over gRPC, with code UNAVAILABLE (docs/facts/clients.md 'Faults')."""
 TOO_LARGE = "Received message larger than max"
-"""Text of an error for a limit of the client, with a quota's code (docs/facts/clients.md 'Connecting without
-TLS')."""
+"""Text of a client limit, with a quota's code (docs/facts/clients.md 'Connecting without TLS')."""
 
 _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}

@@ -139,8 +139,7 @@ class Merge:
                 due.append(source.queue.popleft()[2])
 
     def _look_at_progress(self, now: float) -> None:
-        """Detect that a history is read: it passes faster than it was written, so its streams wait for each
-        other."""
+        """Detect a history, which passes faster than it was written: its streams wait for each other."""
         at, known = self._checked
         oldest = self.oldest
         if oldest is not None and now - at >= STALLED:
