@@ -40,10 +40,8 @@ def _cluster(context: Context) -> Backend:
     from tui.backends.kubernetes.login.gke import GkeCluster
     from tui.backends.kubernetes.login.local import LocalCluster
 
-    info = ContextInfo(
-        context.name, context.project, tuple(context.regions), local=context.emulated,
-        family="kubernetes", watched=True,
-    )  # fmt: skip
+    own = context.name, context.project, tuple(context.regions)
+    info = ContextInfo(*own, local=context.emulated, family="kubernetes", watched=True)
     cluster: Cluster
     if context.emulated:
         cluster = LocalCluster(default_kubernetes_state())

@@ -22,7 +22,7 @@ class ShellRequest:
     shell: str = ""
     """The user's own shell, if the replica can have it."""
     term: str = ""
-    """TERM of the user's terminal."""
+    """TERM of the user's terminal; `colours` is its COLORTERM."""
     colours: str = ""
 
 

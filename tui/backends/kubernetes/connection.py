@@ -152,6 +152,28 @@ class ClusterConnection:
             # Parsing a page takes long: let the event loop handle key presses.
             await asyncio.sleep(0)
 
+    async def patch(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        action: str,
+        content_type: str = MERGE_PATCH,
+        params: Mapping[str, Any] | None = None,
+        within: float = CHANGE,
+    ) -> None:
+        """Change an object. The patch says how the object should be, so it may be sent again."""
+        await self.request(
+            "PATCH",
+            path,
+            action=action,
+            params=params,
+            body=dict(body),
+            content_type=content_type,
+            within=within,
+            repeat=True,
+        )
+
     async def read(
         self,
         path: str,
@@ -194,21 +216,26 @@ class ClusterConnection:
             await asyncio.sleep(wait)
 
     async def _send(self, request: _Request, action: str) -> httpx.Response:
-        """One attempt; if the server refuses the login, the login is read again once."""
+        """One attempt; if the server refuses the login, the login is read again once.
+
+        A request with `stream` returns before its body has arrived.
+        """
         for renewed in (False, True):
             session = await self._ready(action)
+            built = session.client.build_request(
+                request.method,
+                request.path,
+                params=_params(request.params),
+                content=request.content,
+                headers=session.headers | request.headers,
+                timeout=_timeout(request.within, request.silence),
+                extensions=session.extensions,
+            )
             async with asyncio.timeout(request.within + 1):
-                reply = await session.client.request(
-                    request.method,
-                    request.path,
-                    params=_params(request.params),
-                    content=request.content,
-                    headers=session.headers | request.headers,
-                    timeout=_timeout(request.within),
-                    extensions=session.extensions,
-                )
+                reply = await session.client.send(built, stream=request.stream)
             if reply.status_code != 401 or renewed:
                 break
+            await reply.aclose()
             await self._log_in(session)
         return reply
 
@@ -230,7 +257,8 @@ class ClusterConnection:
         detects a lost server). It is opened once; a break raises Unavailable in the reader.
         """
         try:
-            reply = await self._open_stream(path, params, within, silence, action)
+            request = _Request("GET", path, params, within=within, stream=True, silence=silence)
+            reply = await self._send(request, action)
         except Exception as error:
             raise self._lost(from_exception(error, action, self._server()), action) from error
         try:
@@ -242,27 +270,6 @@ class ClusterConnection:
             raise self._lost(from_exception(error, action, self._server()), action) from error
         finally:
             await reply.aclose()
-
-    async def _open_stream(
-        self, path: str, params: Mapping[str, Any] | None, within: float, silence: float | None, action: str
-    ) -> httpx.Response:
-        for renewed in (False, True):
-            session = await self._ready(action)
-            request = session.client.build_request(
-                "GET",
-                path,
-                params=_params(params),
-                headers=session.headers,
-                timeout=_timeout(within, silence),
-                extensions=session.extensions,
-            )
-            async with asyncio.timeout(within + 1):
-                reply = await session.client.send(request, stream=True)
-            if reply.status_code != 401 or renewed:
-                break
-            await reply.aclose()
-            await self._log_in(session)
-        return reply
 
     @asynccontextmanager
     async def websocket(
@@ -349,6 +356,9 @@ class _Request:
     content_type: str = "application/json"
     within: float = READ
     accept: str = ""
+    stream: bool = False
+    silence: float | None = 0.0
+    """Longest silence of a stream (s), `None` without a limit; 0.0 stands for `within`."""
 
     @property
     def content(self) -> bytes | None:

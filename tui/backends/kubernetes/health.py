@@ -67,7 +67,5 @@ async def _may(cluster: ConnectedCluster, of: ApiType, verbs: Sequence[str], ver
 
 
 def _not_allowed(name: str, refused: Sequence[str]) -> ServiceHealth:
-    return ServiceHealth(
-        name, False, f"the login may not {', '.join(refused)}",
-        "Ask the cluster's administrator for a role that allows it.",
-    )  # fmt: skip
+    fix = "Ask the cluster's administrator for a role that allows it."
+    return ServiceHealth(name, False, f"the login may not {', '.join(refused)}", fix)

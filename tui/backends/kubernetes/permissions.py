@@ -67,13 +67,17 @@ class Permissions:
         verb, group, resource, namespace = question
         name, _, subresource = resource.partition("/")
         attributes = {
-            "verb": verb, "group": group, "resource": name, "subresource": subresource,
+            "verb": verb,
+            "group": group,
+            "resource": name,
+            "subresource": subresource,
             "namespace": namespace,
-        }  # fmt: skip
+        }
         body = {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {k: v for k, v in attributes.items() if v}},
-        }  # fmt: skip
+        }
         async with self._gate:
             reply = await self._connection.request(
                 "POST", _PATH, action="ask what the login may do", body=body, repeat=True, patience=3.0

@@ -16,7 +16,7 @@ from tui.backends.interface import PreflightService
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import NAMESPACES, ApiType, type_of
 from tui.backends.kubernetes.errors import AlreadyExists
-from tui.backends.kubernetes.jobs.creation import APPLY, MANAGER
+from tui.backends.kubernetes.jobs.creation import MANAGER, apply
 from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.manifest import BODY, MANIFEST, OBJECTS
 from tui.domain.kubernetes.objects import job_in, objects_of
@@ -126,10 +126,8 @@ class ClusterPreflight(PreflightService):
         of = await type_of(self._connection, obj)
         name = str(at(obj, "metadata", "name") or "")
         where = namespace if of.namespaced else ""
-        await self._connection.request(
-            "PATCH", of.path(where, name), action=f"apply the {of.kind} {name} on trial", body=dict(obj),
-            params={"fieldManager": MANAGER, "dryRun": "All"}, content_type=APPLY, repeat=True,
-        )  # fmt: skip
+        action = f"apply the {of.kind} {name} on trial"
+        await apply(self._connection, of.path(where, name), obj, action, dryRun="All")
 
     # Existing objects
 

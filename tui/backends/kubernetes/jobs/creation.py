@@ -10,7 +10,7 @@ from typing import Any
 from tui.backends.errors import BackendError, InvalidRequest, Unavailable
 from tui.backends.interface import LaunchRequest
 from tui.backends.kubernetes.cluster import ConnectedCluster
-from tui.backends.kubernetes.connection import CREATE
+from tui.backends.kubernetes.connection import CREATE, ClusterConnection
 from tui.backends.kubernetes.discovery import type_of
 from tui.backends.kubernetes.errors import AlreadyExists
 from tui.backends.kubernetes.jobs.single import SingleReader
@@ -85,10 +85,7 @@ class JobCreation:
             )
         where = str(at(obj, "metadata", "namespace") or namespace) if of.namespaced else ""
         await self._cluster.permissions.require("patch", of, where)
-        await self._cluster.connection.request(
-            "PATCH", of.path(where, name), action=f"apply the {of.kind} {name}", body=dict(obj),
-            params={"fieldManager": MANAGER}, content_type=APPLY, within=CREATE, repeat=True,
-        )  # fmt: skip
+        await apply(self._cluster.connection, of.path(where, name), obj, f"apply the {of.kind} {name}")
 
     def _name(self, obj: Mapping[str, Any]) -> JobName:
         metadata = fields(obj, "metadata")
@@ -96,6 +93,20 @@ class JobCreation:
         return JobName(
             cluster, str(metadata.get("namespace")), self._workload.plural, str(metadata.get("name"))
         )
+
+
+async def apply(
+    connection: ClusterConnection, path: str, obj: Mapping[str, Any], action: str, **params: str
+) -> None:
+    """Create or update an object by server-side apply."""
+    await connection.patch(
+        path,
+        obj,
+        action=action,
+        content_type=APPLY,
+        params={"fieldManager": MANAGER, **params},
+        within=CREATE,
+    )
 
 
 def _split(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:

@@ -11,7 +11,7 @@ from typing import Any
 from tui.backends.errors import BackendError, FailedPrecondition, InvalidRequest, NotFound, Unavailable
 from tui.backends.interface import JobPage, JobService, LaunchRequest
 from tui.backends.kubernetes.cluster import ConnectedCluster
-from tui.backends.kubernetes.connection import CHANGE, MERGE_PATCH
+from tui.backends.kubernetes.connection import CHANGE
 from tui.backends.kubernetes.discovery import ApiType
 from tui.backends.kubernetes.jobs.creation import JobCreation
 from tui.backends.kubernetes.jobs.single import SingleReader
@@ -54,9 +54,8 @@ class KubernetesJobs(JobService):
 
     def owns(self, name: str) -> bool:
         name_parts = parse_name(name)
-        return name_parts is not None and (name_parts.plural, name_parts.cluster) == (
-            self._workload.plural, self._cluster.connection.login.cluster,
-        )  # fmt: skip
+        own = (self._workload.plural, self._cluster.connection.login.cluster)
+        return name_parts is not None and (name_parts.plural, name_parts.cluster) == own
 
     # Read
 
@@ -290,10 +289,7 @@ class KubernetesJobs(JobService):
             return False
         path = of.path(name.namespace, str(at(workload, "metadata", "name")))
         await self._cluster.permissions.require("patch", of, name.namespace)
-        await self._cluster.connection.request(
-            "PATCH", path, action=action, body={"spec": {"active": not suspend}}, content_type=MERGE_PATCH,
-            within=CHANGE, repeat=True,
-        )  # fmt: skip
+        await self._cluster.connection.patch(path, {"spec": {"active": not suspend}}, action=action)
         return True
 
     async def _object_to(self, verb: str, name: JobName) -> tuple[ApiType, Mapping[str, Any]]:
@@ -303,11 +299,7 @@ class KubernetesJobs(JobService):
         return of, obj
 
     async def _patch(self, of: ApiType, name: JobName, patch: Mapping[str, Any], action: str) -> None:
-        # The patch is idempotent, so it may be sent again.
-        await self._cluster.connection.request(
-            "PATCH", of.path(name.namespace, name.name), action=action, body=patch, content_type=MERGE_PATCH,
-            within=CHANGE, repeat=True,
-        )  # fmt: skip
+        await self._cluster.connection.patch(of.path(name.namespace, name.name), patch, action=action)
 
     # Names
 

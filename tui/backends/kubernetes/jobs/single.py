@@ -70,16 +70,23 @@ class SingleReader:
         if obj is None:
             _, obj = await self.object(name)
         pods, job_set, runtime, events, workload, group = await asyncio.gather(
-            self.pods(name, obj), self._job_set(name), self._runtime(name, obj),
+            self.pods(name, obj),
+            self._job_set(name),
+            self._runtime(name, obj),
             self._events(name.namespace, obj),
-            self.queued(name, obj), self._pod_group(name, obj),
-        )  # fmt: skip
+            self.queued(name, obj),
+            self._pod_group(name, obj),
+        )
         place = (name.namespace, self._workload.kind, name.name)
         wait = wait_events(events, place, pods) if events is not None else ()
         related = RelatedObjects(
-            pods=pods, job_set=job_set, runtime=runtime, events=events, workload=workload,
+            pods=pods,
+            job_set=job_set,
+            runtime=runtime,
+            events=events,
+            workload=workload,
             waiting=waits_for(obj, pods, workload, group, wait),
-        )  # fmt: skip
+        )
         cluster, context = self._cluster.connection.login.cluster, self._cluster.info.name
         job = job_of(obj, self._workload, context, cluster, related)
         return await self.positions.with_position(name, job, workload)

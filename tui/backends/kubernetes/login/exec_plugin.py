@@ -114,9 +114,14 @@ async def _run(plugin: Obj, folder: Path, cluster: Obj) -> Obj:
     # A bare name is searched in PATH. In its own session the plugin can't open the console's terminal either.
     program = str(folder / command) if "/" in command else command
     process = await asyncio.create_subprocess_exec(
-        program, *map(str, plugin.get("args") or ()), env={**os.environ, **variables},
-        stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True,
-    )  # fmt: skip
+        program,
+        *map(str, plugin.get("args") or ()),
+        env={**os.environ, **variables},
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
+    )
     try:
         output, errors = await process.communicate()
     finally:

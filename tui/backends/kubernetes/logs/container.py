@@ -90,9 +90,10 @@ class ContainerReader:
     ) -> None:
         """Read lines from `since` (ns) on, perhaps some earlier ones. `once`: only the existing lines."""
         self.name = name
-        self._connection, self._news, self._out, self._slots = (
-            connection, news, out, slots,
-        )  # fmt: skip
+        self._connection = connection
+        self._news = news
+        self._out = out
+        self._slots = slots
         self.source = source
         self.begin = since
         self._once = once

@@ -178,7 +178,7 @@ async def _copy(  # noqa: PLR0917 - source, log and two filters
     is_read: Callable[[CloudEntry], bool],
     counts: Callable[[LogEntry], bool],
 ) -> int:
-    """Give the log the entries that it wants; returns how many count, wanted or not."""
+    """Add the selected entries to the log; returns the number that `counts`, selected or not."""
     names, count, source = CloudNames(), 0, log.open_source()
     groups = [group.name for group in job.groups]
     try:

@@ -128,10 +128,10 @@ class NewestReader:
         }
         path = f"/api/v1/namespaces/{name.namespace}/pods/{name.pod}/log"
         async with self._slots:
+            action = f"read the log of {name.words}"
             data = await self._connection.read(
-                path, action=f"read the log of {name.words}", params=params, within=within,
-                patience=patience,
-            )  # fmt: skip
+                path, action=action, params=params, within=within, patience=patience
+            )
         splitter = LineSplitter()
         lines = splitter.feed(data)
         return lines if most_bytes is not None else [*lines, *splitter.rest()]

@@ -36,10 +36,9 @@ def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEnt
     `job` is the name of the job's own object, `replica` the id of the replica whose pod the event is about.
     """
     series = mapping(event.get("series"))
-    stamp = _first_time(
-        series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"),
-        event.get("firstTimestamp"), mapping(event.get("metadata")).get("creationTimestamp"),
-    )  # fmt: skip
+    times = [event.get(field) for field in ("lastTimestamp", "eventTime", "firstTimestamp")]
+    created = mapping(event.get("metadata")).get("creationTimestamp")
+    stamp = _first_time(series.get("lastObservedTime"), *times, created)
     if stamp is None:
         return None
     about = mapping(event.get("involvedObject"))

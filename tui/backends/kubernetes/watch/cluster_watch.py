@@ -241,7 +241,10 @@ class ClusterWatch:
             job_set=self.part(place, "JobSet"),
             runtime=self._runtime(place, obj),
             waiting=waits_for(
-                obj, pods, workload, self.part(place, "PodGroup"),
+                obj,
+                pods,
+                workload,
+                self.part(place, "PodGroup"),
                 wait_events(index, place, pods) if index is not None else (),
             ),
             seen=self._failed.of(place, pods, time_of(at(obj, "metadata", "creationTimestamp"))),
@@ -249,7 +252,7 @@ class ClusterWatch:
             workload=workload,
             nodes=self._nodes_of(uid, pods),
             started=self._seen.started.get(uid),
-        )  # fmt: skip
+        )
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, facts)
         if job.start_time is not None and not job.state.terminal:
             self._seen.started[uid] = job.start_time

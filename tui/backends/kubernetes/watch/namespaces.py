@@ -47,10 +47,8 @@ class MissingNamespaces:
 
     async def _look_for(self, namespace: str) -> NotFound | None:
         try:
-            await self._connection.request(
-                "GET", NAMESPACES.path("", namespace), action=f"look for the namespace {namespace}",
-                within=WITHIN, patience=0.0,
-            )  # fmt: skip
+            path, action = NAMESPACES.path("", namespace), f"look for the namespace {namespace}"
+            await self._connection.read(path, action=action, within=WITHIN, patience=0.0)
         except NotFound:
             return NotFound(
                 f"There is no namespace {namespace} in the cluster {self._connection.login.cluster}.",

@@ -38,10 +38,8 @@ class NodeReader:
     def unknown(self, names: Iterable[str]) -> set[str]:
         """The given nodes that should be read now."""
         now = time.monotonic()
-        return {
-            name for name in names
-            if name and name not in self.machines and self._not_before.get(name, 0.0) <= now
-        }  # fmt: skip
+        unread = {*names} - self.machines.keys() - {""}
+        return {name for name in unread if self._not_before.get(name, 0.0) <= now}
 
     async def learn(self, names: Iterable[str]) -> set[str]:
         """Read unknown nodes; returns the names of those that are known now. Never raises."""

@@ -35,10 +35,13 @@ class ClusterProbe:
             if time.monotonic() - self._asked_at < SHARED:
                 return
             try:
-                await self._connection.request(
-                    "GET", self._path, action="read the cluster again", params={"limit": 1},
-                    within=WITHIN, patience=PATIENCE,
-                )  # fmt: skip
+                await self._connection.read(
+                    self._path,
+                    action="read the cluster again",
+                    params={"limit": 1},
+                    within=WITHIN,
+                    patience=PATIENCE,
+                )
             except (PermissionDenied, NotFound):
                 # The cluster has answered. The watches report what the login may not read.
                 self.error = None

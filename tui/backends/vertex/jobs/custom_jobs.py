@@ -15,7 +15,6 @@ class CustomJobs(VertexJobs):
     resource = Resource(
         noun="custom_job",
         title="job",
-        collection="customJobs",
         types=job_service,
         message=custom_job.CustomJob,
         client=lambda clients, region: clients.jobs(region),

@@ -166,9 +166,10 @@ class JobListing:
             reply = await self._page(filter, token)
             messages = self._resource.listed(reply)
             jobs: list[Job] = []
+            convert = self._resource.convert_listed or self._resource.convert
             for start in range(0, len(messages), CONVERTED_AT_ONCE):
                 part = messages[start : start + CONVERTED_AT_ONCE]
-                jobs += [self._resource.convert_listed(pb, self._context) for pb in part]
+                jobs += [convert(pb, self._context) for pb in part]
                 await asyncio.sleep(0)
             yield tuple(jobs)
             token = reply.next_page_token
@@ -197,7 +198,7 @@ class JobListing:
         )
         where = "every region" if self._region == "-" else self._region
         return await self._clients.read(
-            f"list the {self._resource.title}s of {where}",
+            f"list the {self._resource.words}s of {where}",
             lambda: self._resource.call(self._clients, self._region, "list"),
             request,
         )

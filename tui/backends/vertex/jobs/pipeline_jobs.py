@@ -197,15 +197,11 @@ class PipelineJobs(VertexJobs):
 
     resource = Resource(
         noun="pipeline_job",
-        title="pipeline job",
-        collection="pipelineJobs",
         types=pipeline_service,
         message=pipeline_job.PipelineJob,
         client=lambda clients, region: clients.pipelines(region),
-        list_fields=(),
         active_states=ACTIVE_PIPELINES,
         convert=job,
-        convert_listed=job,
         body="pipelineJob",
         lists_no_parts=True,
         # The creator of a pipeline job chooses its id.

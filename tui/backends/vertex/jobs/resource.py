@@ -26,32 +26,40 @@ class Resource:
     """One resource type. `noun` is its name in methods and fields, e.g. `custom_job` in `get_custom_job`."""
 
     noun: str
-    title: str
-    """What a message calls one of them."""
-    collection: str
-    """The part of a resource name before the id, e.g. `customJobs`."""
     types: Any
-    """Fields that a list reads; empty for all of them."""
+    """The module with the requests, e.g. `ListCustomJobsRequest`."""
     message: Any
-    """Native states that a job may leave."""
+    """The proto-plus class of the resource."""
     client: Callable[[Clients, str], Any]
-    """The async client of one region."""
-    list_fields: tuple[str, ...]
-    """Converts a listed message to a job, without the fields that only the whole resource has."""
+    """Gives the async client of one region."""
     active_states: tuple[str, ...]
     """Native states that a job may leave."""
     convert: Callable[[Any, str], Job]
-    """The key of the resource's REST form in a profile."""
-    convert_listed: Callable[[Any, str], Job]
-    """A message of a list as a job of that context, without the fields that only the whole resource has."""
+    """Converts a plain message to a job of that context."""
     body: str
-    """The key of a profile that has its REST form."""
+    """The key of the resource's REST form in a profile."""
+    title: str = ""
+    """The resource type's name in a message; by default the noun's words."""
+    list_fields: tuple[str, ...] = ()
+    """Fields that a list reads; empty for all of them."""
+    convert_listed: Callable[[Any, str], Job] | None = None
+    """Converts a listed message, without the fields that only the whole resource has."""
     lists_no_parts: bool = False
     """A list leaves out the tasks or trials (docs/facts/vertex.md 2.2, 11.3)."""
     id_pattern: re.Pattern[str] = re.compile(r"[0-9]+")
     """Ids of these jobs."""
     form_advice: str = ""
-    """Where else that form is known."""
+    """Where else the REST form is documented."""
+
+    @property
+    def collection(self) -> str:
+        """The part of a resource name before the id, e.g. `customJobs`."""
+        return f"{self._title[0].lower()}{self._title[1:]}s"
+
+    @property
+    def words(self) -> str:
+        """The resource type's name in a message."""
+        return self.title or self.noun.replace("_", " ")
 
     def parse(self, resource: Mapping[str, Any]) -> Any:
         """A plain message from the resource's REST form.

@@ -137,7 +137,7 @@ class VertexJobs(JobService):
 
     async def _fetch(self, name: str, region: str) -> Any:
         return await self._clients.read(
-            f"read the {self.resource.title} {name}",
+            f"read the {self.resource.words} {name}",
             lambda: self.resource.call(self._clients, region, "get"),
             name=name,
         )
@@ -225,7 +225,7 @@ class VertexJobs(JobService):
             request.on_send()
             return self._created_job(await call(create, retry=None, timeout=seconds))
 
-        action = f"create the {self.resource.title} {message.display_name!r} in {region}"
+        action = f"create the {self.resource.words} {message.display_name!r} in {region}"
         try:
             return await self._call.once(action, send, within=deadlines.CREATE)
         except BackendError as error:
@@ -260,7 +260,7 @@ class VertexJobs(JobService):
             await call(name=name, retry=None, timeout=seconds)
 
         try:
-            await self._call.read(f"cancel the {self.resource.title} {name}", send, within=deadlines.CHANGE)
+            await self._call.read(f"cancel the {self.resource.words} {name}", send, within=deadlines.CHANGE)
         except FailedPrecondition:
             # The first cancel may have succeeded although its reply was lost.
             if sent < 2 or (await self.get(name)).state not in {JobState.CANCELLING, JobState.CANCELLED}:
@@ -269,7 +269,7 @@ class VertexJobs(JobService):
     async def delete(self, name: str) -> None:
         """Delete the job and wait for the operation's end."""
         region, call = self._region_of(name), self._method(name, "delete")
-        action = f"delete the {self.resource.title} {name}"
+        action = f"delete the {self.resource.words} {name}"
         sent = 0
 
         async def send(seconds: float) -> Any:
@@ -300,7 +300,7 @@ class VertexJobs(JobService):
         match = self._name.fullmatch(name)
         if match is None:
             raise InvalidRequest(
-                f"{name!r} is not the full name of a {self.resource.title}.",
+                f"{name!r} is not the full name of a {self.resource.words}.",
                 fix=f"Write projects/PROJECT/locations/REGION/{self.resource.collection}/NUMBER.",
             )
         return match[2]

@@ -82,12 +82,9 @@ class TrainingPipelines(VertexJobs):
 
     resource = Resource(
         noun="training_pipeline",
-        title="training pipeline",
-        collection="trainingPipelines",
         types=pipeline_service,
         message=training_pipeline.TrainingPipeline,
         client=lambda clients, region: clients.pipelines(region),
-        list_fields=(),
         active_states=ACTIVE_PIPELINES,
         convert=job,
         convert_listed=_listed,

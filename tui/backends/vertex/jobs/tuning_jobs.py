@@ -145,15 +145,11 @@ class TuningJobs(VertexJobs):
 
     resource = Resource(
         noun="hyperparameter_tuning_job",
-        title="hyperparameter tuning job",
-        collection="hyperparameterTuningJobs",
         types=job_service,
         message=hyperparameter_tuning_job.HyperparameterTuningJob,
         client=lambda clients, region: clients.jobs(region),
-        list_fields=(),
         active_states=ACTIVE_JOBS,
         convert=job,
-        convert_listed=job,
         body="tuningJob",
         lists_no_parts=True,
     )
