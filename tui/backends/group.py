@@ -150,11 +150,7 @@ class GroupBackend(Backend):
     # Asking members
 
     def owner(self, job_name: str) -> Backend:
-        """The member that has the job: the one that listed it, else by its project.
-
-        Raises:
-            NotFound: no member has it.
-        """
+        """The member that has the job: the one that listed it, else by its project. Raises NotFound."""
         member = self.owners.get(job_name)
         if member is None:
             member = next(iter(self._of_project(job_name)), None)

@@ -10,11 +10,7 @@ S = TypeVar("S")
 
 
 class ServiceAttribute(Generic[S]):
-    """An attribute of `Backend` that is one of its services.
-
-    Raises:
-        NotOffered: the context has no such service.
-    """
+    """An attribute of `Backend` that is one of its services. Raises NotOffered without that service."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

@@ -56,6 +56,14 @@ _PARTS = (
 _VISIBILITY, _VISIBILITY_VERSIONS = "visibility.kueue.x-k8s.io", ("v1beta2", "v1beta1")
 
 
+_POD_LABELS = {
+    "train_job": "jobset.sigs.k8s.io/jobset-name",
+    "job_set": "jobset.sigs.k8s.io/jobset-name",
+    "batch_job": "batch.kubernetes.io/job-name",
+}
+"""Labels of jobs' pods by kind; other kinds have the Training Operator's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """The types of a cluster that the console knows."""
@@ -141,6 +149,11 @@ async def type_of(connection: ClusterConnection, obj: Mapping[str, Any]) -> ApiT
         f"The cluster does not serve {kind or 'an object without a kind'} of {named}.",
         fix="Install its operator, or use a version that `kubectl api-resources` lists.",
     )
+
+
+def pod_label(kind: str) -> str:
+    """The label of a job's pods, by the key of its kind."""
+    return _POD_LABELS.get(kind, "training.kubeflow.org/job-name")
 
 
 def workload(key: str) -> WorkloadKind:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tui.backends.errors import BackendError, InvalidRequest
 from tui.backends.interface import JobService
 from tui.backends.kubernetes.connection import ClusterConnection
-from tui.backends.kubernetes.discovery import PODS, Served
+from tui.backends.kubernetes.discovery import PODS, Served, pod_label
 from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.logs.job_watch import ReplicaOf, belongs, identity
 from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod
@@ -22,13 +22,6 @@ from tui.domain.kubernetes.workloads import elements, whole
 Obj = Mapping[str, Any]
 RECENT = 8.0
 """Seconds for which the pods of a job are not read again."""
-_OPERATOR_LABEL = "training.kubeflow.org/job-name"
-_LABELS = {
-    "train_job": "jobset.sigs.k8s.io/jobset-name",
-    "job_set": "jobset.sigs.k8s.io/jobset-name",
-    "batch_job": "batch.kubernetes.io/job-name",
-}
-"""The label of a job's pods by its kind; other kinds have the Training Operator's."""
 
 
 class JobPods:
@@ -67,7 +60,7 @@ class JobPods:
         """The label selector of a job's pods."""
         place = self.place(name)
         kind = next((key for key, service in self._jobs.items() if service.owns(name)), "")
-        return f"{_LABELS.get(kind, _OPERATOR_LABEL)}={place.name}"
+        return f"{pod_label(kind)}={place.name}"
 
     def naming(self, job: Job, obj: Obj) -> ReplicaOf:
         """A function that gives the job's replica of a pod."""

@@ -20,7 +20,6 @@ from tui.backends.kubernetes.logs.lines.stamped import SECOND, StampedLine
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
-from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import NO_PROGRESS, Progress, TrainingStep
 from tui.domain.progress.job_progress import JobProgress
@@ -144,7 +143,8 @@ class KubernetesProgress(ProgressService):
 
     async def _container(self, job: Job, known: _Known) -> ContainerName:
         """The container that reports the job's progress, looked up again for a new pod. Raises NotFound."""
-        shown = min((replica for replica in job.replicas if replica.pod), key=_rank, default=None)
+        replicas = (replica for replica in job.replicas if replica.pod)
+        shown = min(replicas, key=lambda replica: _rank_of(replica.id), default=None)
         if known.pod is not None and (shown is None or shown.pod == known.pod.pod):
             return known.pod
         pods = [pod for pod in await self._pods.pods(job.name, job) if pod.replica]
@@ -189,10 +189,6 @@ def _is_waiting(error: InvalidRequest) -> bool:
 
 def _has_pods(job: Job) -> bool:
     return job.state not in {JobState.QUEUED, JobState.PENDING, JobState.SUSPENDED}
-
-
-def _rank(replica: Replica) -> tuple[int, int]:
-    return _rank_of(replica.id)
 
 
 def _rank_of(replica: str) -> tuple[int, int]:

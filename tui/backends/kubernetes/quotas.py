@@ -32,11 +32,7 @@ class ClusterQuotas(QuotaService):
         self._namespaces = tuple(namespaces)
 
     async def read(self, regions: Sequence[str] = ()) -> list[Quota]:
-        """Quotas of these namespaces, by default the context's, and of the cluster.
-
-        Raises:
-            BackendError: no quota can be read; the first reason.
-        """
+        """Quotas of these namespaces and of the cluster. Raises the first error if none can be read."""
         namespaces = tuple(dict.fromkeys(regions or self._namespaces))
         self._refused: list[BackendError] = []
         nodes, pods, queues, flavors, local, hard = await asyncio.gather(

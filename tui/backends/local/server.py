@@ -32,11 +32,7 @@ class LocalServer:
         self._restarted = -AGAIN_AFTER
 
     async def start(self, fix: Callable[[str], str]) -> dict[str, Any]:
-        """The running server's `server_status`; start the server if necessary.
-
-        Raises:
-            Unavailable: the server can't be started; `fix` gives the advice for the reason.
-        """
+        """Start the server if necessary; its `server_status`. Raises Unavailable with the advice of `fix`."""
         abandoned = threading.Event()
         try:
             return await in_thread(lambda: ensure_running(self.state, given_up=abandoned.is_set))

@@ -34,11 +34,7 @@ class PriceList(PriceService):
         self._clients = clients
 
     async def read(self) -> Prices:
-        """Today's prices of training.
-
-        Raises:
-            BackendError: the catalogue can't be read, or has no price of training.
-        """
+        """Today's prices of training. Raises BackendError, also if the catalogue has none."""
         await in_thread(lambda: lazy_imports.load(CLIENT))
         return await _read(self._clients)
 

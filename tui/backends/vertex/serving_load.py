@@ -35,11 +35,7 @@ _Key = tuple[str, str, str]
 async def read_loads(
     clients: Clients, project: str, endpoints: Sequence[ServingEndpoint]
 ) -> dict[tuple[str, str], Load]:
-    """The loads by (endpoint's name, id of the deployed model), without models that had no requests.
-
-    Raises:
-        BackendError: Monitoring can't be read.
-    """
+    """Loads of models with requests, by (endpoint's name, id of the deployed model). Raises BackendError."""
     busy = [endpoint for endpoint in endpoints if endpoint.deployed]
     if not busy:
         return {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.kubernetes.cluster import ConnectedCluster
-from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType
+from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType, pod_label
 from tui.backends.kubernetes.jobs.queue_positions import QueuePositions
 from tui.backends.kubernetes.watch.reflector import PAGE
 from tui.backends.kubernetes.watch.source import ApiSource
@@ -32,13 +33,6 @@ Obj = Mapping[str, Any]
 EVENTS_SECONDS = 5.0
 MOST_PAGES = 40
 """Most pages of Events read for one job."""
-_POD_LABELS = {
-    "train_job": "jobset.sigs.k8s.io/jobset-name",
-    "job_set": "jobset.sigs.k8s.io/jobset-name",
-    "batch_job": "batch.kubernetes.io/job-name",
-}
-"""The label of a job's pods; other kinds have the Training Operator's."""
-_OPERATOR_LABEL = "training.kubeflow.org/job-name"
 
 
 class SingleReader:
@@ -56,9 +50,8 @@ class SingleReader:
         lost: BackendError | None = None
         for of in self._cluster.served.jobs[self._workload.key]:
             try:
-                obj = await self._read(
-                    of.path(name.namespace, name.name), f"read the {of.resource} {name.name}"
-                )
+                path, action = of.path(name.namespace, name.name), f"read the {of.resource} {name.name}"
+                obj = await self._cluster.connection.request("GET", path, action=action)
             except NotFound as error:
                 lost = lost or error
                 continue
@@ -94,7 +87,7 @@ class SingleReader:
     async def pods(self, name: JobName, obj: Obj) -> list[Pod]:
         """The pods of the job and of its parts, without those of an earlier job of the same name."""
         uid = str(at(obj, "metadata", "uid") or "")
-        label = _POD_LABELS.get(self._workload.key, _OPERATOR_LABEL)
+        label = pod_label(self._workload.key)
         items = await self._items(PODS, name.namespace, {"labelSelector": f"{label}={name.name}"})
         pods = [pod for item in items if (pod := reduced(item)) is not None]
         kind = self._workload.kind
@@ -172,11 +165,7 @@ class SingleReader:
         return list((reply or {}).get("items") or ())
 
     async def _may_be(self, path: str, action: str, params: Mapping[str, Any] | None = None) -> Obj | None:
-        try:
-            return await self._read(path, action, params)
-        except BackendError:
-            return None
-
-    async def _read(self, path: str, action: str, params: Mapping[str, Any] | None = None) -> Obj:
-        reply: Obj = await self._cluster.connection.request("GET", path, action=action, params=params)
-        return reply
+        with suppress(BackendError):
+            reply: Obj = await self._cluster.connection.request("GET", path, action=action, params=params)
+            return reply
+        return None

@@ -45,11 +45,7 @@ class GkeCluster(Cluster):
 
 
 def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """A kubeconfig for a cluster as the container API describes it.
-
-    Raises:
-        Unavailable: the cluster has no address, e.g. while it is being created.
-    """
+    """A kubeconfig for a cluster of the container API. Raises Unavailable while it has no address."""
     dns = (cluster.get("controlPlaneEndpointsConfig") or {}).get("dnsEndpointConfig") or {}
     authority = (cluster.get("masterAuth") or {}).get("clusterCaCertificate")
     if dns.get("endpoint") and dns.get("allowExternalTraffic"):

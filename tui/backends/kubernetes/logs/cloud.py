@@ -5,6 +5,7 @@ Imports Google's clients: load it late.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,20 +31,32 @@ class CloudPlace:
     location: str = ""
 
 
-class CloudLog:
-    """Reads the container logs of one project."""
+class CloudClients:
+    """Clients of Google's services, opened on first use."""
 
     def __init__(self, place: CloudPlace, endpoint: Endpoint | None = None) -> None:
         self.place = place
         self._endpoint = endpoint or CloudEndpoint()
         self._clients: Clients | None = None
-        self._reader: LogReader | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> Clients:
+        """The open clients. Raises BackendError."""
+        async with self._opening:
+            if self._clients is None:
+                await self._endpoint.open()
+                self._clients = Clients(self._endpoint)
+            return self._clients
 
     async def aclose(self) -> None:
         """Close the channels."""
-        clients, self._clients, self._reader = self._clients, None, None
+        clients, self._clients = self._clients, None
         if clients is not None:
             await clients.close()
+
+
+class CloudLog(CloudClients):
+    """Reads the container logs of one project."""
 
     async def read(
         self, namespace: str, pods: str, since: datetime, until: datetime | None = None
@@ -52,8 +65,8 @@ class CloudLog:
 
         Raises BackendError.
         """
-        reader = await self._open()
         place = self.place
+        reader = LogReader(ContextInfo("", place.project, ()), await self.open(), _no_job)
         labels = {"namespace_name": namespace, "cluster_name": place.cluster, "location": place.location}
         parts = ['resource.type="k8s_container"']
         parts += [f"resource.labels.{name}={quote(value)}" for name, value in labels.items() if value]
@@ -76,14 +89,6 @@ class CloudLog:
             token = reply.next_page_token
             if not token:
                 return
-
-    async def _open(self) -> LogReader:
-        if self._reader is None:
-            await self._endpoint.open()
-            self._clients = Clients(self._endpoint)
-            info = ContextInfo("", self.place.project, ())
-            self._reader = LogReader(info, self._clients, _no_job)
-        return self._reader
 
 
 async def _no_job(name: str) -> Job:

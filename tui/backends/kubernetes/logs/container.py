@@ -30,7 +30,7 @@ from tui.backends.kubernetes.logs.lines.merge import LineStream
 from tui.backends.kubernetes.logs.lines.merged_log import MergedLog
 from tui.backends.kubernetes.logs.lines.repeats import Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, StampedLine, since_time, stamp_at
-from tui.backends.kubernetes.logs.runs import ContainerState, Want, first_run, next_readable, want
+from tui.backends.kubernetes.logs.runs import Want, first_run, next_readable, want
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.domain.core.log_entry import LogEntry
 
@@ -159,7 +159,8 @@ class ContainerReader:
             await self._news.changed(LOOK)
             return
         if action is Want.LOST:
-            self._lose(state)
+            self._out.gap(gaps.lost_runs(self.name, self._run, state, self._position()))
+            self._run = next_readable(state)
             return
         previous = action is Want.PREVIOUS
         read = _Read(self._run, previous, follow=not (previous or self._once) and state.running)
@@ -170,10 +171,6 @@ class ContainerReader:
         finally:
             self.reading_since = None
         await self._take_end(read, over)
-
-    def _lose(self, state: ContainerState) -> None:
-        self._out.gap(gaps.lost_runs(self.name, self._run, state, self._position()))
-        self._run = next_readable(state)
 
     async def _perform(self, read: _Read) -> None:
         """Open the log and pass its lines on; sets `read.end`."""

@@ -46,7 +46,8 @@ def container_state(status: Mapping[str, Any] | None) -> ContainerState:
     """The state in a `containerStatuses` item; without one, nothing has run."""
     if status is None:
         return ContainerState()
-    run = _count(status.get("restartCount"))
+    count = status.get("restartCount")
+    run = count if isinstance(count, int) and count > 0 else 0
     state = mapping(status.get("state"))
     last = mapping(mapping(status.get("lastState")).get("terminated"))
     running, terminated = state.get("running"), state.get("terminated")
@@ -104,10 +105,6 @@ def first_run(state: ContainerState, since: int | None) -> int:
 def next_readable(state: ContainerState) -> int:
     """The oldest run whose log the API has."""
     return state.run - 1 if state.previous else state.run
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _time(state: Mapping[str, Any], field: str) -> int | None:

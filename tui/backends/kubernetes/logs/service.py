@@ -81,8 +81,9 @@ class KubernetesLogs(LogService):
         )
         entries = [*newest.entries, *service]
         entries.sort(key=lambda entry: entry.key, reverse=True)
+        created = {pod.uid: pod.created for pod in pods}
         holes = [
-            gaps.unreadable(name, self._start_of(pods, name.uid), error.message)
+            gaps.unreadable(name, created.get(name.uid) or 0, error.message)
             for name, error in newest.problems
             if not isinstance(error, NotFound)
         ]
@@ -93,9 +94,6 @@ class KubernetesLogs(LogService):
             yield LogBatch(tuple(entries[start : min(start + PAGE, most)]), received=received)
         if holes:
             yield LogBatch(gaps=tuple(holes), received=received)
-
-    def _start_of(self, pods: Iterable[LoggedPod], uid: str) -> int:
-        return next((pod.created for pod in pods if pod.uid == uid and pod.created), 0)
 
     async def _cluster_log(
         self, query: LogQuery, selection: Selection

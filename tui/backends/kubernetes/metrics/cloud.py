@@ -15,12 +15,10 @@ from typing import Any
 from google.cloud.monitoring_v3.types import common
 from google.protobuf import duration_pb2
 
-from tui.backends.kubernetes.logs.cloud import CloudPlace
+from tui.backends.kubernetes.logs.cloud import CloudClients
 from tui.backends.kubernetes.logs.pods import replica_in
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.metrics import list_series, points
-from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.connect import CloudEndpoint, Endpoint
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, UNITS, Series
 from tui.domain.kubernetes.names import JobName
@@ -55,27 +53,13 @@ Key = tuple[str, str]
 """(replica, accelerator)."""
 
 
-class CloudMetrics:
-    """Monitoring of one project."""
-
-    def __init__(self, place: CloudPlace, endpoint: Endpoint | None = None) -> None:
-        self._place = place
-        self._endpoint = endpoint or CloudEndpoint()
-        self._clients: Clients | None = None
-
-    async def aclose(self) -> None:
-        """Close the channels."""
-        clients, self._clients = self._clients, None
-        if clients is not None:
-            await clients.close()
+class CloudMetrics(CloudClients):
+    """Reads metrics of one project."""
 
     async def read(
         self, job: Job, place: JobName, metrics: Iterable[str], since: datetime | None
     ) -> list[Series]:
         """Series of the job's pods. Raises BackendError."""
-        if self._clients is None:
-            await self._endpoint.open()
-            self._clients = Clients(self._endpoint)
         window = _window(job, since)
         if window is None:
             return []
@@ -103,13 +87,12 @@ class CloudMetrics:
     async def _points(
         self, job: Job, place: JobName, source: _Source, window: tuple[datetime, datetime]
     ) -> dict[Key, list[tuple[datetime, float]]]:
-        assert self._clients is not None
         groups = [group.name for group in job.groups]
         pods = f"{re.escape(place.name)}-({'|'.join(map(re.escape, groups))})(-.*)?"
         labels = {
             "namespace_name": place.namespace,
-            "cluster_name": self._place.cluster,
-            "location": self._place.location,
+            "cluster_name": self.place.cluster,
+            "location": self.place.location,
         }
         parts = [
             f"metric.type={quote(PREFIX + source.type)}",
@@ -119,8 +102,8 @@ class CloudMetrics:
             *([source.filter] if source.filter else []),
         ]
         messages = await list_series(
-            self._clients,
-            self._place.project,
+            await self.open(),
+            self.place.project,
             " AND ".join(parts),
             window,
             action=f"read {source.type} of {place.name}",

@@ -62,11 +62,7 @@ class Resource:
         return self.title or self.noun.replace("_", " ")
 
     def parse(self, resource: Mapping[str, Any]) -> Any:
-        """A plain message from the resource's REST form.
-
-        Raises:
-            InvalidRequest: naming the field that does not fit.
-        """
+        """A plain message from the resource's REST form. Raises InvalidRequest with the wrong field."""
         message = self.message.pb()()
         try:
             json_format.ParseDict(dict(resource), message)

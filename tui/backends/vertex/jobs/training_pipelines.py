@@ -73,10 +73,6 @@ CHILD = "-custom-job"
 """Suffix of a pipeline's display name in its custom job's (docs/facts/vertex.md 12.4)."""
 
 
-def _listed(pb: Any, context: str) -> Job:
-    return replace(job(pb, context), replicas=())
-
-
 class TrainingPipelines(VertexJobs):
     """Training pipelines of one context, in PipelineService."""
 
@@ -87,7 +83,7 @@ class TrainingPipelines(VertexJobs):
         client=lambda clients, region: clients.pipelines(region),
         active_states=ACTIVE_PIPELINES,
         convert=job,
-        convert_listed=_listed,
+        convert_listed=lambda pb, context: replace(job(pb, context), replicas=()),
         body="trainingPipeline",
     )
 

@@ -40,13 +40,12 @@ def job_lines(group: ProgressGroup, kinds: Sequence[str] = KINDS) -> str:
 
 def group_lines(groups: Iterable[ProgressGroup]) -> str:
     """The condition on the lines of every group."""
-    conditions = [f"({job_lines(group)}{_since(group)})" for group in groups]
+    conditions = []
+    for group in groups:
+        since = f" AND timestamp>={quote(group.since)}" if group.since else ""
+        conditions.append(f"({job_lines(group)}{since})")
     either = conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
     return f'resource.type="ml_job" AND {either}'
-
-
-def _since(group: ProgressGroup) -> str:
-    return f" AND timestamp>={quote(group.since)}" if group.since else ""
 
 
 def progress_lines(group: ProgressGroup, kinds: Sequence[str]) -> str:

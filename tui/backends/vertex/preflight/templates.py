@@ -27,7 +27,10 @@ class Templates:
     async def look(self, uri: str) -> Sequence[Check]:
         """Check one template, by its address."""
         try:
-            there = await (self._object(uri) if uri.startswith("gs://") else self._package(uri))
+            if uri.startswith("gs://"):
+                there: bool | None = await self._storage.size_of(uri) is not None
+            else:
+                there = await self._package(uri)
         except NotFound:
             there = False
         except PermissionDenied as error:
@@ -39,9 +42,6 @@ class Templates:
             fix = "Upload the compiled pipeline, or correct templateUri."
             return [Check("template", CheckStatus.PROBLEM, f"there is no template {uri}", fix)]
         return [ok("template", f"{uri} exists; the service checks its parameters")]
-
-    async def _object(self, uri: str) -> bool:
-        return await self._storage.size_of(uri) is not None
 
     async def _package(self, uri: str) -> bool | None:
         match = _REGISTRY.fullmatch(uri)

@@ -121,11 +121,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def target(self, service: Service, region: str) -> str:
-        """gRPC target of a service; `region` counts only for regional ones.
-
-        Raises:
-            InvalidRequest: for a text that can't be a region.
-        """
+        """gRPC target of a service; `region` counts only for regional ones. Raises InvalidRequest."""
 
     @abstractmethod
     async def open(self) -> None:
