@@ -145,7 +145,10 @@ class World:
     # News and outlet
 
     @property
-    def state(self) -> ContainerState:
+    def pod(self) -> World:
+        return self
+
+    def state_of(self, container: str) -> ContainerState:
         return self.status
 
     @property

@@ -12,9 +12,8 @@ import pytest
 from tests.ui.double import NOON, job
 from tui.backends.interface import LogQuery
 from tui.backends.kubernetes.job_pods import ReplicaNames
-from tui.backends.kubernetes.logs.job_watch import belongs, identity
 from tui.backends.kubernetes.logs.lines.selection import Selection
-from tui.backends.kubernetes.logs.pods import read_pod, replica_in
+from tui.backends.kubernetes.logs.pods import belongs, identity, read_pod, replica_in
 from tui.backends.kubernetes.logs.service_entries import condition_entries, event_entry, pod_entries
 from tui.backends.kubernetes.metrics.samples import Sample, SampleStore
 from tui.backends.kubernetes.shells import end_of

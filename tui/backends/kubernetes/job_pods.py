@@ -12,8 +12,7 @@ from tui.backends.interface import JobService
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS, Served, pod_label
 from tui.backends.kubernetes.fields import mapping
-from tui.backends.kubernetes.logs.job_watch import ReplicaOf, belongs, identity
-from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod
+from tui.backends.kubernetes.logs.pods import LoggedPod, ReplicaOf, belongs, identity, read_pod
 from tui.domain.core.job import Job
 from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.pods import reduced

@@ -24,13 +24,13 @@ from tui.backends.errors import (
 )
 from tui.backends.kubernetes.connection import ClusterConnection, backoff
 from tui.backends.kubernetes.logs import gaps
-from tui.backends.kubernetes.logs.job_watch import ContainerNews
+from tui.backends.kubernetes.logs.job_watch import PodView
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.merge import LineStream
 from tui.backends.kubernetes.logs.lines.merged_log import MergedLog
 from tui.backends.kubernetes.logs.lines.repeats import Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, StampedLine, since_time, stamp_at
-from tui.backends.kubernetes.logs.runs import Want, first_run, next_readable, want
+from tui.backends.kubernetes.logs.runs import ContainerState, Want, first_run, next_readable, want
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.domain.core.log_entry import LogEntry
 
@@ -80,7 +80,7 @@ class ContainerReader:
         self,
         connection: ClusterConnection,
         name: ContainerName,
-        news: ContainerNews,
+        view: PodView,
         out: MergedLog,
         source: LineStream,
         slots: Slots,
@@ -91,7 +91,7 @@ class ContainerReader:
         """Read lines from `since` (ns) on, perhaps some earlier ones. `once`: only the existing lines."""
         self.name = name
         self._connection = connection
-        self._news = news
+        self._view = view
         self._out = out
         self._slots = slots
         self.source = source
@@ -99,7 +99,7 @@ class ContainerReader:
         self._once = once
         self._clock = clock
         self._repeats = Repeats()
-        self._run = first_run(news.state, since)
+        self._run = first_run(view.state_of(name.container), since)
         """The first run that was not read to its end."""
         self._last_run: int | None = None
         """The run of the newest line."""
@@ -123,6 +123,10 @@ class ContainerReader:
         """Node's time of the newest line."""
         return self._repeats.last
 
+    @property
+    def _state(self) -> ContainerState:
+        return self._view.state_of(self.name.container)
+
     async def run(self) -> None:
         """Read the log to its end."""
         try:
@@ -134,11 +138,11 @@ class ContainerReader:
 
     def _finished(self) -> bool:
         """Whether nothing more can come: the log is complete, or the rest must be read from elsewhere."""
-        state, news = self._news.state, self._news
+        state, view = self._state, self._view
         read = want(self._run, state) is Want.WAIT
-        if read and (news.over or self._once):
+        if read and (view.pod.over or self._once):
             self.complete = True
-        elif news.gone:
+        elif view.gone:
             # The stream ended and the pod is deleted: the container had ended.
             self.complete = read or (self._ended_whole and self._run == state.run)
             self.rest_since = None if self.complete else self._position()
@@ -148,15 +152,15 @@ class ContainerReader:
 
     def _position(self) -> int:
         """Time from which lines are missing."""
-        known = (self.last, self.begin, self._news.created, self._news.state.started)
+        known = (self.last, self.begin, self._view.pod.created, self._state.started)
         return next((stamp for stamp in known if stamp is not None), stamp_at(self._clock()))
 
     async def _step(self) -> None:
-        state = self._news.state
+        state = self._state
         action = want(self._run, state)
         if action is Want.WAIT:
             self.source.rest()
-            await self._news.changed(LOOK)
+            await self._view.changed(LOOK)
             return
         if action is Want.LOST:
             self._out.gap(gaps.lost_runs(self.name, self._run, state, self._position()))
@@ -245,12 +249,12 @@ class ContainerReader:
         if read.previous:
             return False
         end = self._out.now() + EXPLAIN
-        while self._news.state.run == read.run and not self._news.gone and self._out.now() < end:
+        while self._state.run == read.run and not self._view.gone and self._out.now() < end:
             with suppress(BackendError):
-                await self._news.refresh()
-            if self._news.state.run == read.run:
-                await self._news.changed(LOOK)
-        return self._news.state.run != read.run
+                await self._view.refresh()
+            if self._state.run == read.run:
+                await self._view.changed(LOOK)
+        return self._state.run != read.run
 
     async def _take_end(self, read: _Read, over: bool) -> None:
         """Act on the end of a read; `over`: its run had ended when the read began."""
@@ -271,7 +275,7 @@ class ContainerReader:
         elif read.end is not End.CUT:
             await self._look(read)
         else:
-            await self._news.changed(backoff(max(1, self._failures), most=MOST_WAIT))
+            await self._view.changed(backoff(max(1, self._failures), most=MOST_WAIT))
 
     async def _take_last(self, read: _Read, followed: bool) -> None:
         """Finish a run that was read after its end, unless the read brought something new.
@@ -294,7 +298,7 @@ class ContainerReader:
         """Handle a log that the node should have but does not return."""
         self._refusals += 1
         if read.previous:
-            state = self._news.state
+            state = self._state
             self._out.gap(
                 gaps.lost_runs(self.name, self._run, replace(state, previous=False), self._position())
             )
@@ -302,15 +306,15 @@ class ContainerReader:
         elif over and self._refusals >= REFUSALS:
             self.refused = read.splitter.trouble or read.refused
         else:
-            await self._news.changed(backoff(self._refusals, most=MOST_WAIT))
+            await self._view.changed(backoff(self._refusals, most=MOST_WAIT))
 
     async def _look(self, read: _Read) -> None:
         """Read the pod again: its container has ended, or the server has ended the stream."""
-        before = self._news.state
+        before = self._state
         with suppress(BackendError):
-            await self._news.refresh()
-            state = self._news.state
-            ended = self._news.gone or self._news.deleting or state.ended or state.run != read.run
+            await self._view.refresh()
+            state = self._state
+            ended = self._view.gone or self._view.pod.deleting or state.ended or state.run != read.run
             self._ended_whole = read.end is End.WHOLE and self._repeats.caught_up and ended
-        if self._news.state == before and not self._news.gone:
-            await self._news.changed(LOOK)
+        if self._state == before and not self._view.gone:
+            await self._view.changed(LOOK)

@@ -14,13 +14,12 @@ from tui.backends.errors import BackendError
 from tui.backends.kubernetes.logs import gaps
 from tui.backends.kubernetes.logs.cloud_entries import CloudEntry, CloudNames
 from tui.backends.kubernetes.logs.container import ContainerReader
-from tui.backends.kubernetes.logs.job_watch import JobIdentity
 from tui.backends.kubernetes.logs.lines.entries import ContainerName
 from tui.backends.kubernetes.logs.lines.merge import LineStream
 from tui.backends.kubernetes.logs.lines.merged_log import MergedLog
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
-from tui.backends.kubernetes.logs.pods import LoggedPod, replica_in
+from tui.backends.kubernetes.logs.pods import JobIdentity, LoggedPod, replica_in
 from tui.backends.kubernetes.logs.replaced import Generation
 from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.log_entry import LogEntry, LogGap

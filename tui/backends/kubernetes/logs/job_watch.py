@@ -7,83 +7,26 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import EVENTS
-from tui.backends.kubernetes.fields import items, mapping
+from tui.backends.kubernetes.fields import mapping
+from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs import node_events
-from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_at, stamp_of
+from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_at
 from tui.backends.kubernetes.logs.node_events import NodeEvents
-from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod, replica_in
+from tui.backends.kubernetes.logs.pods import JobIdentity, LoggedPod, ReplicaOf, belongs, read_pod, replica_in
 from tui.backends.kubernetes.logs.replaced import Generation, replaced_pods
 from tui.backends.kubernetes.logs.runs import ContainerState
 from tui.backends.kubernetes.logs.service_entries import condition_entries, event_entry, pod_entries
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
-from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 
 Obj = Mapping[str, Any]
-_BETWEEN = frozenset({"JobSet", "Job"})
 _GROUP = r"(?:master|worker|ps|chief|evaluator|launcher|node|dataset-initializer|model-initializer)"
-
-
-@dataclass(frozen=True, slots=True)
-class JobIdentity:
-    """The identity of a job's own object."""
-
-    name: str
-    """Full name."""
-    namespace: str
-    object_name: str
-    uid: str
-    created: int | None
-    """Creation time in ns since 1970, to the second."""
-    selector: str
-    """Label selector of the job's pods."""
-
-
-ReplicaOf = Callable[[Obj], str]
-"""Gives the id of the replica that a pod (in REST form) belongs to."""
-
-
-class JobAccess(Protocol):
-    """The parts of the job services that logs use."""
-
-    async def job(self, name: str) -> Job:
-        """The job, with its replica groups. Raises NotFound."""
-
-    async def objects(self, name: str) -> tuple[Obj, ...]:
-        """The job's object, first, and others whose conditions concern the job, such as its Workload."""
-
-    def selector(self, name: str) -> str:
-        """The label selector of its pods."""
-
-    def naming(self, job: Job, obj: Obj) -> ReplicaOf:
-        """A function that gives a pod's replica."""
-
-
-def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
-    """The identity of a job's object."""
-    meta = mapping(obj.get("metadata"))
-    created = stamp_of(str(meta.get("creationTimestamp") or ""))
-    namespace, own = str(meta.get("namespace") or ""), str(meta.get("name") or "")
-    return JobIdentity(name, namespace, own, str(meta.get("uid") or ""), created, selector)
-
-
-def belongs(pod: Obj, job: JobIdentity) -> bool:
-    """Whether a pod with the job's labels belongs to this job, not to an earlier one of its name."""
-    meta = mapping(pod.get("metadata"))
-    owners = items(meta.get("ownerReferences"))
-    if any(owner.get("uid") == job.uid for owner in owners):
-        return True
-    if any(owner.get("name") == job.object_name and owner.get("kind") not in _BETWEEN for owner in owners):
-        return False
-    # The pods of a TrainJob belong to a Job of a JobSet: compare their age.
-    created = stamp_of(str(meta.get("creationTimestamp") or ""))
-    return created is None or job.created is None or created >= job.created
 
 
 class PodView:
@@ -95,6 +38,10 @@ class PodView:
         self.gone = False
         self._watch = watch
         self._changed = asyncio.Event()
+
+    def state_of(self, container: str) -> ContainerState:
+        """The runs of one of the pod's containers."""
+        return self.pod.containers.get(container, ContainerState())
 
     def update(self, pod: LoggedPod, obj: Obj) -> None:
         """Take the state from a watch."""
@@ -123,54 +70,13 @@ class PodView:
         await self._watch.refresh(self)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerNews:
-    """The current state of one container of a watched pod."""
-
-    view: PodView
-    container: str
-
-    @property
-    def state(self) -> ContainerState:
-        """The container's runs."""
-        return self.view.pod.containers.get(self.container, ContainerState())
-
-    @property
-    def created(self) -> int | None:
-        """When the pod was created (ns)."""
-        return self.view.pod.created
-
-    @property
-    def gone(self) -> bool:
-        """The pod was deleted."""
-        return self.view.gone
-
-    @property
-    def deleting(self) -> bool:
-        """The pod is being deleted."""
-        return self.view.pod.deleting
-
-    @property
-    def over(self) -> bool:
-        """No container of the pod will run again."""
-        return self.view.pod.over
-
-    async def changed(self, seconds: float) -> None:
-        """Wait for a change of the pod, at most `seconds`."""
-        await self.view.changed(seconds)
-
-    async def refresh(self) -> None:
-        """Read the pod again."""
-        await self.view.refresh()
-
-
 @dataclass(slots=True)
 class JobWatch:
     """Watches a job's pods and events. Calls `on_pod` for new pods, `on_service` for cluster entries."""
 
     connection: ClusterConnection
     job: JobIdentity
-    access: JobAccess
+    access: JobPods
     replica_of: ReplicaOf
     on_pod: Callable[[PodView], None]
     on_service: Callable[[Iterable[LogEntry]], None]

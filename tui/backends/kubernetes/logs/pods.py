@@ -15,6 +15,27 @@ from tui.backends.kubernetes.logs.runs import ContainerState, container_state
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 MAIN = ("pytorch", "tensorflow", "mpi", "node", "launcher", "trainer")
 """Names of the operators' main containers."""
+_BETWEEN = frozenset({"JobSet", "Job"})
+Obj = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JobIdentity:
+    """The identity of a job's own object."""
+
+    name: str
+    """Full name."""
+    namespace: str
+    object_name: str
+    uid: str
+    created: int | None
+    """Creation time in ns since 1970, to the second."""
+    selector: str
+    """Label selector of the job's pods."""
+
+
+ReplicaOf = Callable[[Obj], str]
+"""Gives the id of the replica that a pod (in REST form) belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,27 @@ class LoggedPod:
     def container(self, name: str) -> ContainerName:
         """The name of one of its containers."""
         return ContainerName(self.namespace, self.name, self.uid, name, self.replica, name == self.main)
+
+
+def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
+    """The identity of a job's object."""
+    meta = mapping(obj.get("metadata"))
+    created = stamp_of(str(meta.get("creationTimestamp") or ""))
+    namespace, own = str(meta.get("namespace") or ""), str(meta.get("name") or "")
+    return JobIdentity(name, namespace, own, str(meta.get("uid") or ""), created, selector)
+
+
+def belongs(pod: Obj, job: JobIdentity) -> bool:
+    """Whether a pod with the job's labels belongs to this job, not to an earlier one of its name."""
+    meta = mapping(pod.get("metadata"))
+    owners = items(meta.get("ownerReferences"))
+    if any(owner.get("uid") == job.uid for owner in owners):
+        return True
+    if any(owner.get("name") == job.object_name and owner.get("kind") not in _BETWEEN for owner in owners):
+        return False
+    # The pods of a TrainJob belong to a Job of a JobSet: compare their age.
+    created = stamp_of(str(meta.get("creationTimestamp") or ""))
+    return created is None or job.created is None or created >= job.created
 
 
 def read_pod(pod: Mapping[str, Any], replica_of: Callable[[Mapping[str, Any]], str]) -> LoggedPod:

@@ -19,11 +19,11 @@ from tui.backends.kubernetes.logs.deleted_pod_logs import (
     replaced_gap,
     selected_generations,
 )
-from tui.backends.kubernetes.logs.job_watch import JobWatch, identity
+from tui.backends.kubernetes.logs.job_watch import JobWatch
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.newest import NewestReader
-from tui.backends.kubernetes.logs.pods import LoggedPod
+from tui.backends.kubernetes.logs.pods import LoggedPod, identity
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail import ClusterLogs, follow
 from tui.domain.core.log_entry import LogEntry, LogGap

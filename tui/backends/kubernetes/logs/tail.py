@@ -12,12 +12,14 @@ from typing import Any
 from tui.backends.errors import BackendError
 from tui.backends.interface import LogBatch, LogQuery
 from tui.backends.kubernetes.connection import ClusterConnection
+from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.container import ContainerReader
 from tui.backends.kubernetes.logs.deleted_pod_logs import DeletedPodLogs
-from tui.backends.kubernetes.logs.job_watch import ContainerNews, JobAccess, JobWatch, PodView, identity
+from tui.backends.kubernetes.logs.job_watch import JobWatch, PodView
 from tui.backends.kubernetes.logs.lines.merged_log import ClusterEntries, MergedLog
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
+from tui.backends.kubernetes.logs.pods import identity
 from tui.backends.kubernetes.logs.runs import SETTLED
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail_state import (
@@ -60,7 +62,7 @@ class ClusterLogs:
     """What the log of any job of a cluster is read with."""
 
     connection: ClusterConnection
-    access: JobAccess
+    access: JobPods
     deleted_pods: DeletedPodLogs
     slots: Slots
 
@@ -196,7 +198,7 @@ class PodLogTail:
             reader = ContainerReader(
                 self._cluster.connection,
                 view.pod.container(container),
-                ContainerNews(view, container),
+                view,
                 self._log,
                 self._log.open_source(),
                 self._cluster.slots,

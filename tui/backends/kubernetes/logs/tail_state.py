@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, QuotaExceeded, Unavailable
-from tui.backends.kubernetes.logs.job_watch import JobAccess, JobWatch
+from tui.backends.kubernetes.job_pods import JobPods
+from tui.backends.kubernetes.logs.job_watch import JobWatch
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 
@@ -42,7 +43,7 @@ class Draining:
 class JobPoll:
     """Reads the state and the conditions of a job repeatedly, until it has ended."""
 
-    access: JobAccess
+    access: JobPods
     job: Job
     """The job as last read."""
     seconds: float
