@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui.backends.interface import ContextInfo, ServiceHealth, Services
-from tui.backends.vertex.health import HealthCheck
+from tui.backends.vertex import health
 from tui.backends.vertex.jobs.custom_jobs import CustomJobs
 from tui.backends.vertex.logs.progress import ProgressReader
 from tui.backends.vertex.logs.reader import LogReader
@@ -30,11 +30,11 @@ from tui.kinds.registry import kinds
 
 @dataclass(frozen=True, slots=True)
 class OpenContext:
-    """An open context: its channels, the services over them, and their health check."""
+    """An open context: its channels, and the services over them."""
 
+    info: ContextInfo
     clients: Clients
     services: Services
-    health: HealthCheck
 
     async def aclose(self) -> None:
         """Close the channels; running calls end with Unavailable."""
@@ -42,7 +42,7 @@ class OpenContext:
 
     async def check_health(self) -> Sequence[ServiceHealth]:
         """A line for each service."""
-        return await self.health.check()
+        return await health.check(self.info, self.clients)
 
 
 def build_services(info: ContextInfo, endpoint: Endpoint) -> OpenContext:
@@ -79,4 +79,4 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> OpenContext:
         schedules=Schedules(info, clients),
         shells=EmulatorShells(endpoint, shells) if shells else None,
     )
-    return OpenContext(clients, services, HealthCheck(info, clients))
+    return OpenContext(info, clients, services)

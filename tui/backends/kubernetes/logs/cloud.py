@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tui.backends.interface import ContextInfo
-from tui.backends.kubernetes.logs.cloud_entries import CloudEntry
+from tui.backends.kubernetes.logs.lines.entries import CloudEntry
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.logs.reader import LogReader

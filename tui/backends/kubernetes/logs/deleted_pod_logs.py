@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
 from tui.backends.kubernetes.logs import gaps
-from tui.backends.kubernetes.logs.cloud_entries import CloudEntry, CloudNames
 from tui.backends.kubernetes.logs.container import ContainerReader
-from tui.backends.kubernetes.logs.lines.entries import ContainerName
+from tui.backends.kubernetes.logs.lines.entries import CloudEntry, CloudNames, ContainerName
 from tui.backends.kubernetes.logs.lines.merge import LineStream
 from tui.backends.kubernetes.logs.lines.merged_log import MergedLog
 from tui.backends.kubernetes.logs.lines.selection import Selection

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of
+from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of, stamp_at
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.log.json_line import NotAnObject, parse_json_line, pieces
 from tui.domain.log.plain_line import severity_of
@@ -82,3 +83,32 @@ def insert_id(name: ContainerName, stamp: int, ordinal: int, part: int = 0) -> s
     """An id that sorts lines of one time in file order, the same in every read."""
     more = f".{part:03x}" if part else ""
     return f"{stamp:016x}-{ordinal:05x}{more}-{name.uid[:8]}-{name.container}"
+
+
+@dataclass(frozen=True, slots=True)
+class CloudEntry:
+    """An entry with the pod and container that wrote it."""
+
+    pod: str
+    container: str
+    entry: LogEntry
+
+
+class CloudNames:
+    """Gives entries of Cloud Logging the ids that the same lines have when they are read from their pod.
+
+    An entry has the time of the container runtime, and so the same id, unless its line has its own timestamp.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, int]] = Counter()
+
+    def named(self, name: ContainerName, entry: LogEntry) -> LogEntry:
+        """The entry under its replica's name. Call it in the order of the log."""
+        at = stamp_at(entry.timestamp) + entry.nanos
+        key = f"{name.uid}/{name.pod}/{name.container}", at
+        ordinal = self._counts[key]
+        self._counts[key] += 1
+        text = entry.message if name.main else f"[{name.container}] {entry.message}"
+        own = insert_id(name, at, ordinal)
+        return replace(entry, insert_id=own, replica=name.replica, message=text, job_id="")
