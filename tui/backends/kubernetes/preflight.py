@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tui.backends.concurrent_checks import Probe, run_probes
-from tui.backends.errors import BackendError, InvalidRequest, NotFound, PermissionDenied, QuotaExceeded
+from tui.backends.errors import InvalidRequest, NotFound, PermissionDenied, QuotaExceeded
 from tui.backends.interface import PreflightService
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import NAMESPACES, ApiType, type_of
@@ -81,7 +81,7 @@ class ClusterPreflight(PreflightService):
         try:
             of = await type_of(self._connection, launch.job)
         except NotFound as error:
-            return [Check("served", CheckStatus.PROBLEM, error.message, error.fix)]
+            return _problem("served", error.message, error.fix)
         checks = [ok("served", f"{of.resource} {of.version}")]
         refused = await self._refused(of, launch)
         if refused is not None:
@@ -132,33 +132,30 @@ class ClusterPreflight(PreflightService):
     # Existing objects
 
     async def _namespace(self, namespace: str) -> list[Check]:
-        try:
-            there = await self._get(NAMESPACES.path("", namespace), f"look for the namespace {namespace}")
-        except NotFound:
+        obj = await self._find(NAMESPACES.path("", namespace), f"look for the namespace {namespace}")
+        if obj is None:
             fix = f"`kubectl create namespace {namespace}`, or launch in another one (--region)."
-            return [Check("namespace", CheckStatus.PROBLEM, f"there is no namespace {namespace}", fix)]
-        if at(there, "status", "phase") == "Terminating":
-            return [Check("namespace", CheckStatus.PROBLEM, f"the namespace {namespace} is being deleted")]
+            return _problem("namespace", f"there is no namespace {namespace}", fix)
+        if at(obj, "status", "phase") == "Terminating":
+            return _problem("namespace", f"the namespace {namespace} is being deleted")
         return [ok("namespace", namespace)]
 
     async def _name(self, launch: _Launch) -> list[Check]:
         """Check that the name is free; if a job has it, say what differs."""
         of = await type_of(self._connection, launch.job)
-        action = f"look for the {of.kind} {launch.name}"
-        try:
-            there = await self._get(of.path(launch.namespace, launch.name), action)
-        except NotFound:
+        path = of.path(launch.namespace, launch.name)
+        obj = await self._find(path, f"look for the {of.kind} {launch.name}")
+        if obj is None:
             return [ok("name", f"{launch.name} is free")]
         names = await self._names(of, launch.namespace)
         free = next(
             f"{launch.name}-{n}" for n in range(2, len(names) + 3) if f"{launch.name}-{n}" not in names
         )
-        lines = change_lines(there, launch.job)
+        lines = change_lines(obj, launch.job)
         differs = f"it differs in {in_words(lines)}" if lines else "it is the same job"
         sentence = f"there is a {of.kind} {launch.name} already; {differs}"
-        edits = (Edit(("displayName",), free),)
         fix = f"Launch it as {free}, or delete the other one."
-        return [Check("name", CheckStatus.PROBLEM, sentence, fix, edits)]
+        return _problem("name", sentence, fix, edits=(Edit(("displayName",), free),))
 
     async def _names(self, of: ApiType, namespace: str) -> set[str]:
         objects = await self._connection.items(of.path(namespace), action=f"list the {of.plural}")
@@ -168,44 +165,36 @@ class ClusterPreflight(PreflightService):
         """Check what the launch changes in an object beside the job."""
         of = await type_of(self._connection, obj)
         key, where = f"beside:{name}", namespace if of.namespaced else ""
-        try:
-            there = await self._get(of.path(where, name), f"look for the {of.kind} {name}")
-        except NotFound:
+        present = await self._find(of.path(where, name), f"look for the {of.kind} {name}")
+        if present is None:
             return [ok(key, f"the {of.kind} {name} is created")]
-        lines = change_lines(there, obj)
+        lines = change_lines(present, obj)
         if not lines:
             return [ok(key, f"the {of.kind} {name} exists and stays unchanged")]
         sentence = f"the {of.kind} {name} exists, and the launch changes it: {in_words(lines)}"
-        fix = "Rename it if other jobs need the present one."
-        return [Check(key, CheckStatus.PROBLEM, sentence, fix, stops=False)]
+        return _problem(key, sentence, "Rename it if other jobs need the present one.", stops=False)
 
     async def _reference(self, namespace: str, reference: Reference, key: str) -> list[Check]:
-        path = f"/api/v1/namespaces/{namespace}/{reference.plural}/{reference.name}"
-        try:
-            obj = await self._get(path, f"look for the {reference.kind} {reference.name}")
-        except NotFound:
-            sentence = f"there is no {reference.kind} {reference.name} in {namespace}, which the pods need"
-            fix = "Create it, or add it to the manifest."
-            return [Check(key, CheckStatus.PROBLEM, sentence, fix)]
-        phase = at(obj, "status", "phase")
-        if reference.kind == "PersistentVolumeClaim" and phase == "Lost":
-            return [Check(key, CheckStatus.PROBLEM, f"the volume of the claim {reference.name} is lost")]
-        return [ok(key, f"the {reference.kind} {reference.name} exists")]
+        kind, name = reference.kind, reference.name
+        path = f"/api/v1/namespaces/{namespace}/{reference.plural}/{name}"
+        obj = await self._find(path, f"look for the {kind} {name}")
+        if obj is None:
+            sentence = f"there is no {kind} {name} in {namespace}, which the pods need"
+            return _problem(key, sentence, "Create it, or add it to the manifest.")
+        if kind == "PersistentVolumeClaim" and at(obj, "status", "phase") == "Lost":
+            return _problem(key, f"the volume of the claim {name} is lost")
+        return [ok(key, f"the {kind} {name} exists")]
 
     async def _runtime(self, namespace: str, kind: str, name: str) -> list[Check]:
         of = self._cluster.served.part(kind)
         key = f"runtime:{name}"
         if of is None:
-            return [
-                Check(key, CheckStatus.PROBLEM, f"the cluster serves no {kind}", "Install Kubeflow Trainer.")
-            ]
+            return _problem(key, f"the cluster serves no {kind}", "Install Kubeflow Trainer.")
         where = namespace if of.namespaced else ""
-        try:
-            await self._get(of.path(where, name), f"look for the {kind} {name}")
-        except NotFound:
-            there = sorted(await self._names(of, where))
-            fix = f"Name one of {', '.join(there)}." if there else f"Create a {kind}."
-            return [Check(key, CheckStatus.PROBLEM, f"there is no {kind} {name}", fix)]
+        if await self._find(of.path(where, name), f"look for the {kind} {name}") is None:
+            names = sorted(await self._names(of, where))
+            fix = f"Name one of {', '.join(names)}." if names else f"Create a {kind}."
+            return _problem(key, f"there is no {kind} {name}", fix)
         return [ok(key, f"the {kind} {name} exists")]
 
     # Room for the job
@@ -220,54 +209,55 @@ class ClusterPreflight(PreflightService):
         if self._connection.local:
             fix = "Request nodes that this cluster has; its configuration names the node pools."
         words = "; ".join(group_fit.sentence for group_fit in short)
-        return [Check("nodes", CheckStatus.PROBLEM, words, fix, stops=self._connection.local)]
+        return _problem("nodes", words, fix, stops=self._connection.local)
 
     async def _queue(self, launch: _Launch, name: str) -> list[Check]:
         where = f"namespaces/{launch.namespace}/localqueues"
-        try:
-            queue = await self._kueue(f"{where}/{name}", f"look for the LocalQueue {name}")
-        except NotFound:
-            return [await self._no_queue(where, launch.namespace, name)]
+        queue = await self._kueue(f"{where}/{name}", f"look for the LocalQueue {name}")
+        if queue is None:
+            return await self._no_queue(where, launch.namespace, name)
         above = str(at(queue, "spec", "clusterQueue") or "")
-        try:
-            cluster_queue = await self._kueue(f"clusterqueues/{above}", f"look for the ClusterQueue {above}")
-        except NotFound:
+        cluster_queue = await self._kueue(f"clusterqueues/{above}", f"look for the ClusterQueue {above}")
+        if cluster_queue is None:
             sentence = f"the ClusterQueue {above} of the LocalQueue {name} does not exist"
-            return [Check("queue", CheckStatus.PROBLEM, sentence, "Name another queue.")]
+            return _problem("queue", sentence, "Name another queue.")
         stopped = fields(queue, "spec").get("stopPolicy") or fields(cluster_queue, "spec").get("stopPolicy")
         if stopped not in (None, "None"):
-            return [
-                Check("queue", CheckStatus.PROBLEM, f"the queue {name} is stopped ({stopped})", stops=False)
-            ]
+            return _problem("queue", f"the queue {name} is stopped ({stopped})", stops=False)
         over = over_quota(groups(launch.job), cluster_queue)
         if over:
             sentence = f"the queue {name} never admits it: {'; '.join(over)} (ClusterQueue {above})"
-            return [Check("queue", CheckStatus.PROBLEM, sentence, "Request less, or name another queue.")]
+            return _problem("queue", sentence, "Request less, or name another queue.")
         waiting = at(queue, "status", "pendingWorkloads") or 0
         return [ok("queue", f"{name} of the ClusterQueue {above}, {waiting} waiting")]
 
-    async def _no_queue(self, where: str, namespace: str, name: str) -> Check:
-        try:
-            listed = await self._kueue(where, "list the LocalQueues")
-        except NotFound:
+    async def _no_queue(self, where: str, namespace: str, name: str) -> list[Check]:
+        queues = await self._kueue(where, "list the LocalQueues")
+        if queues is None:
             sentence = f"the cluster has no Kueue: the queue {name} is ignored, and the job starts at once"
-            return Check("queue", CheckStatus.PROBLEM, sentence, f"Remove the label {QUEUE}.", stops=False)
-        names = sorted(str(at(queue, "metadata", "name")) for queue in (listed or {}).get("items") or ())
+            return _problem("queue", sentence, f"Remove the label {QUEUE}.", stops=False)
+        names = sorted(str(at(queue, "metadata", "name")) for queue in queues.get("items") or ())
         fix = f"Name one of {', '.join(names)}." if names else "Ask for a LocalQueue in this namespace."
-        return Check("queue", CheckStatus.PROBLEM, f"there is no LocalQueue {name} in {namespace}", fix)
+        return _problem("queue", f"there is no LocalQueue {name} in {namespace}", fix)
 
     async def _kueue(self, path: str, action: str) -> Any:
-        lost: BackendError | None = None
+        """An object or a list of Kueue's API; `None` if no version of it has one."""
         for version in _VERSIONS:
-            try:
-                return await self._get(f"{_KUEUE}/{version}/{path}", action)
-            except NotFound as error:
-                lost = lost or error
-        assert lost is not None
-        raise lost
+            reply = await self._find(f"{_KUEUE}/{version}/{path}", action)
+            if reply is not None:
+                return reply
+        return None
 
-    async def _get(self, path: str, action: str) -> Any:
-        return await self._connection.request("GET", path, action=action)
+    async def _find(self, path: str, action: str) -> Any:
+        """The object at a path; `None` if there is none."""
+        try:
+            return await self._connection.request("GET", path, action=action)
+        except NotFound:
+            return None
+
+
+def _problem(key: str, sentence: str, fix: str = "", **details: Any) -> list[Check]:
+    return [Check(key, CheckStatus.PROBLEM, sentence, fix, **details)]
 
 
 class _Launch:
