@@ -19,7 +19,7 @@ async def check(cluster: ConnectedCluster) -> Sequence[ServiceHealth]:
     """Lines for the server, each missing namespace, each kind of job, and pods. Never raises."""
     lines = [await _version(cluster)]
     missing = cluster.watch.namespaces
-    await missing.look()
+    await missing.refresh()
     lines += [
         ServiceHealth(f"namespace {name}", False, error.message, error.fix)
         for name, error in missing.errors.items()

@@ -189,7 +189,7 @@ class _Reader:
         data: bytes = self._file.read(size)
         return data
 
-    def tell(self) -> int:
+    def report(self) -> int:
         return int(self._file.tell())
 
     def seek(self, *to: int) -> int:
@@ -233,7 +233,7 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
     status = int(getattr(response, "status_code", 0) or 0)
     if not status:
         return translate(error, action)
-    message = f"Can't {action}: {_said(response, status)}"
+    message = f"Can't {action}: {_reason(response, status)}"
     if status == HTTPStatus.NOT_FOUND:
         fix = f"Check that the bucket gs://{bucket} exists in the intended project."
         return NotFound(message, fix=fix)
@@ -252,7 +252,7 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
     return BackendError(message)
 
 
-def _said(response: Any, status: int) -> str:
+def _reason(response: Any, status: int) -> str:
     """The service's message."""
     try:
         return str(response.json()["error"]["message"])

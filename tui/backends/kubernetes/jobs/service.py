@@ -63,7 +63,7 @@ class KubernetesJobs(JobService):
         watch, key = self._cluster.watch, self._workload.key
         known = watch.listed(key)
         watch.start()
-        await asyncio.gather(self._listed(), watch.namespaces.look())
+        await asyncio.gather(self._listed(), watch.namespaces.refresh())
         if known:
             # Without a new list, only a request tells whether the cluster answers.
             await watch.probe.ask()

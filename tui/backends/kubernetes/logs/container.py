@@ -273,7 +273,7 @@ class ContainerReader:
         if read.end is End.REFUSED:
             await self._take_refusal(read, over)
         elif read.end is not End.CUT:
-            await self._look(read)
+            await self._reread_pod(read)
         else:
             await self._view.changed(backoff(max(1, self._failures), most=MOST_WAIT))
 
@@ -308,7 +308,7 @@ class ContainerReader:
         else:
             await self._view.changed(backoff(self._refusals, most=MOST_WAIT))
 
-    async def _look(self, read: _Read) -> None:
+    async def _reread_pod(self, read: _Read) -> None:
         """Read the pod again: its container has ended, or the server has ended the stream."""
         before = self._state
         with suppress(BackendError):

@@ -128,7 +128,7 @@ class DeletedPodLogs:
         selection: Selection,
         log: MergedLog,
     ) -> None:
-        """Deliver what replaced pods wrote; `pods` are those that exist."""
+        """Deliver the log of replaced pods; `pods` are the existing ones."""
         now = list(pods)
         present = {pod.replica for pod in now}
         selected = list(selected_generations(job, generations, present, selection))
@@ -227,7 +227,7 @@ def _named(
 def selected_generations(
     job: Job, generations: Iterable[Generation], present: Collection[str], selection: Selection
 ) -> Iterator[Generation]:
-    """The generations of replicas that the query asks for, and that ran after what it has received."""
+    """The generations of selected replicas that ran after the received entries."""
     begin = selection.begin
     # `of_missing` reports the replicas of an ended job that have no pod at all.
     missing = {replica.id for replica in known_replicas(job)} - set(present) if job.state.terminal else set()

@@ -84,7 +84,7 @@ class ClusterWatch:
         self._podless: set[Place] = set()
         """Jobs that were converted before their pods or Events were listed."""
         self._failed = FailedPods()
-        self.events = WatchedEvents(self._tell_event)
+        self.events = WatchedEvents(self._mark_event)
         self._seen = SeenJobs()
         self.nodes = NodeReader(connection)
         self._new_nodes: set[str] = set()
@@ -193,7 +193,7 @@ class ClusterWatch:
         """The places of a kind's jobs that have changed since the last call; `put_back` unhandled ones."""
         for place in [place_ for place_ in self._podless if self._all_known(place_)]:
             self._podless.discard(place)
-            self._tell(place)
+            self._mark_changed(place)
         places = list(self._changed[key])
         self._changed[key].clear()
         return places
@@ -291,7 +291,7 @@ class ClusterWatch:
         for watched in self.of_pods() if learned else ():
             for key, pod in watched.reflector.objects.items():
                 if pod.node in learned:
-                    self._tell(_place(PODS, key))
+                    self._mark_changed(_place(PODS, key))
 
     def _pods_known(self, place: Place) -> bool:
         """Whether the pods of a job, and the objects between them and the job, have been listed."""
@@ -335,11 +335,11 @@ class ClusterWatch:
             self._failed.note(self._top(owner), obj)
         if before != owner:
             self._set_owner(place, before, owner)
-            self._tell(before)
-        self._tell(place)
+            self._mark_changed(before)
+        self._mark_changed(place)
         if of.kind in RUNTIME_KINDS:
             for job in self.places("train_job") if "train_job" in self._changed else ():
-                self._tell(job)
+                self._mark_changed(job)
 
     def _top(self, place: Place) -> Place:
         """The topmost owner of a part: intermediate parts may be replaced with their pods."""
@@ -360,30 +360,30 @@ class ClusterWatch:
             self._owners[place] = owner
             self._parts.setdefault(owner, {})[place] = None
 
-    def _tell_event(self, namespace: str, event: ClusterEvent) -> None:
+    def _mark_event(self, namespace: str, event: ClusterEvent) -> None:
         """Mark the jobs that an Event concerns, directly, by a pod, or by a node that ran their pods."""
         if event.kind == "Node":
             for pod in self.events.index.assigned(event.about):
-                self._tell_pod(*pod)
+                self._mark_pod(*pod)
         elif event.kind == "Pod":
-            self._tell_pod(namespace, event.about)
+            self._mark_pod(namespace, event.about)
         else:
-            self._tell((namespace, event.kind, event.about))
+            self._mark_changed((namespace, event.kind, event.about))
 
-    def _tell_pod(self, namespace: str, name: str) -> None:
+    def _mark_pod(self, namespace: str, name: str) -> None:
         """Mark the job of a pod as changed; a deleted pod's job is found by the pod's name."""
         place = (namespace, "Pod", name)
         if place in self._objects:
-            self._tell(place)
+            self._mark_changed(place)
             return
         stem = name
         while "-" in stem:
             stem = stem.rpartition("-")[0]
             for kind in _BY_KIND:
                 if (namespace, kind, stem) in self._objects:
-                    self._tell((namespace, kind, stem))
+                    self._mark_changed((namespace, kind, stem))
 
-    def _tell(self, place: Place | None) -> None:
+    def _mark_changed(self, place: Place | None) -> None:
         """Mark the jobs at and above a place as changed."""
         seen = set()
         while place is not None and place not in seen:

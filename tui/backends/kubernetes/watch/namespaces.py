@@ -29,7 +29,7 @@ class MissingNamespaces:
         self._looking = asyncio.Lock()
         self._looked_at = float("-inf")
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Look the namespaces up; concurrent callers share the answer."""
         async with self._looking:
             if time.monotonic() - self._looked_at < SHARED:
@@ -43,7 +43,7 @@ class MissingNamespaces:
     async def repeat(self) -> None:
         """Look missing namespaces up again: they may have been created."""
         if self.errors and time.monotonic() - self._looked_at >= REPEAT:
-            await self.look()
+            await self.refresh()
 
     async def _look_for(self, namespace: str) -> NotFound | None:
         try:

@@ -149,7 +149,7 @@ def error_of(pb: Any) -> JobError | None:
 
 def groups_of(pools: Sequence[Any]) -> tuple[ReplicaGroup, ...]:
     """A job's WorkerPoolSpecs as replica groups."""
-    return _groups(tuple(map(_said, pools)))
+    return _groups(tuple(map(_pool_key, pools)))
 
 
 def pattern_of(pools: Sequence[Any]) -> str:
@@ -162,11 +162,11 @@ def pattern_of(pools: Sequence[Any]) -> str:
     return ""
 
 
-_Said = tuple[int, str, int, int, str]
+_PoolKey = tuple[int, str, int, int, str]
 """Of a pool: replicas, machine type, accelerator, its count, image."""
 
 
-def _said(pool: Any) -> _Said:
+def _pool_key(pool: Any) -> _PoolKey:
     machine = pool.machine_spec
     kind, count = machine.accelerator_type, machine.accelerator_count
     image = pool.container_spec.image_uri or pool.python_package_spec.executor_image_uri
@@ -174,7 +174,7 @@ def _said(pool: Any) -> _Said:
 
 
 @lru_cache(maxsize=4096)
-def _groups(pools: tuple[_Said, ...]) -> tuple[ReplicaGroup, ...]:
+def _groups(pools: tuple[_PoolKey, ...]) -> tuple[ReplicaGroup, ...]:
     """Groups shared by jobs of one profile: ten thousand of them take no more memory than one."""
     return tuple(
         worker_pool(

@@ -128,8 +128,8 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
         parent="" if on_top else str(detail.parent_task_id),
         group=is_parent,
         depends_on=graph.get(id, ()),
-        parameters=_said(metadata, "input:"),
-        outputs={**_said(metadata, "output:"), **_uris(outputs)},
+        parameters=_parameters(metadata, "input:"),
+        outputs={**_parameters(metadata, "output:"), **_uris(outputs)},
         input_artifacts=inputs,
         output_artifacts=outputs,
         failed_jobs=tuple(failed),
@@ -176,7 +176,7 @@ def _uris(artifacts: Mapping[str, tuple[Artifact, ...]]) -> dict[str, Any]:
     }
 
 
-def _said(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
+def _parameters(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
     """The parameters of an execution whose names have this prefix."""
     parameters = {
         key.removeprefix(beginning): value for key, value in metadata.items() if key.startswith(beginning)

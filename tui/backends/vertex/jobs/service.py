@@ -184,7 +184,7 @@ class VertexJobs(JobService):
         """The existing jobs of these names. Raises a region's error if none exists."""
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def one(name: str) -> Job | BackendError | None:
+        async def read(name: str) -> Job | BackendError | None:
             async with gate:
                 try:
                     return await self.get(name)
@@ -193,7 +193,7 @@ class VertexJobs(JobService):
                 except BackendError as error:
                     return error
 
-        answers = await asyncio.gather(*(one(name) for name in names))
+        answers = await asyncio.gather(*(read(name) for name in names))
         jobs = [answer for answer in answers if isinstance(answer, Job)]
         errors = [answer for answer in answers if isinstance(answer, BackendError)]
         if errors and not jobs:

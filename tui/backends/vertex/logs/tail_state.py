@@ -91,7 +91,7 @@ class OpenStream:
 
 @dataclass(slots=True, eq=False)
 class ListInProgress:
-    """A list of new entries; the stream goes on beside it."""
+    """A list of new entries; the stream continues beside it."""
 
     began_at: float
     stream: OpenStream | None

@@ -19,7 +19,7 @@ class Buckets:
         self._storage = storage
         self._makes = makes
 
-    async def look(
+    async def check(
         self, job: Mapping[str, Any], region: str, name: str, paths: Sequence[Path]
     ) -> Sequence[Check]:
         """Check one bucket that the job names at `paths`."""

@@ -58,14 +58,14 @@ class PreflightChecks:
         _, spec = settings_of(job)
         probes: list[tuple[str, Probe]] = [
             ("credentials permissions", partial(self._access.caller, collection_of(job))),
-            ("quota", lambda: self._quota.look(job, region, running)),
+            ("quota", lambda: self._quota.check(job, region, running)),
         ]
         for uri, paths in images_of(job).items():
             probes.append((f"image:{uri}", self._image_probe(job, uri, paths)))
         if template := spec.get("templateUri"):
-            probes.append(("template", partial(self._templates.look, str(template))))
+            probes.append(("template", partial(self._templates.check, str(template))))
         for name, paths in buckets_of(job).items():
-            probes.append((f"bucket:{name}", partial(self._buckets.look, job, region, name, paths)))
+            probes.append((f"bucket:{name}", partial(self._buckets.check, job, region, name, paths)))
         if account := spec.get("serviceAccount"):
             probes.append(("account", partial(self._access.account, str(account))))
         if spec.get("network") or within(spec, "pscInterfaceConfig", "networkAttachment"):
@@ -78,5 +78,5 @@ class PreflightChecks:
 
     def _image_probe(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Probe:
         if self._programs is not None:
-            return partial(self._programs.look, job, uri, paths)
-        return partial(self._images.look, uri, paths)
+            return partial(self._programs.check, job, uri, paths)
+        return partial(self._images.check, uri, paths)

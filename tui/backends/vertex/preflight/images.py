@@ -28,7 +28,7 @@ class Images:
     def __init__(self, clients: CheckClients) -> None:
         self._clients = clients
 
-    async def look(self, uri: str, paths: Sequence[Path]) -> Sequence[Check]:
+    async def check(self, uri: str, paths: Sequence[Path]) -> Sequence[Check]:
         """Check tag, digest and architecture of one image."""
         image, id = image_of(uri), f"image:{uri}"
         if not image.repository:
@@ -41,7 +41,7 @@ class Images:
         except NotFound:
             return [await self._missing(id, image, package, paths)]
         except PermissionDenied as error:
-            why = f"you may not look at {uri} in {image.project}; the job's own account may be allowed to"
+            why = f"you may not read {uri} in {image.project}; the job's own account may be allowed to"
             return [unknown(id, why, error.fix)]
         return [self._described(id, image, about)]
 

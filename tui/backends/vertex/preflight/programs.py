@@ -21,7 +21,7 @@ class Programs:
         self._clients = clients
         self._images = images
 
-    async def look(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Sequence[Check]:
+    async def check(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Sequence[Check]:
         """Check whether every pool that names the image runs here, and as which program."""
         id = f"image:{uri}"
         commands = {_command(job, path) for path in paths if path[-1] != "executorImageUri"}
@@ -32,7 +32,7 @@ class Programs:
                 return [Check(id, CheckStatus.PROBLEM, str(answer["problem"]), str(answer.get("fix", "")))]
             programs.append(str(answer["program"]))
         if image_of(uri).repository:
-            checks = await self._images.look(uri, paths)
+            checks = await self._images.check(uri, paths)
             if any(check.status is not CheckStatus.OK for check in checks):
                 return checks
         return [ok(id, f"{short_image(uri)} runs on this machine as {' and '.join(dict.fromkeys(programs))}")]

@@ -27,7 +27,7 @@ class QuotaCheck:
         self._info = info
         self._quotas = quotas
 
-    async def look(self, job: Mapping[str, Any], region: str, running: RunningJobs) -> Sequence[Check]:
+    async def check(self, job: Mapping[str, Any], region: str, running: RunningJobs) -> Sequence[Check]:
         """Check all metrics that the job uses; if one is short, name regions with enough quota."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]

@@ -24,7 +24,7 @@ class Templates:
         self._storage = storage
         self._clients = clients
 
-    async def look(self, uri: str) -> Sequence[Check]:
+    async def check(self, uri: str) -> Sequence[Check]:
         """Check one template, by its address."""
         try:
             if uri.startswith("gs://"):
@@ -34,7 +34,7 @@ class Templates:
         except NotFound:
             there = False
         except PermissionDenied as error:
-            why = f"you may not look at {uri}; the pipeline's own account may be allowed to"
+            why = f"you may not read {uri}; the pipeline's own account may be allowed to"
             return [unknown("template", why, error.fix)]
         if there is None:
             return [unknown("template", f"{uri} can't be looked up")]
