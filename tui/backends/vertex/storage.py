@@ -189,7 +189,7 @@ class _Reader:
         data: bytes = self._file.read(size)
         return data
 
-    def report(self) -> int:
+    def tell(self) -> int:
         return int(self._file.tell())
 
     def seek(self, *to: int) -> int:
