@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 
-from tui.domain.core.formatting import NOT_MEASURED
+from tui.domain.core.formatting import NOT_MEASURED, age
 from tui.domain.core.states import JobState
 
 
@@ -48,6 +49,10 @@ UNKNOWN = Cell(NOT_MEASURED, Tone.MUTED)
 """A value that is not known or not measured."""
 
 
+NONE = Cell(NOT_MEASURED, Tone.MUTED, long="")
+"""A value that there is none of, which a verb leaves empty."""
+
+
 def muted(text: str) -> Cell:
     """A cell of secondary text."""
     return Cell(text, Tone.MUTED)
@@ -56,6 +61,11 @@ def muted(text: str) -> Cell:
 def optional(text: str | None) -> Cell:
     """A cell of this text; `None` is an unknown value."""
     return UNKNOWN if text is None else Cell(text)
+
+
+def age_cell(moment: datetime | None, now: datetime) -> Cell:
+    """The time since a moment."""
+    return muted(age(None if moment is None else now - moment))
 
 
 STATES: Mapping[JobState, tuple[str, Tone]] = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tui.domain.core.formatting import age, bar, rfc3339
-from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted, optional
+from tui.domain.core.formatting import bar, rfc3339
+from tui.domain.fields.cell import UNKNOWN, Cell, Tone, age_cell, muted, optional
 from tui.domain.fields.field import Field, json_object
 from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
@@ -93,11 +93,6 @@ def _replicas(deployed: Deployed) -> str:
     return "" if not most else str(most) if least == most else f"{least}-{most}"
 
 
-def _age(row: DeployedRow) -> Cell:
-    created = (row.deployed or row.endpoint).create_time
-    return muted(age(row.now - created if created else None))
-
-
 def _json(value: Callable[[Deployed], Any]) -> Callable[[DeployedRow], Any]:
     return lambda row: value(row.deployed) if row.deployed is not None else None
 
@@ -149,7 +144,8 @@ DEPLOYED_FIELDS: tuple[Field[DeployedRow], ...] = (
     Field("region", "REGION", 10, max_width=20, rank=6, only="screen",
         cell=lambda row: muted(row.endpoint.region if row.deployed is None else "")),
     Field("age", "AGE", 5, max_width=6, right=True, rank=2,
-        cell=_age, json=_json(lambda deployed: rfc3339(deployed.create_time)), json_key="create_time",
+        cell=lambda row: age_cell((row.deployed or row.endpoint).create_time, row.now),
+        json=_json(lambda deployed: rfc3339(deployed.create_time)), json_key="create_time",
         help="Time of the deployment"),
 )  # fmt: skip
 ENDPOINT_FIELDS: tuple[Field[EndpointRow], ...] = (

@@ -279,7 +279,8 @@ def job_fields(
         for field in JOB_FIELDS
         if not without.get(field.key)
     ]
-    return (*fields, *own)
+    at = next(at for at, field in enumerate(fields) if field.key == "reason")
+    return (*fields[:at], *own, *fields[at:])
 
 
 def newest_first(job: Job) -> SortKey:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tui.domain.core.formatting import age, pieces, rfc3339
+from tui.domain.core.formatting import pieces, rfc3339
 from tui.domain.core.job import Job
-from tui.domain.fields.cell import Cell, Tone, muted
+from tui.domain.fields.cell import Cell, Tone, age_cell, muted
 from tui.domain.fields.field import Field
 from tui.domain.serving.traffic import Model
 
@@ -51,11 +51,6 @@ def _labels(row: ModelRow) -> Cell:
     return muted("  ".join(f"{key}={value}" for key, value in sorted(row.model.labels.items())))
 
 
-def _age(row: ModelRow) -> Cell:
-    created = row.model.create_time
-    return muted(age(row.now - created if created else None))
-
-
 MODEL_FIELDS: tuple[Field[ModelRow], ...] = (
     Field("resource_name", json=lambda row: row.model.name, json_key="name", help="Full resource name"),
     Field("name", "MODEL", 14, max_width=40,
@@ -70,7 +65,8 @@ MODEL_FIELDS: tuple[Field[ModelRow], ...] = (
         cell=lambda row: Cell(" ".join(row.model.aliases)),
         json=lambda row: list(row.model.aliases), help="Aliases of the version"),
     Field("age", "AGE", 5, max_width=6, right=True,
-        cell=_age, json=lambda row: rfc3339(row.model.create_time), json_key="create_time",
+        cell=lambda row: age_cell(row.model.create_time, row.now),
+        json=lambda row: rfc3339(row.model.create_time), json_key="create_time",
         help="Time of creation"),
     Field("endpoints", "ENDPOINTS", 9, max_width=30, rank=3,
         cell=_endpoints, json=lambda row: list(row.model.endpoints),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from tui.domain.core.formatting import age, bar, rfc3339
+from tui.domain.core.formatting import bar, rfc3339
 from tui.domain.core.quota import UNLIMITED, Quota
-from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted
+from tui.domain.fields.cell import UNKNOWN, Cell, Tone, age_cell, muted
 from tui.domain.fields.field import Field
 
 PREFIX = "custom_model_training_"
@@ -97,7 +97,7 @@ QUOTA_FIELDS: tuple[Field[QuotaRow], ...] = (
     Field("share", "", 10, max_width=10, rank=3, only="screen",
         cell=_share, sort=lambda row: row.share, largest_first=True),
     Field("age", "AGE", 5, max_width=6, rank=2, right=True,
-        cell=lambda row: muted(age(row.now - row.read_at if row.read_at else None)),
+        cell=lambda row: age_cell(row.read_at, row.now),
         sort=lambda row: -row.read_at.timestamp() if row.read_at else None,
         json=lambda row: rfc3339(row.quota.used_at), json_key="used_at", help="When the use was read"),
     Field("limit_read_at", json=lambda row: rfc3339(row.quota.limit_read_at), help="When the limit was read"),

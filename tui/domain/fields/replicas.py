@@ -10,7 +10,7 @@ from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.metric import CPU, GPU, MEMORY
 from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
-from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted, state_cell
+from tui.domain.fields.cell import NONE, UNKNOWN, Cell, Tone, muted, state_cell
 from tui.domain.fields.field import Field, json_object, sortable
 
 STATE_PRIORITY = (
@@ -56,7 +56,7 @@ class ReplicaRow(NamedTuple):
 def exit_cell(code: int | None) -> Cell:
     """An exit code; one that is not 0 stands out."""
     if code is None:
-        return Cell(UNKNOWN.text, UNKNOWN.tone, long="")
+        return NONE
     return Cell(str(code), Tone.BAD, strong=True) if code else muted("0")
 
 
@@ -109,7 +109,7 @@ def _traffic(row: ReplicaRow) -> float | None:
 
 def _restarts(row: ReplicaRow) -> Cell:
     restarts = row.replica.restarts
-    return Cell(UNKNOWN.text, UNKNOWN.tone, long="") if restarts is None else Cell(f"{restarts:,}")
+    return NONE if restarts is None else Cell(f"{restarts:,}")
 
 
 REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tui.domain.core.formatting import age, rfc3339
 from tui.domain.core.job import Job
-from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted
+from tui.domain.fields.cell import UNKNOWN, Cell, Tone, age_cell, muted
 from tui.domain.fields.field import Field, json_object
 from tui.domain.resources.persistent import ERROR, PersistentResource, ResourcePool, idle_since, jobs_on
 from tui.domain.vertex.cost import money
@@ -59,11 +59,6 @@ def _cost(row: ResourceRow) -> Cell:
     return Cell(text, Tone.MUTED, long="" if row.resource.state == "STOPPING" else text)
 
 
-def _age(row: ResourceRow) -> Cell:
-    created = row.resource.create_time
-    return muted(age(row.now - created if created else None))
-
-
 def _rate_json(row: ResourceRow) -> dict[str, float] | None:
     rate = row.rate
     return None if rate is None else {"low": round(rate.low, 4), "high": round(rate.high, 4)}
@@ -98,7 +93,8 @@ RESOURCE_FIELDS: tuple[Field[ResourceRow], ...] = (
         help="`low` and `high` of what is billed while it runs, used or not"),
     Field("prices_of", json=lambda row: row.prices_of, help="Date of the prices"),
     Field("age", "AGE", 5, max_width=6, right=True, rank=2,
-        cell=_age, json=lambda row: rfc3339(row.resource.create_time), json_key="create_time",
+        cell=lambda row: age_cell(row.resource.create_time, row.now),
+        json=lambda row: rfc3339(row.resource.create_time), json_key="create_time",
         help="Time of creation"),
     Field("start_time", json=lambda row: rfc3339(row.resource.start_time), help="Time of the start"),
     Field("error", json=lambda row: row.resource.error or None, help="Why it is in the state ERROR"),

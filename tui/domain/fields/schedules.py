@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tui.domain.core.formatting import age, rfc3339
-from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted, state_cell
+from tui.domain.fields.cell import NONE, Cell, Tone, age_cell, muted, state_cell
 from tui.domain.fields.field import Field, json_object
 from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
 
@@ -62,7 +62,7 @@ def _next(row: ScheduleRow) -> Cell:
     """The time here and the countdown; a paused schedule has none."""
     at, now = row.schedule.next_run_time, row.now
     if at is None or row.schedule.state != ACTIVE:
-        return Cell(UNKNOWN.text, UNKNOWN.tone, long="")
+        return NONE
     late = at < now
     countdown = Cell(f"  {until(at, now)}", Tone.WARNING if late else Tone.MUTED)
     return Cell(
@@ -81,15 +81,10 @@ def _last(row: ScheduleRow) -> Cell:
         word, tone = ("skipped", Tone.WARNING) if skipped else ("not started", Tone.BAD)
         return Cell(word, tone, glyph="✗", long=refused)
     if run is None:
-        return Cell(UNKNOWN.text, UNKNOWN.tone, long="")
+        return NONE
     state = state_cell(run.state)
     since = muted(f"  {age(run.age(row.now))}")
     return Cell(state.text, state.tone, glyph=state.glyph, more=(since,), long=state.text)
-
-
-def _age(row: ScheduleRow) -> Cell:
-    created = row.schedule.create_time
-    return muted(age(row.now - created if created else None))
 
 
 def _last_response_json(row: ScheduleRow) -> dict[str, Any] | None:
@@ -137,7 +132,7 @@ SCHEDULE_FIELDS: tuple[Field[ScheduleRow], ...] = (
         cell=lambda row: muted(row.schedule.region), json=lambda row: row.schedule.region, help="Region"),
     Field("context", json=lambda row: row.schedule.context, help="Name of the context"),
     Field("age", "AGE", 5, max_width=6, right=True, rank=2,
-        cell=_age,
+        cell=lambda row: age_cell(row.schedule.create_time, row.now),
         json=lambda row: rfc3339(row.schedule.create_time), json_key="create_time", help="Time of creation"),
     Field("start_time", json=lambda row: rfc3339(row.schedule.start_time), help="Time of the first runs"),
     Field("end_time", json=lambda row: rfc3339(row.schedule.end_time), help="Time after which none starts"),

@@ -7,14 +7,14 @@ from typing import Any
 
 from tui.domain.core.formatting import figure, rfc3339
 from tui.domain.core.task import Artifact, Task
-from tui.domain.fields.cell import UNKNOWN, Cell, Tone, optional, state_cell
+from tui.domain.fields.cell import NONE, UNKNOWN, Cell, muted, optional, state_cell
 from tui.domain.fields.field import Field, json_object
 from tui.domain.masking import mask_text, mask_value, masked
 
 
 def job_cell(task: Task) -> Cell:
     """The id of the job that runs a task."""
-    return Cell(task.job.rpartition("/")[2] or UNKNOWN.text, Tone.MUTED, long=task.job.rpartition("/")[2])
+    return muted(task.job.rpartition("/")[2]) if task.job else NONE
 
 
 def _words(words: Iterable[str]) -> Cell:
