@@ -56,11 +56,8 @@ class ObjectDatabase:
         self._db: sqlite3.Connection | None = None
 
     def open(self) -> int:
-        """Open or create the file and return the last resource version.
-
-        Raises:
-            ObjectDatabaseError: if the file can't be used.
-        """
+        """Open or create the file and return the last resource version. Raises ObjectDatabaseError if the
+        file can't be used."""
         try:
             self._db = db = sqlite3.connect(self.path, isolation_level=None, timeout=10)
             db.execute("PRAGMA journal_mode = WAL")

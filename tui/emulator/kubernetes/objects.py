@@ -114,11 +114,8 @@ class Objects:
         self._database.close()
 
     def resource(self, plural_or_kind: str, group: str = "", version: str = "") -> ApiResource:
-        """Return the type with this plural or kind; without a version, the preferred one.
-
-        Raises:
-            ApiNotFound: if the type is not served.
-        """
+        """Return the type with this plural or kind; without a version, the preferred one. Raises ApiNotFound
+        if the type is not served."""
         resource = find(self.resources, plural_or_kind, group, version)
         if resource is None:
             raise ApiNotFound.unserved()
@@ -174,12 +171,8 @@ class Objects:
     def create(
         self, resource: ApiResource, obj: Obj, *, dry_run: bool = False, record: Record = _no_record
     ) -> Obj:
-        """Store a new object with defaults, uid, times and versions.
-
-        Raises:
-            ApiAlreadyExists: if the name is taken.
-            Invalid: if admission refuses the object.
-        """
+        """Store a new object with defaults, uid, times and versions. Raises ApiAlreadyExists if the name is
+        taken and Invalid if admission refuses the object."""
         new: Obj = json.loads(_encode(obj))
         new.setdefault("apiVersion", resource.api_version)
         new.setdefault("kind", resource.kind)
@@ -215,12 +208,9 @@ class Objects:
         """Replace an object, or with `status` only its status; an unchanged object is not stored again.
 
         If the type has the subresource `status`, only `status=True` changes the status. An object that is
-        being deleted disappears with its last finalizer.
-
-        Raises:
-            ApiNotFound: if no object has this name.
-            ApiConflict: if resourceVersion or uid differ from those of the stored object.
-            Invalid: if admission refuses the object.
+        being deleted disappears with its last finalizer. Raises ApiNotFound if no object has this name,
+        ApiConflict if resourceVersion or uid differ from those of the stored object, and Invalid if admission
+        refuses the object.
         """
         meta = obj.get("metadata") or {}
         name = str(meta.get("name") or "")
@@ -244,12 +234,8 @@ class Objects:
         *,
         status: bool = False,
     ) -> Obj:
-        """Apply `edit` to a copy of the stored object and store it; never conflicts.
-
-        Raises:
-            ApiNotFound: if no object has this name.
-            Invalid: if admission refuses the object.
-        """
+        """Apply `edit` to a copy of the stored object and store it; never conflicts. Raises ApiNotFound if no
+        object has this name and Invalid if admission refuses the object."""
         stored = self.stored(resource, namespace, name)
         new = json.loads(stored.raw)
         edit(new)
@@ -269,11 +255,8 @@ class Objects:
         """Delete an object, or mark it as being deleted while it has finalizers.
 
         A pod on a node is marked for its grace period (`grace`, else that of its spec): its kubelet stops the
-        containers and deletes it with `grace=0`.
-
-        Raises:
-            ApiNotFound: if no object has this name.
-            ApiConflict: if its uid is not `uid`.
+        containers and deletes it with `grace=0`. Raises ApiNotFound if no object has this name and
+        ApiConflict if its uid is not `uid`.
         """
         stored = self.stored(resource, namespace, name)
         old = stored.obj
@@ -304,11 +287,8 @@ class Objects:
         return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
 
     def watch(self, resources: Collection[ApiResource], since: int | None = None) -> Subscription:
-        """Subscribe to changes of these types from now on, or after version `since`.
-
-        Raises:
-            ApiExpired: if the history no longer reaches back to `since`.
-        """
+        """Subscribe to changes of these types from now on, or after version `since`. Raises ApiExpired if the
+        history no longer reaches back to `since`."""
         return self._bus.subscribe(resources, since)
 
     def forget_history(self) -> None:

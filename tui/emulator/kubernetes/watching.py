@@ -99,11 +99,8 @@ class EventBus:
                 subscription.push(event)
 
     def subscribe(self, resources: Collection[ApiResource], since: int | None = None) -> Subscription:
-        """Subscribe to events from now on, after replaying those newer than `since`.
-
-        Raises:
-            ApiExpired: if the history no longer reaches back to `since`.
-        """
+        """Subscribe to events from now on, after replaying those newer than `since`. Raises ApiExpired if the
+        history no longer reaches back to `since`."""
         subscription = Subscription(self, resources)
         if since is not None:
             for event in self.newer(since):

@@ -40,13 +40,8 @@ class Admission:
         self._objects = objects
 
     def __call__(self, resource: ApiResource, obj: Obj, old: Obj | None) -> None:
-        """Complete and check an object.
-
-        Raises:
-            Invalid: for invalid fields.
-            ApiNotFound: if the namespace does not exist.
-            Forbidden: if the namespace is being deleted.
-        """
+        """Complete and check an object. Raises Invalid for invalid fields, ApiNotFound if the namespace does
+        not exist, and Forbidden if the namespace is being deleted."""
         if old is None:
             self._check_namespace(resource, obj)
         if old is None or obj["metadata"] != old["metadata"]:

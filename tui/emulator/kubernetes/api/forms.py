@@ -80,11 +80,7 @@ class ReplyForm:
 
 
 def form_of(accept: str, include: str = "") -> ReplyForm:
-    """Return the first served form of an Accept header.
-
-    Raises:
-        NotAcceptable: if no form is served.
-    """
+    """Return the first served form of an Accept header. Raises NotAcceptable if no form is served."""
     for part in (accept or "*/*").split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
         if media not in {"application/json", "*/*"}:

@@ -31,11 +31,8 @@ _FIELD = re.compile(r"([A-Za-z0-9_.\[\]]+)(==|=|!=)(.*)")
 
 
 def parse_fields(text: str, resource: ApiResource) -> Matches | None:
-    """Return the filter of a field selector; `None` selects everything.
-
-    Raises:
-        BadRequest: for an invalid selector or an unsupported field.
-    """
+    """Return the filter of a field selector; `None` selects everything. Raises BadRequest for an invalid
+    selector or an unsupported field."""
     requirements = []
     for part in filter(None, text.split(",")):
         match = _FIELD.fullmatch(part.strip())

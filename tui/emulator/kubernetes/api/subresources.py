@@ -35,11 +35,8 @@ def evict(objects: Objects, target: Target, eviction: Obj, *, dry_run: bool = Fa
 
 
 def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]) -> Obj:
-    """Return the pending workloads of a LocalQueue or ClusterQueue, in the order of admission.
-
-    Raises:
-        ApiNotFound: if the queue does not exist.
-    """
+    """Return the pending workloads of a LocalQueue or ClusterQueue, in the order of admission. Raises
+    ApiNotFound if the queue does not exist."""
     cluster_queue, local = target.name, target.plural == "localqueues"
     local_queues = objects.resource("localqueues", _KUEUE)
     if local:

@@ -80,11 +80,7 @@ class ClusterApiFaults:
         self._last = 0
 
     def add(self, request: Mapping[str, Any]) -> Fault:
-        """Add a fault.
-
-        Raises:
-            ValueError: naming the invalid field.
-        """
+        """Add a fault. Raises ValueError naming the invalid field."""
         kind, code = str(request.get("kind", "")), int(number(request, "code", 0, 599))
         if code and not kind:
             kind = "error"
@@ -129,11 +125,7 @@ class ClusterApiFaults:
         return [f"{fault.verb} {fault.resource}" for fault in self.active() if fault.kind == "denied"]
 
     def clear(self, numbers: Iterable[int] = ()) -> None:
-        """Clear these faults, or all.
-
-        Raises:
-            ValueError: for an unknown fault number.
-        """
+        """Clear these faults, or all. Raises ValueError for an unknown fault number."""
         chosen = set(numbers)
         unknown = sorted(chosen - {fault.number for fault in self.active()})
         if unknown:

@@ -83,11 +83,8 @@ def apply_configuration(
     force: bool,
     subresource: str = "",
 ) -> Obj:
-    """Return the object after `manager` applied its configuration; without `live` a new one.
-
-    Raises:
-        ApiError: 409 if another manager owns a field that would change, unless `force`.
-    """
+    """Return the object after `manager` applied its configuration; without `live` a new one. Raises ApiError
+    409 if another manager owns a field that would change, unless `force`."""
     applied_leaves = leaves(applied, schema)
     if live is None:
         merged, managers = deepcopy(applied), []

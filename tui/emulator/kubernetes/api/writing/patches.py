@@ -123,12 +123,8 @@ def merge_patch(obj: Any, patch: Any) -> Any:
 
 
 def strategic_merge(obj: Any, patch: Any, merge_key: MergeKey) -> Any:
-    """Apply a strategic merge patch: like a merge patch, but lists merge by the key of their items.
-
-    Raises:
-        BadRequest: for an unknown directive.
-        ApiError: for an item without its key.
-    """
+    """Apply a strategic merge patch: like a merge patch, but lists merge by the key of their items. Raises
+    BadRequest for an unknown directive and ApiError for an item without its key."""
     return _merge(deepcopy(obj), patch, merge_key, ())
 
 

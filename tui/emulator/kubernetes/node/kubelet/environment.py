@@ -72,13 +72,8 @@ class Site:
 def build_plan(
     pod: Obj, container: Obj, site: Site, lookup: Lookup, *, grace: float, sample_period: float
 ) -> AttemptPlan:
-    """Build the plan of one run.
-
-    Raises:
-        CannotCreate: for a reference to a missing object.
-        CannotRun: for an image without a program on this machine.
-        OSError
-    """
+    """Build the plan of one run. Raises CannotCreate for a reference to a missing object, CannotRun for an
+    image without a program on this machine, and OSError."""
     name = container["name"]
     workdir = site.run.workdir(name)
     paths = path_translator({**site.mounts, _message_path(container): str(site.message)})

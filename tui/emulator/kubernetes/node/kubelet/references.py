@@ -94,10 +94,7 @@ def values_from(container: Obj, lookup: Lookup) -> dict[str, str]:
 
 def keyed_value(source: Obj, lookup: Lookup) -> str | None:
     """Return the value of a `configMapKeyRef` or `secretKeyRef`, or None if it is optional and missing.
-
-    Raises:
-        CannotCreate: if a required value is missing.
-    """
+    Raises CannotCreate if a required value is missing."""
     for kind, noun, read in (
         ("configMapKeyRef", "configmap", lookup.config_map),
         ("secretKeyRef", "secret", lookup.secret),
