@@ -67,9 +67,14 @@ def _said(causes: Sequence[FieldCause]) -> str:
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 
 
-def _about(resource: ApiResource, name: str) -> Obj:
-    details = {"name": name, "group": resource.group, "kind": resource.plural}
+def details_of(name: str, group: str, kind: str) -> Obj:
+    """Return the details of a `Status` about an object, without the empty fields."""
+    details = {"name": name, "group": group, "kind": kind}
     return {key: value for key, value in details.items() if value}
+
+
+def _about(resource: ApiResource, name: str) -> Obj:
+    return details_of(name, resource.group, resource.plural)
 
 
 class BadRequest(ApiError):

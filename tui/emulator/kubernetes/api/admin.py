@@ -67,11 +67,11 @@ class KubernetesAdmin:
         except ApiError as error:
             return JSONResponse({"error": error.message}, error.code)
 
-    def _compact(self, _asked: AdminBody) -> AdminBody:
+    def _compact(self, _request: AdminBody) -> AdminBody:
         self._objects.forget_history()
         return {"version": self._objects.version}
 
-    def _list(self, _asked: AdminBody) -> AdminBody:
+    def _list(self, _request: AdminBody) -> AdminBody:
         return {"api": [fault.fields() for fault in self._faults.active()]}
 
     def _clear(self, request: AdminBody) -> AdminBody:

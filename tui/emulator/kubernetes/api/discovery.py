@@ -168,15 +168,18 @@ def _listed(resource: ApiResource) -> DiscoveredResource:
     )
 
 
+def _verbs_and_names(entry: DiscoveredResource) -> Obj:
+    optional = {"shortNames": list(entry.short), "categories": list(entry.categories)}
+    return {"verbs": list(entry.verbs), **{key: names for key, names in optional.items() if names}}
+
+
 def _item(entry: DiscoveredResource) -> Obj:
     return {
         "name": entry.plural,
         "singularName": entry.singular or entry.kind.lower(),
         "namespaced": entry.namespaced,
         "kind": entry.kind,
-        "verbs": list(entry.verbs),
-        **({"shortNames": list(entry.short)} if entry.short else {}),
-        **({"categories": list(entry.categories)} if entry.categories else {}),
+        **_verbs_and_names(entry),
     }
 
 
@@ -195,21 +198,15 @@ def _sub_item(entry: DiscoveredResource, name: str, kind: str, verbs: tuple[str,
 
 def _aggregated(entry: DiscoveredResource) -> Obj:
     # The API server does not repeat the group and version of a built-in type.
-    own = (
-        (entry.group, entry.version)
-        if "." in entry.group and not entry.group.endswith(".k8s.io")
-        else ("", "")
-    )
-    own = (entry.group, entry.version) if entry.group.endswith(".x-k8s.io") else own
+    is_built_in = entry.group.endswith(".k8s.io") and not entry.group.endswith(".x-k8s.io")
+    own = (entry.group, entry.version) if "." in entry.group and not is_built_in else ("", "")
     below = [_aggregated_sub(entry, own, *sub) for sub in entry.subresources]
     return {
         "resource": entry.plural,
         "responseKind": {"group": own[0], "version": own[1], "kind": entry.kind},
         "scope": "Namespaced" if entry.namespaced else "Cluster",
         "singularResource": entry.singular or entry.kind.lower(),
-        "verbs": list(entry.verbs),
-        **({"shortNames": list(entry.short)} if entry.short else {}),
-        **({"categories": list(entry.categories)} if entry.categories else {}),
+        **_verbs_and_names(entry),
         **({"subresources": below} if below else {}),
     }
 

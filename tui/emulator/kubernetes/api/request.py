@@ -46,6 +46,16 @@ class Target:
     rest: str = ""
     """Rest of the path after the subresource."""
 
+    @property
+    def resource(self) -> str:
+        """The plural with its subresource, as in RBAC rules, e.g. `pods/log`."""
+        return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
+
+    @property
+    def qualified(self) -> str:
+        """The plural with its group, e.g. `pytorchjobs.kubeflow.org`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
 
 def target_of(method: str, path: str, query: Mapping[str, str]) -> Target:
     """Parse a URL; `verb` is the RBAC verb."""

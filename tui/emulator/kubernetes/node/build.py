@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tui.emulator.kubernetes.config import KubernetesConfig
 from tui.emulator.kubernetes.node.faults import NodeFaults
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.services import PodServices
 from tui.emulator.kubernetes.node.nodes import Nodes
 from tui.emulator.kubernetes.node.scheduling.scheduler import Scheduler
-from tui.emulator.kubernetes.node.settings import NodeSettings
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.paths import StateDir
 
@@ -34,7 +34,7 @@ class ClusterNodes:
     faults: NodeFaults
 
 
-def build(objects: Objects, settings: NodeSettings, state: StateDir) -> ClusterNodes:
+def build(objects: Objects, settings: KubernetesConfig, state: StateDir) -> ClusterNodes:
     """Build the nodes without starting their tasks."""
     kubelet = Kubelet(PodServices(objects, settings, state))
     nodes = Nodes(objects, kubelet)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from tui.emulator.kubernetes.api.request import Target
-from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Forbidden, Invalid
+from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Forbidden, Invalid, details_of
 from tui.emulator.kubernetes.paths import CLUSTER
 from tui.emulator.kubernetes.resources import VERBS, ApiResource, Obj
 from tui.emulator.kubernetes.times import rfc3339
@@ -41,18 +41,12 @@ class AccessRules:
             return
         if self.allowed(target):
             return
-        resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
-        qualified = f"{target.plural}.{target.group}" if target.group else target.plural
-        named = f'{qualified} "{target.name}"' if target.name else qualified
+        named = f'{target.qualified} "{target.name}"' if target.name else target.qualified
         where = f' in the namespace "{target.namespace}"' if target.namespace else " at the cluster scope"
         raise Forbidden(
-            f'{named} is forbidden: User "{CLUSTER}" cannot {target.verb} resource "{resource}" in API group '
-            f'"{target.group}"{where}',
-            details={
-                key: value
-                for key, value in {"name": target.name, "group": target.group, "kind": target.plural}.items()
-                if value
-            },
+            f'{named} is forbidden: User "{CLUSTER}" cannot {target.verb} resource "{target.resource}" in '
+            f'API group "{target.group}"{where}',
+            details=details_of(target.name, target.group, target.plural),
         )
 
     def allowed(self, target: Target) -> bool:
@@ -125,5 +119,4 @@ def _denies(rule: str, target: Target) -> bool:
         return False
     if not fnmatchcase(target.subresource, subresource or ("*" if plural == "*" else "")):
         return False
-    qualified = f"{target.plural}.{target.group}" if target.group else target.plural
-    return fnmatchcase(target.plural, plural) or fnmatchcase(qualified, plural)
+    return fnmatchcase(target.plural, plural) or fnmatchcase(target.qualified, plural)

@@ -46,9 +46,8 @@ class Fault:
     limit: Limit
 
     def matches(self, target: Target) -> bool:
-        shown = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
-        qualified = f"{shown}.{target.group}" if target.group else shown
-        named = any(fnmatchcase(name, self.resource) for name in (shown, qualified, target.path))
+        qualified = f"{target.resource}.{target.group}" if target.group else target.resource
+        named = any(fnmatchcase(name, self.resource) for name in (target.resource, qualified, target.path))
         return named and fnmatchcase(target.verb, self.verb)
 
     def error(self) -> ApiError:

@@ -14,6 +14,14 @@ _NONE = "<none>"
 _UNKNOWN = "<unknown>"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _YEAR = 365 * _DAY
+_DURATIONS = (
+    (1, "s", 0, 2 * _MINUTE),
+    (_MINUTE, "m", 10 * _MINUTE, 3 * _HOUR),
+    (_HOUR, "h", 8 * _HOUR, 2 * _DAY),
+    (_DAY, "d", 8 * _DAY, 2 * _YEAR),
+    (_YEAR, "y", 8 * _YEAR, float("inf")),
+)
+"""Unit in seconds, its letter, duration up to which the next smaller unit follows, and largest duration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +62,11 @@ def human_duration(seconds: float) -> str:
         return "<invalid>"
     if total < 0:
         return "0s"
-    if total < 2 * _MINUTE:
-        return f"{total}s"
-    if total < 10 * _MINUTE:
-        return _two(total, _MINUTE, "m", 1, "s")
-    if total < 3 * _HOUR:
-        return f"{total // _MINUTE}m"
-    if total < 8 * _HOUR:
-        return _two(total, _HOUR, "h", _MINUTE, "m")
-    if total < 2 * _DAY:
-        return f"{total // _HOUR}h"
-    if total < 8 * _DAY:
-        return _two(total, _DAY, "d", _HOUR, "h")
-    if total < 2 * _YEAR:
-        return f"{total // _DAY}d"
-    if total < 8 * _YEAR:
-        return _two(total, _YEAR, "y", _DAY, "d")
-    return f"{total // _YEAR}y"
-
-
-def _two(total: int, large: int, first: str, small: int, second: str) -> str:
-    rest = total % large // small
-    return f"{total // large}{first}{rest}{second}" if rest else f"{total // large}{first}"
+    number = next(index for index, step in enumerate(_DURATIONS) if total < step[3])
+    unit, letter, two_units_below, _ = _DURATIONS[number]
+    rest = total % unit // _DURATIONS[number - 1][0] if total < two_units_below else 0
+    smaller = f"{rest}{_DURATIONS[number - 1][1]}" if rest else ""
+    return f"{total // unit}{letter}{smaller}"
 
 
 def age(text: Any) -> str:

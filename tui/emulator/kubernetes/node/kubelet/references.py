@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from tui.domain.kubernetes import quantity
@@ -76,42 +76,40 @@ def values_from(container: Obj, lookup: Lookup) -> dict[str, str]:
     variables: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         prefix = source.get("prefix") or ""
-        for kind, noun, read in (
-            ("configMapRef", "configmap", lookup.config_map),
-            ("secretRef", "secret", lookup.secret),
-        ):
-            reference = source.get(kind)
-            if reference is None:
-                continue
-            data = read(reference.get("name", ""))
-            if data is None:
-                if not reference.get("optional"):
-                    raise CannotCreate(f'{noun} "{reference.get("name", "")}" not found')
-                continue
-            variables |= {prefix + key: value.decode("utf-8", "replace") for key, value in data.items()}
+        for _, _, data in _referenced(source, "Ref", lookup):
+            variables |= {
+                prefix + key: value.decode("utf-8", "replace") for key, value in (data or {}).items()
+            }
     return variables
+
+
+def _referenced(
+    source: Obj, suffix: str, lookup: Lookup
+) -> Iterator[tuple[str, Obj, Mapping[str, bytes] | None]]:
+    """Yield each reference of a source with its kind and data. Raises CannotCreate for missing data, which
+    is None if the reference is optional."""
+    for kind, field, read in (
+        ("ConfigMap", "configMap", lookup.config_map),
+        ("Secret", "secret", lookup.secret),
+    ):
+        reference = source.get(f"{field}{suffix}")
+        if reference is not None:
+            data = read(reference.get("name", ""))
+            if data is None and not reference.get("optional"):
+                raise CannotCreate(f'{kind.lower()} "{reference.get("name", "")}" not found')
+            yield kind, reference, data
 
 
 def keyed_value(source: Obj, lookup: Lookup) -> str | None:
     """Return the value of a `configMapKeyRef` or `secretKeyRef`, or None if it is optional and missing.
     Raises CannotCreate if a required value is missing."""
-    for kind, noun, read in (
-        ("configMapKeyRef", "configmap", lookup.config_map),
-        ("secretKeyRef", "secret", lookup.secret),
-    ):
-        reference = source.get(kind)
-        if reference is None:
-            continue
-        name, key = reference.get("name", ""), reference["key"]
-        data = read(name)
-        if data is None:
-            if reference.get("optional"):
-                return None
-            raise CannotCreate(f'{noun} "{name}" not found')
-        if key not in data:
-            if reference.get("optional"):
-                return None
-            word = "ConfigMap" if noun == "configmap" else "Secret"
-            raise CannotCreate(f"couldn't find key {key} in {word} {lookup.namespace}/{name}")
-        return data[key].decode("utf-8", "replace")
+    for kind, reference, data in _referenced(source, "KeyRef", lookup):
+        key = reference["key"]
+        if data is not None and key in data:
+            return data[key].decode("utf-8", "replace")
+        if reference.get("optional"):
+            return None
+        raise CannotCreate(
+            f"couldn't find key {key} in {kind} {lookup.namespace}/{reference.get('name', '')}"
+        )
     raise CannotCreate("invalid valueFrom: it names no field, resource, ConfigMap or Secret")

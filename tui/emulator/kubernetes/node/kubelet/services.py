@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from tui.emulator.kubernetes.config import KubernetesConfig
 from tui.emulator.kubernetes.errors import ApiNotFound, ApiStorageFull
 from tui.emulator.kubernetes.node.kubelet import volumes
 from tui.emulator.kubernetes.node.kubelet.folders import NodeFolder
@@ -15,7 +16,6 @@ from tui.emulator.kubernetes.node.kubelet.hostnames import Host, LocalPorts
 from tui.emulator.kubernetes.node.kubelet.images import ImageRegistry
 from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
 from tui.emulator.kubernetes.node.pools import PoolNode, machines
-from tui.emulator.kubernetes.node.settings import NodeSettings
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS, SERVICES, Obj
 from tui.emulator.paths import AttemptDir, StateDir
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class PodServices:
     """Services of all nodes, which are one machine."""
 
-    def __init__(self, objects: Objects, settings: NodeSettings, state: StateDir) -> None:
+    def __init__(self, objects: Objects, settings: KubernetesConfig, state: StateDir) -> None:
         self.objects, self.settings, self.state = objects, settings, state
         self.folder = NodeFolder(state)
         self.runner = LocalRunner()

@@ -27,8 +27,8 @@ class CannotMount(Exception):
 
 
 def prepare_volumes(pod: Obj, folder: PodFolder, node: NodeFolder, lookup: Lookup) -> dict[str, Path]:
-    """Create every volume and return the folders by name. Raises CannotMount if a ConfigMap, Secret or claim
-    does not exist; the caller retries and OSError."""
+    """Create every volume and return the folders by name. Raises OSError, and
+    CannotMount if a ConfigMap, Secret or claim does not exist; the caller retries."""
     folders = {}
     for volume in pod["spec"].get("volumes") or ():
         folders[volume["name"]] = _prepare(volume, pod, folder, node, lookup)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable
 from datetime import datetime
 
+from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.metadata import (
     annotations_of,
     is_terminating,
@@ -45,10 +46,7 @@ def is_stopping(pod: Obj) -> bool:
 
 def is_ready(pod: Obj) -> bool:
     """Whether the pod's condition Ready is True."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(
-        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
-    )
+    return conditions.is_true(pod.get("status") or {}, "Ready")
 
 
 def replaces_only_failed(job: Obj) -> bool:

@@ -10,6 +10,7 @@ from tui.emulator.kubernetes.controller import Key
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.batch.pods import is_ready
+from tui.emulator.kubernetes.operators.jobset.child_jobs import end_of
 from tui.emulator.kubernetes.operators.metadata import (
     is_controlled_by,
     is_terminating,
@@ -93,7 +94,7 @@ class _OneJob:
         if not self.suspended:
             status.start()
         launcher = self._launcher()
-        if launcher is None or not _end(launcher):
+        if launcher is None or not end_of(launcher):
             self._make_objects()
             launcher = self._launch(launcher)
         if self.suspended:
@@ -194,7 +195,7 @@ class _OneJob:
             self.status.start(again=True)
 
     def _report_launcher(self, launcher: Obj, pods: list[Obj], counts: Obj, launched: int) -> None:
-        end = _end(launcher)
+        end = end_of(launcher)
         if end == "Complete":
             counts["succeeded"] = 1
             self.status.complete()
@@ -226,13 +227,6 @@ class _OneJob:
 
     def _store(self) -> None:
         store.set_status(self.objects, self.mpijobs, self.job, self.status.value)
-
-
-def _end(launcher: Obj) -> str:
-    status = launcher.get("status") or {}
-    return next(
-        (condition for condition in ("Complete", "Failed") if conditions.is_true(status, condition)), ""
-    )
 
 
 def _only(**counts: int | None) -> Obj:

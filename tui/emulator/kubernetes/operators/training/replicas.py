@@ -82,16 +82,11 @@ def _restart_or_fail(
         plan.status.set("Failed", "Failed", message)
 
 
-def _succeed(plan: TrainingJobPlan, message: str) -> None:
-    plan.say("Succeeded", message)
+def _end(plan: TrainingJobPlan, state: str, message: str) -> None:
+    """End the job as Succeeded or Failed."""
+    plan.say(state, message)
     plan.status.complete()
-    plan.status.set("Succeeded", "Succeeded", message)
-
-
-def _fail(plan: TrainingJobPlan, message: str) -> None:
-    plan.say("Failed", message)
-    plan.status.complete()
-    plan.status.set("Failed", "Failed", message)
+    plan.status.set(state, state, message)
 
 
 def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
@@ -105,18 +100,18 @@ def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
             if active:
                 plan.status.set("Running", "Running", f"PyTorchJob {seen.name} is running.")
             if succeeded >= count:
-                _succeed(plan, f"PyTorchJob {seen.name} is successfully completed.")
+                _end(plan, "Succeeded", f"PyTorchJob {seen.name} is successfully completed.")
                 return
         elif "Master" not in replicas:
             where = f"{namespace_of(seen.job)}/{seen.name}"
             if succeeded >= count or (seen.job["spec"].get("elasticPolicy") is not None and succeeded):
-                _succeed(plan, f"PyTorchJob {where} successfully completed.")
+                _end(plan, "Succeeded", f"PyTorchJob {where} successfully completed.")
             elif active:
                 plan.status.set("Running", "Running", f"PyTorchJob {where} is running.")
         if failed and count > succeeded + active:
             reason = f"because {failed} {replica_type} replica(s) failed."
             if replica["restartPolicy"] == "Never":
-                _fail(plan, f"PyTorchJob {seen.name} is failed {reason}")
+                _end(plan, "Failed", f"PyTorchJob {seen.name} is failed {reason}")
             elif plan.status.set(
                 "Restarting", "Restarting", f"PyTorchJob {seen.name} is restarting {reason}"
             ):
@@ -139,13 +134,15 @@ def conclude_tensorflow(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None
         if decides and counts.get("active", 0) and (chiefs or not done):
             plan.status.set("Running", "Running", f"TFJob {where} is running.")
         if decides and done:
-            _succeed(plan, f"TFJob {where} successfully completed.")
+            _end(plan, "Succeeded", f"TFJob {where} successfully completed.")
         failed = counts.get("failed", 0)
         if failed and restarting:
             reason = str(restarting["reason"]).removeprefix(seen.kind.kind)
             plan.status.set("Restarting", reason, restarting["message"])
         elif failed and not (replica_type == "Worker" and seen.job["spec"].get("enableDynamicWorker")):
-            _fail(plan, f"TFJob {where} has failed because {failed} {replica_type} replica(s) failed.")
+            _end(
+                plan, "Failed", f"TFJob {where} has failed because {failed} {replica_type} replica(s) failed."
+            )
 
 
 def _first_worker_succeeded(seen: TrainingJobObjects) -> bool:

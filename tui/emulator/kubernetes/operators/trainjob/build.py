@@ -5,14 +5,18 @@ from __future__ import annotations
 from decimal import Decimal
 
 from tui.emulator.kubernetes.operators.metadata import name_of, owned
-from tui.emulator.kubernetes.operators.resources import pod_requests, render
+from tui.emulator.kubernetes.operators.resources import add, pod_requests, render
+from tui.emulator.kubernetes.operators.training.gang import (
+    COSCHEDULING,
+    GROUP_ANNOTATION,
+    GROUP_LABEL,
+    VOLCANO,
+)
 from tui.emulator.kubernetes.operators.trainjob.policies import apply_policy
 from tui.emulator.kubernetes.operators.trainjob.runtime import NODE, Runtime, pod_spec, upsert
 from tui.emulator.kubernetes.resources import Obj
 
 INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
-POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 
 
 def build_jobset(trainjob: Obj, runtime: Runtime) -> Obj:
@@ -70,9 +74,9 @@ def _fill_trainer(runtime: Runtime, job: Obj) -> None:
 def _mark_gang(runtime: Runtime, job: Obj) -> None:
     metadata = job["template"]["spec"]["template"].setdefault("metadata", {})
     if "coscheduling" in runtime.gang:
-        metadata.setdefault("labels", {})[POD_GROUP_LABEL] = runtime.name
+        metadata.setdefault("labels", {})[GROUP_LABEL] = runtime.name
     elif "volcano" in runtime.gang:
-        metadata.setdefault("annotations", {})[VOLCANO_GROUP] = runtime.name
+        metadata.setdefault("annotations", {})[GROUP_ANNOTATION] = runtime.name
 
 
 def build_pod_group(trainjob: Obj, runtime: Runtime) -> Obj | None:
@@ -84,17 +88,15 @@ def build_pod_group(trainjob: Obj, runtime: Runtime) -> Obj | None:
     for job in runtime.jobs:
         count = runtime.count(job)
         members += count
-        for resource, amount in pod_requests(pod_spec(job)).items():
-            total[resource] = total.get(resource, Decimal(0)) + amount * count
+        add(total, pod_requests(pod_spec(job)), count)
     spec: Obj = {"minMember": members}
     if total:
         spec["minResources"] = {resource: render(resource, amount) for resource, amount in total.items()}
     if "coscheduling" in runtime.gang:
         timeout = (runtime.gang["coscheduling"] or {}).get("scheduleTimeoutSeconds")
         spec["scheduleTimeoutSeconds"] = 60 if timeout is None else int(timeout)
-        version = "scheduling.x-k8s.io/v1alpha1"
-        return owned(trainjob, version, "PodGroup", name_of(trainjob), spec=spec)
+        return owned(trainjob, COSCHEDULING, "PodGroup", name_of(trainjob), spec=spec)
     queue = runtime.annotations.get("scheduling.volcano.sh/queue-name")
     if queue:
         spec["queue"] = queue
-    return owned(trainjob, "scheduling.volcano.sh/v1beta1", "PodGroup", name_of(trainjob), spec=spec)
+    return owned(trainjob, VOLCANO, "PodGroup", name_of(trainjob), spec=spec)
