@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError, Stopped
-from tui.config.access import Access
+from tui.config.access import ContextAccess
 from tui.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Session:
 
     backend: Backend
     settings: Settings
-    access: Access = field(default_factory=Access)
+    access: ContextAccess = field(default_factory=ContextAccess)
     clock: Callable[[], datetime] = field(default=now)
     monotonic: Callable[[], float] = field(default=monotonic)
     """Monotonic seconds, for waits and for ages that decide something: the wall clock may jump."""

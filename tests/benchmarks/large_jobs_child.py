@@ -34,7 +34,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 from tui.domain.core.training_progress import Progress
-from tui.domain.tuning.study import Metric, Parameter, Study
+from tui.domain.tuning.study import Metric, Study, StudyParameter
 from tui.screens.job.screen import JobScreen
 from tui.screens.job.tasks import TasksPane
 from tui.store.job.feed import Changed
@@ -90,7 +90,8 @@ def pipeline() -> Job:
 
 def tuning_job() -> Job:
     """A running tuning job of 1,000 trials."""
-    study = Study((Metric("loss", False),), tuple(Parameter(n, "double", 0.0, 1.0) for n in ("lr", "drop")),
+    parameters = tuple(StudyParameter(n, "double", 0.0, 1.0) for n in ("lr", "drop"))
+    study = Study((Metric("loss", False),), parameters,
                   trials=TRIALS, parallel=10)  # fmt: skip
     found = replace(
         job(1, "sweep", age=60), kind="tuning_job", composite=True, details=study,

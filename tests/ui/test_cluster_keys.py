@@ -16,7 +16,7 @@ from tests.ui.job_double import JobBackend, a_log, line, no_gpu, waves
 from tests.ui.key_presses import MOVES, Keys
 from tests.waiting import until
 from tui.actions.registry import Action, actions
-from tui.config.access import Access, ReadOnly
+from tui.config.access import ContextAccess, ReadOnly
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
@@ -178,7 +178,7 @@ async def test_a_read_only_member_refuses_before_the_question(tmp_path: Path) ->
     async with opened(tmp_path, [JOBS[0]]) as found:
         closed = ReadOnly("read_only: true in config.yaml", "Set it to false there.", "the context local-k8s")
         assert found.app.session is not None
-        found.app.session.access = Access(members={"local-k8s": closed})
+        found.app.session.access = ContextAccess(members={"local-k8s": closed})
         screen = await found.open(JOBS[0].name)
         for key in ("c", "D", "X", "equals_sign", "x"):
             said = await found.press(key)

@@ -16,7 +16,7 @@ from tests.ui.training_pipeline_support import column, question, seen
 from tests.ui.tuning_job_support import STUDY, SWEEP, backend, child, on_trials
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.core.states import JobState
-from tui.domain.tuning.study import Parameter, trials_of
+from tui.domain.tuning.study import StudyParameter, trials_of
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -166,7 +166,7 @@ async def test_columns_leave_room_for_the_metric(tmp_path: Path, width: int) -> 
 
 
 async def test_of_many_parameters_the_first_ones_and_the_costs_stay(tmp_path: Path) -> None:
-    many = tuple(Parameter(f"parameter_{number}", "double", 0.0, 1.0) for number in range(13))
+    many = tuple(StudyParameter(f"parameter_{number}", "double", 0.0, 1.0) for number in range(13))
     trials = tuple(replace(each, parameters={"parameter_0": 0.5}) for each in SWEEP.tasks)
     found = backend()
     found.stored[SWEEP.name] = replace(SWEEP, details=replace(STUDY, parameters=many), tasks=trials)

@@ -16,15 +16,15 @@ from tui.app import VxtuiApp
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.tuning.study import Metric, Parameter, Study
+from tui.domain.tuning.study import Metric, Study, StudyParameter
 from tui.screens.job.screen import JobScreen
 from tui.screens.tuning.trials import TrialsPane
 
 STUDY = Study(
     (Metric("loss", maximize=False),),
     (
-        Parameter("lr", "double", 0.0001, 0.1, log=True),
-        Parameter("optimizer", "categorical", values=("adamw", "sgd [old]")),
+        StudyParameter("lr", "double", 0.0001, 0.1, log=True),
+        StudyParameter("optimizer", "categorical", values=("adamw", "sgd [old]")),
     ),
     trials=8,
     parallel=2,

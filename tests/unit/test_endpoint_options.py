@@ -9,7 +9,7 @@ import pytest
 from tests.ui.serving_double import MemoryServing, backend, endpoints
 from tui.backends.interface import NotFound
 from tui.config.settings import Settings
-from tui.verbs.run import Failure, Run
+from tui.verbs.run import Run, VerbFailure
 from tui.verbs.serving import changes
 from tui.verbs.serving.changes import Wanted
 
@@ -28,7 +28,7 @@ RUN = Run(Settings(), "", json=True, read_only=False)
     ],
 )
 def test_options_that_don_t_go_together_are_refused(wanted: Wanted, endpoint: str | None, words: str) -> None:
-    with pytest.raises(Failure, match=words):
+    with pytest.raises(VerbFailure, match=words):
         changes.check(RUN, wanted, endpoint)
 
 
@@ -39,10 +39,10 @@ def test_reading_needs_no_endpoint() -> None:
 def test_a_deployed_version_is_meant_by_its_number_or_id() -> None:
     front = endpoints()[0]
     assert changes._deployed(front, "3").id == "502" and changes._deployed(front, "501").version == "2"
-    with pytest.raises(Failure, match=r"No deployed model .* 9\. Deployed: 501 \(version 2\)"):
+    with pytest.raises(VerbFailure, match=r"No deployed model .* 9\. Deployed: 501 \(version 2\)"):
         changes._deployed(front, "9")
     twice = replace(front, deployed=(*front.deployed, replace(front.deployed[0], id="7")))
-    with pytest.raises(Failure, match="Several deployed models have the id or the version 2"):
+    with pytest.raises(VerbFailure, match="Several deployed models have the id or the version 2"):
         changes._deployed(twice, "2")
 
 
@@ -65,5 +65,5 @@ async def test_a_model_is_meant_by_id_name_or_alias_in_the_region_of_the_endpoin
                 serving.registered[3], name="/models/".join((front.name.rpartition("/endpoints/")[0], "99"))
             )
         )
-        with pytest.raises(Failure, match="2 models are named vit"):
+        with pytest.raises(VerbFailure, match="2 models are named vit"):
             await changes._version(here, front, "vit-ablation-l16-384")

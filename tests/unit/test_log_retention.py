@@ -10,7 +10,7 @@ from tests.ui.double import NOON, Clock, MemoryBackend, job
 from tests.unit.log_store_support import many
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.runner import OperationRunner
-from tui.config.access import Access
+from tui.config.access import ContextAccess
 from tui.config.settings import Context
 from tui.domain.core.states import JobState
 from tui.store.journal import Journal
@@ -76,7 +76,7 @@ async def test_deleting_a_job_deletes_the_log_that_was_kept_of_it(tmp_path: Path
     folder = log_folder(tmp_path, "test", ended.name)
     LogStore(folder).close()
     journal = Journal(tmp_path / "audit.jsonl", Clock())
-    runner = OperationRunner(Context("test"), Access(), journal, "verb")
+    runner = OperationRunner(Context("test"), ContextAccess(), journal, "verb")
     outcome = await JobOperations(runner, backend).delete(ended)
     assert outcome.ok and not folder.exists()
 

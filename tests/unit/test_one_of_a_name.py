@@ -10,7 +10,7 @@ from tui.backends.interface import NotFound, Unavailable
 from tui.backends.serving import RegionResults
 from tui.verbs.lists.lookup import Noun, one_of
 from tui.verbs.resources.verbs import RESOURCE
-from tui.verbs.run import Failure
+from tui.verbs.run import VerbFailure
 from tui.verbs.schedules.verbs import SCHEDULE
 from tui.verbs.serving.verbs import ENDPOINT, MODEL
 
@@ -39,7 +39,9 @@ def test_a_short_name_means_one_only_where_all_regions_answer(noun: Noun, short:
         look("other", noun, ITEM, down=True)
     with pytest.raises(NotFound, match=f"There is no {noun.singular} other in the context here"):
         look("other", noun, ITEM)
-    with pytest.raises(Failure, match=f"2 {noun.singular}s are named {short}:\n.*us-central1.*\n.*us-east4"):
+    with pytest.raises(
+        VerbFailure, match=f"2 {noun.singular}s are named {short}:\n.*us-central1.*\n.*us-east4"
+    ):
         look(short, noun, ITEM, OTHER)
 
 

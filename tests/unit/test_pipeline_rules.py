@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.pipeline_body_support import ANYTHING, CONTAINER, INPUTS, profile, spec
 from tui.domain.document.document_edit import edited
 from tui.domain.document.source import ProblemSeverity
-from tui.domain.pipeline.ir import BadPipeline, Reader, read_pipeline
+from tui.domain.pipeline.ir import BadPipeline, PipelineReader, read_pipeline
 from tui.domain.pipeline.rules import RULES, check_pipeline
 from tui.domain.profile import Problem, inspect
 from tui.domain.spec.findings import Case
@@ -189,7 +189,7 @@ def test_no_spec_makes_the_reader_fail(value: Any) -> None:
         for part in place[:-1]:
             inner = inner[part]
         inner[place[-1]] = value
-        reader = Reader(made)
+        reader = PipelineReader(made)
         reader.pipeline()
         check(job(made))
         if reader.problems:

@@ -25,7 +25,7 @@ from tui.domain.interchange import FORMS
 from tui.store.profiles.library import check_in, find, read_profile
 from tui.verbs import run
 from tui.verbs.command_group import cli
-from tui.verbs.run import Failure, find_job
+from tui.verbs.run import VerbFailure, find_job
 
 
 @pytest.fixture(autouse=True)
@@ -265,7 +265,7 @@ async def test_jobs_of_one_name_are_told_apart_by_what_differs(other: Job, fix: 
         async def find_jobs(self, reference: str) -> list[Job]:
             return [job(7, "train"), other]
 
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(VerbFailure) as caught:
         await find_job(Twice(), "train")
     assert caught.value.fix == fix and f"{other.context}  {other.region}" in caught.value.message
 

@@ -25,7 +25,7 @@ from tui.backends.interface import (
     PermissionDenied,
     Unavailable,
 )
-from tui.config.access import Access, ReadOnly
+from tui.config.access import ContextAccess, ReadOnly
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import Job, partly_read
 from tui.domain.core.states import JobState
@@ -273,7 +273,7 @@ async def test_a_clock_that_is_set_neither_stops_nor_hurries_the_snapshot(
     clock = Clock()
     connection = Connection(
         Context("test", project="p"), Settings(), opener=lambda *_: MemoryBackend(), state_dir=tmp_path,
-        journal=Journal(tmp_path / "audit.jsonl", clock), clock=clock, access=Access(),
+        journal=Journal(tmp_path / "audit.jsonl", clock), clock=clock, access=ContextAccess(),
         on_jobs=lambda _: None, on_status=lambda _: None, monotonic=clock.monotonic,
     )  # fmt: skip
     reader, store, _ = poller(MemoryBackend(fleet()), clock)
@@ -356,9 +356,11 @@ async def test_a_kick_ends_the_wait() -> None:
         await task
 
 
-def operations(backend: MemoryBackend, journal: Journal, access: Access | None = None) -> JobOperations:
+def operations(
+    backend: MemoryBackend, journal: Journal, access: ContextAccess | None = None
+) -> JobOperations:
     context = Context("test", project="p")
-    return JobOperations(OperationRunner(context, access or Access(), journal, "console"), backend)
+    return JobOperations(OperationRunner(context, access or ContextAccess(), journal, "console"), backend)
 
 
 def audit_lines(journal: Journal) -> list[dict[str, str]]:
@@ -469,7 +471,7 @@ async def test_jobs_of_a_read_only_member_of_a_group_are_refused(tmp_path: Path)
     backend = MemoryBackend([job(1, "a")])
     journal = Journal(tmp_path / "audit.jsonl", Clock())
     one = next(iter(backend.stored.values()))
-    closed = Access(members={"production": ReadOnly("read_only: true of production", "Open it.")})
+    closed = ContextAccess(members={"production": ReadOnly("read_only: true of production", "Open it.")})
     outcome = await operations(backend, journal, closed).cancel(replace(one, context="production"))
     assert not outcome.ok and "read_only: true of production" in outcome.text and outcome.fix == "Open it."
     assert outcome.error is not None and outcome.error.code == "READ_ONLY"

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.tuning.study import Metric, Parameter, Study, best, best_so_far, by_goal, numbers_of, value_of
+from tui.domain.tuning.study import (
+    Metric,
+    Study,
+    StudyParameter,
+    best,
+    best_so_far,
+    by_goal,
+    numbers_of,
+    value_of,
+)
 from tui.store.importance import NotEnough, compute, importance
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -53,8 +62,8 @@ def test_the_best_so_far_only_gets_better(values: list[float], maximize: bool) -
 
 def test_a_choice_is_a_position_and_a_number_itself() -> None:
     trials = [trial(1, 1.0, kind="b", lr=0.5), trial(2, 1.0, kind="z")]
-    assert numbers_of(trials, Parameter("kind", "categorical", values=("a", "b"))) == [1.0, None]
-    assert numbers_of(trials, Parameter("lr", "double", 0, 1)) == [0.5, None]
+    assert numbers_of(trials, StudyParameter("kind", "categorical", values=("a", "b"))) == [1.0, None]
+    assert numbers_of(trials, StudyParameter("lr", "double", 0, 1)) == [0.5, None]
 
 
 def test_the_parameter_that_decides_matters_most() -> None:
@@ -73,7 +82,7 @@ def test_the_parameter_that_decides_matters_most() -> None:
 
 
 async def test_importance_is_computed_by_a_process_of_its_own() -> None:
-    study = Study((Metric("loss", False),), (Parameter("lr", "double", 0.001, 1, log=True),))
+    study = Study((Metric("loss", False),), (StudyParameter("lr", "double", 0.001, 1, log=True),))
     trials = [trial(at, at / 10, lr=at / 10) for at in range(1, 10)]
     assert await importance(study, trials) == {"lr": 1.0}
     with pytest.raises(NotEnough, match="4 trials"):

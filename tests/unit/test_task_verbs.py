@@ -12,7 +12,7 @@ from tui.domain.core.task import Task
 from tui.domain.core.training_progress import Progress
 from tui.domain.tuning.study import Metric, Study
 from tui.verbs.launch import _state_words
-from tui.verbs.run import Failure, runner_of, task_named
+from tui.verbs.run import VerbFailure, runner_of, task_named
 
 CUSTOM = "projects/p/locations/r/customJobs/"
 TASKS = (
@@ -38,7 +38,7 @@ def test_a_task_is_found_by_id_and_by_a_name_that_only_one_has(wanted: str, foun
     ],
 )
 def test_another_one_is_refused_with_those_that_there_are(wanted: str, message: str, code: str) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(VerbFailure) as caught:
         task_named(PIPELINE, wanted, "logs")
     assert caught.value.message == message and caught.value.code == code
     first, *rest = caught.value.fix.splitlines()
@@ -48,7 +48,7 @@ def test_another_one_is_refused_with_those_that_there_are(wanted: str, message: 
 
 
 def test_a_kind_without_logs_names_its_tasks() -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(VerbFailure) as caught:
         runner_of(PIPELINE, "logs")
     assert caught.value.message == "A pipeline has no logs of its own."
     assert "--task TASK" in caught.value.fix

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from tui.actions.action import Action
 from tui.actions.registry import operation
 from tui.backends.errors import NotOffered
-from tui.config.access import Access, ReadOnly
+from tui.config.access import ContextAccess, ReadOnly
 from tui.domain.core.job import Job, shell_problem
 from tui.domain.core.text import plain
 from tui.domain.jobs.changes import change_problem
@@ -65,7 +65,7 @@ class ActionSelection:
     context: str = ""
     """Context of the selected thing; "" for the open one, and for jobs, which name their own."""
     backend: Capabilities | None = None
-    access: Access = field(default_factory=Access)
+    access: ContextAccess = field(default_factory=ContextAccess)
     unmet: Callable[[str, Action], str] = lambda condition, action: ""
     """Why a condition of `Action.when` is not met, as a sentence; "" if it is."""
     not_connected: str = ""

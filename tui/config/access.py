@@ -29,7 +29,7 @@ class ReadOnly:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ContextAccess:
     """Where changes are refused: in the whole context, or for the jobs of some members of a group."""
 
     read_only: ReadOnly | None = None
@@ -41,24 +41,24 @@ class Access:
         return self.read_only or self.members.get(context)
 
 
-def access_of(settings: Settings, context: Context, *, flag: bool = False) -> Access:
+def access_of(settings: Settings, context: Context, *, flag: bool = False) -> ContextAccess:
     """The access to `context`; `flag` is the option `--read-only`. A group is read-only if it says so itself,
     or if all its members are. An unknown member is left to the backend, which reports it."""
     if flag:
-        return Access(ReadOnly("the option --read-only", "Start without --read-only."))
+        return ContextAccess(ReadOnly("the option --read-only", "Start without --read-only."))
     environment = from_environment()
     if settings.read_only:
         if "read_only" in environment:
-            return Access(ReadOnly("VXTUI_READ_ONLY in the environment", "Unset VXTUI_READ_ONLY."))
-        return Access(ReadOnly(f"read_only: true in {config_file()}", "Set read_only: false there."))
+            return ContextAccess(ReadOnly("VXTUI_READ_ONLY in the environment", "Unset VXTUI_READ_ONLY."))
+        return ContextAccess(ReadOnly(f"read_only: true in {config_file()}", "Set read_only: false there."))
     where = "VXTUI_CONTEXTS in the environment" if "contexts" in environment else str(config_file())
     if context.read_only:
-        return Access(_of_context(context, where))
+        return ContextAccess(_of_context(context, where))
     known = {known_context.name: known_context for known_context in all_contexts(settings)}
     members = [known[name] for name in dict.fromkeys(context.members) if name in known]
     closed = {member.name: _of_context(member, where) for member in members if member.read_only}
     everywhere = bool(closed) and len(closed) == len(members)
-    return Access(next(iter(closed.values())) if everywhere else None, closed)
+    return ContextAccess(next(iter(closed.values())) if everywhere else None, closed)
 
 
 def _of_context(context: Context, where: str) -> ReadOnly:

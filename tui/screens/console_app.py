@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.signal import Signal
 from textual.worker import Worker, WorkerState
 
-from tui.config.access import Access, access_of
+from tui.config.access import ContextAccess, access_of
 from tui.config.settings import Context, Settings
 from tui.display.app import DisplayApp
 from tui.display.ascii_filter import AsciiFilter
@@ -265,7 +265,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return self.connection.status.error
 
     @property
-    def access(self) -> Access:
+    def access(self) -> ContextAccess:
         """The allowed changes in the open context."""
         return self.connection.access
 

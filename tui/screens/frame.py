@@ -16,7 +16,7 @@ from textual.widget import Widget
 from tui.actions.availability import ActionRefusal, ActionSelection, available
 from tui.actions.registry import Action, actions, bindings, key_text
 from tui.actions.registry import action as action_named
-from tui.config.access import Access
+from tui.config.access import ContextAccess
 from tui.config.settings import Context, one_context
 from tui.screens.containment import ErrorBoundary
 from tui.screens.not_connected import not_connected
@@ -81,9 +81,9 @@ class FrameScreen(Screen[None]):
         return bool(getattr(settings, "ascii", False))
 
     @property
-    def access(self) -> Access:
+    def access(self) -> ContextAccess:
         """The allowed changes from this screen."""
-        access: Access = getattr(self._session or self.app, "access", Access())
+        access: ContextAccess = getattr(self._session or self.app, "access", ContextAccess())
         return access
 
     @property

@@ -20,7 +20,7 @@ from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
 from tui.store.profiles.entries import pool_lines
 from tui.verbs.output import note, out, out_document, print_json
-from tui.verbs.run import USAGE, Failure
+from tui.verbs.run import USAGE, VerbFailure
 
 QUICK = 5.0
 """Seconds by which the checks may delay a launch once the service is connected."""
@@ -118,9 +118,9 @@ def print_findings(dry: DryRun) -> None:
 
 
 def must_be_launchable(dry: DryRun, *, interactive: bool, force: bool) -> None:
-    """Raise Failure if a check says that the job would fail, unless the user is asked or forces it."""
+    """Raise VerbFailure if a check says that the job would fail, unless the user is asked or forces it."""
     if dry.fatal and not interactive and not force:
-        raise Failure(
+        raise VerbFailure(
             "\n".join(check.words for check in dry.fatal),
             fix="Nothing was sent. Fix it, or add --force to launch anyway.",
             code="WOULD_FAIL",

@@ -17,7 +17,7 @@ from tui.domain.profile import ProfileInvalid
 from tui.store.profiles.library import NoProfile, find, read_profile
 from tui.verbs.launch import named_offline
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import READS, Failure, Run, assigned, check_regions, find_job, set_option, verb
+from tui.verbs.run import READS, Run, VerbFailure, assigned, check_regions, find_job, set_option, verb
 
 
 @click.command("export")
@@ -51,7 +51,7 @@ async def export(  # noqa: PLR0917 - one for each option
         # The message about the other services names the way to convert.
         others = [other for other in FORMS if other != form]
         fix = "" if KUBECTL in done.problem else f"Export it with --as {' or --as '.join(others)}."
-        raise Failure(done.problem, fix=fix, code="NOT_EXPRESSIBLE")
+        raise VerbFailure(done.problem, fix=fix, code="NOT_EXPRESSIBLE")
     _print(run, form, done, target)
 
 
@@ -82,7 +82,7 @@ class Asked:
     reveal: bool
 
     async def export(self, source: str, values: Mapping[str, str]) -> Exported:
-        """Export a profile with these parameters, or a job. Raises Failure."""
+        """Export a profile with these parameters, or a job. Raises VerbFailure."""
         try:
             path = find(source, profile_folder(self.run.settings))
         except NoProfile as error:
@@ -91,11 +91,11 @@ class Asked:
             profile = read_profile(path)
             checked = profile.check(values, region=self.region)
         except ProfileInvalid as error:
-            raise Failure(str(error), code="INVALID_PROFILE") from error
+            raise VerbFailure(str(error), code="INVALID_PROFILE") from error
         except OSError as error:
-            raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
+            raise VerbFailure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
         if checked.errors:
-            raise Failure(
+            raise VerbFailure(
                 "\n".join(map(str, checked.errors)), fix="Nothing was exported.", code="INVALID_PROFILE"
             )
         context = self.run.one_context
@@ -113,7 +113,7 @@ class Asked:
     async def _of_job(self, source: str, values: Mapping[str, str], no_profile: NoProfile) -> Exported:
         fix = "`vxtui profiles list` lists the profiles, `vxtui jobs` the jobs."
         if "/" in source and not source.startswith(("projects/", "clusters/")):
-            raise Failure(str(no_profile), fix=fix, code="NOT_FOUND", exit_code=3) from no_profile
+            raise VerbFailure(str(no_profile), fix=fix, code="NOT_FOUND", exit_code=3) from no_profile
         try:
             async with self.run.backend() as backend:
                 job = await find_job(backend, source)
@@ -121,9 +121,9 @@ class Asked:
                 project = "" if backend.runs_here(job.name) else backend.owner(job.name).info.project
         except NotFound as error:
             message = f"{no_profile}\n{error.message}"
-            raise Failure(message, fix=fix, code="NOT_FOUND", exit_code=3) from error
+            raise VerbFailure(message, fix=fix, code="NOT_FOUND", exit_code=3) from error
         if values:
-            raise Failure(f"{source} is a job: it has no parameters to set.", fix="Leave out --set.")
+            raise VerbFailure(f"{source} is a job: it has no parameters to set.", fix="Leave out --set.")
         try:
             return export_job(
                 resource,
@@ -134,7 +134,7 @@ class Asked:
                 reveal=self.reveal,
             )
         except ProfileInvalid as error:
-            raise Failure(str(error), code="INVALID_PROFILE") from error
+            raise VerbFailure(str(error), code="INVALID_PROFILE") from error
 
 
 def _write(path: Path, text: str) -> None:
@@ -142,6 +142,6 @@ def _write(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise Failure(f"{path} exists already.", fix="Name another file.", code="EXISTS") from error
+        raise VerbFailure(f"{path} exists already.", fix="Name another file.", code="EXISTS") from error
     except OSError as error:
-        raise Failure(f"{path} can't be written: {error}", code="UNWRITABLE") from error
+        raise VerbFailure(f"{path} can't be written: {error}", code="UNWRITABLE") from error

@@ -28,7 +28,7 @@ from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
 from tui.verbs.log.diagnosis import read_diagnosis
 from tui.verbs.output import note, out, print_fields, print_json
-from tui.verbs.run import READS, Failure, Run, find_job, parent_of, verb
+from tui.verbs.run import READS, Run, VerbFailure, find_job, parent_of, verb
 
 
 @click.command()
@@ -92,12 +92,12 @@ def _first_run(context: Context) -> str:
 
 
 def _parsed(query: str) -> JobQuery:
-    """Parse the filter. Raises Failure."""
+    """Parse the filter. Raises VerbFailure."""
     try:
         return parse(query)
     except QueryError as error:
         message = f"The filter can't be read at character {error.position + 1}: {error.message}."
-        raise Failure(message, fix="Write e.g. --filter 'state:running name:bert age<2d'.") from error
+        raise VerbFailure(message, fix="Write e.g. --filter 'state:running name:bert age<2d'.") from error
 
 
 def _print(listed: list[Job], now: datetime) -> None:

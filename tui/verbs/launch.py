@@ -46,8 +46,8 @@ from tui.verbs.log.diagnosis import read_diagnosis
 from tui.verbs.output import note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
 from tui.verbs.run import (
-    Failure,
     Run,
+    VerbFailure,
     assigned,
     check_regions,
     confirmed,
@@ -162,7 +162,7 @@ def _print(run: Run, job: Job, progress: Progress | None = None, diagnosis: Diag
 
 
 def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str = "") -> Request:
-    """Build the request of a profile with its parameters, without its package. Raises Failure."""
+    """Build the request of a profile with its parameters, without its package. Raises VerbFailure."""
     checked = check(run, reference, assignments, region)
     if checked.errors:
         raise _refused(checked.errors)
@@ -172,7 +172,7 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str 
 async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) -> Request:
     """Fill in the placeholders of the request's name; list jobs only for `{n}`.
 
-    A deleted job's name is not reused: its outputs may still exist. Raises Failure if the service would
+    A deleted job's name is not reused: its outputs may still exist. Raises VerbFailure if the service would
     refuse the name. A dry run needs no service: jobs that can't be listed within `NAMES` seconds don't count.
     """
     template = str(request.custom_job.get("displayName", ""))
@@ -195,12 +195,12 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
 
 
 def _must_be_launchable_as(request: Request) -> Request:
-    """Return the request. Raises Failure if the service would refuse the name, or its replicas would never
-    start."""
+    """Return the request. Raises VerbFailure if the service would refuse the name, or its replicas would
+    never start."""
     problem = request.name_problem
     if problem is not None:
         name = request.custom_job.get("displayName")
-        raise Failure(f"{name}: {problem[0]}", fix=problem[1], code="INVALID_PROFILE")
+        raise VerbFailure(f"{name}: {problem[0]}", fix=problem[1], code="INVALID_PROFILE")
     return request
 
 
@@ -220,12 +220,12 @@ async def _names_beginning(run: Run, beginning: str) -> list[str]:
         return [job.display_name for stream in streams async for page in stream for job in page.jobs]
 
 
-def _refused(problems: Sequence[Problem]) -> Failure:
-    return Failure("\n".join(map(str, problems)), fix="Nothing was sent.", code="INVALID_PROFILE")
+def _refused(problems: Sequence[Problem]) -> VerbFailure:
+    return VerbFailure("\n".join(map(str, problems)), fix="Nothing was sent.", code="INVALID_PROFILE")
 
 
 def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -> Checked:
-    """Render a profile with its parameters and check it. Raises Failure."""
+    """Render a profile with its parameters and check it. Raises VerbFailure."""
     values = assigned(assignments)
     try:
         path = find(reference, profile_folder(run.settings))
@@ -236,13 +236,13 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
         )
         return check_in(profile, values, run.context, region)
     except NoProfile as error:
-        raise Failure(
+        raise VerbFailure(
             str(error), fix="`vxtui profiles list` lists all.", code="NOT_FOUND", exit_code=3
         ) from error
     except ProfileInvalid as error:
-        raise Failure(str(error), code="INVALID_PROFILE") from error
+        raise VerbFailure(str(error), code="INVALID_PROFILE") from error
     except OSError as error:
-        raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
+        raise VerbFailure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
 
 
 def _question(request: Request, context: Context, fatal: Sequence[Check], price: Estimate) -> str:

@@ -9,14 +9,15 @@ from tui.domain.profile import Request
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.store.profiles.library import find
 from tui.verbs.output import note
-from tui.verbs.run import Failure, Run
+from tui.verbs.run import Run, VerbFailure
 
 if TYPE_CHECKING:
     from tui.packaging.prepare import PackagePlan, PackagingStep
 
 
 async def plan_of(run: Run, reference: str, request: Request) -> PackagePlan | None:
-    """Return the plan of the package, printed on stderr; `None` for a profile without one. Raises Failure."""
+    """Return the plan of the package, printed on stderr; `None` for a profile without one. Raises
+    VerbFailure."""
     if request.package is None:
         return None
     from tui.packaging.prepare import plan_package
@@ -28,7 +29,7 @@ async def plan_of(run: Run, reference: str, request: Request) -> PackagePlan | N
         plan = await plan_package(order)
     except PackagingError as error:
         fix = error.fix or "Nothing was sent."
-        raise Failure(error.message, fix=fix, code="INVALID_PACKAGE") from error
+        raise VerbFailure(error.message, fix=fix, code="INVALID_PACKAGE") from error
     for line in plan.lines:
         note(line)
     if plan.dockerfile:

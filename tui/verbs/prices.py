@@ -12,7 +12,7 @@ from tui.domain.vertex.cost import estimate, money
 from tui.domain.vertex.dry_run import price_json
 from tui.store.jobs.costs import fetched_words, keep_prices, read_prices, table_words
 from tui.verbs.output import note, print_json, table
-from tui.verbs.run import READS, Failure, Run, check_regions, verb
+from tui.verbs.run import READS, Run, VerbFailure, check_regions, verb
 
 STRATEGIES = ("STANDARD", "SPOT")
 
@@ -32,7 +32,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
     known = catalog.machines()
     wrong = [name for name in machines if name not in known]
     if wrong:
-        raise Failure(
+        raise VerbFailure(
             f"There is no training machine {wrong[0]}.", fix="`vxtui prices` shows all.", code="NOT_FOUND"
         )
     check_regions([region] if region else [], run.context)
@@ -87,7 +87,7 @@ async def _refresh(run: Run) -> None:
     try:
         kept = keep_prices(state_dir(), prices_read)
     except OSError as error:
-        raise Failure(f"The prices can't be saved: {error}", code="IO") from error
+        raise VerbFailure(f"The prices can't be saved: {error}", code="IO") from error
     if run.json:
         print_json(
             {

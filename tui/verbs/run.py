@@ -27,7 +27,7 @@ from tui.actions.operations.shells import ShellOperations
 from tui.actions.registry import operation
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, NotFound, NotOffered
-from tui.config.access import Access, access_of
+from tui.config.access import ContextAccess, access_of
 from tui.config.loader import load_settings
 from tui.config.paths import state_dir
 from tui.config.settings import (
@@ -55,7 +55,7 @@ T = TypeVar("T")
 USAGE = 2
 
 
-class Failure(OperationError):
+class VerbFailure(OperationError):
     """Ends a verb with a message, a fix and an exit code."""
 
 
@@ -86,12 +86,12 @@ class Run:
 
     @property
     def one_context(self) -> Context:
-        """The open context, for a verb that needs a single one. Raises SettingsError, and Failure for a
+        """The open context, for a verb that needs a single one. Raises SettingsError, and VerbFailure for a
         group."""
         context = self.context
         if context.kind == "group":
             fix = " or ".join(f"--context {member}" for member in context.members)
-            raise Failure(one_context(context), fix=fix, code="USAGE")
+            raise VerbFailure(one_context(context), fix=fix, code="USAGE")
         return context
 
     def job_operations(self, backend: Backend) -> JobOperations:
@@ -158,18 +158,18 @@ class Run:
         """Whether a context is read-only."""
         return self._access(context).read_only is not None
 
-    def _access(self, context: Context) -> Access:
+    def _access(self, context: Context) -> ContextAccess:
         return access_of(self.settings, context, flag=self.read_only)
 
     def must_be_writable(self, declared: Declared, values: Mapping[str, Any]) -> None:
-        """Raise Failure if the verb, called with these values, would change a read-only context."""
+        """Raise VerbFailure if the verb, called with these values, would change a read-only context."""
         if not declared.mutates(values):
             return
         declared_operation = operation(declared.operation)
         for context in (self.context, *([self.emulator_context] if declared_operation.local else [])):
             refusal = read_only_refusal(declared_operation, self._access(context).read_only)
             if refusal is not None:
-                raise Failure(refusal.reason, fix=refusal.fix, code=refusal.code)
+                raise VerbFailure(refusal.reason, fix=refusal.fix, code=refusal.code)
 
 
 def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
@@ -179,23 +179,24 @@ def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
 
 
 def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:
-    """The result of an operation. `fixes` are the verb's own, by error code. Raises Failure if it failed."""
+    """The result of an operation. `fixes` are the verb's own, by error code. Raises VerbFailure if it
+    failed."""
     error = outcome.error
     if error is not None:
         lines = [outcome.text, *(f"{path}: {text}" for path, text in outcome.fields.items())]
         fix = (fixes or {}).get(error.code, outcome.fix)
-        raise Failure("\n".join(lines), fix=fix, code=error.code, exit_code=error.exit_code)
+        raise VerbFailure("\n".join(lines), fix=fix, code=error.code, exit_code=error.exit_code)
     # None is a valid value.
     return cast("T", outcome.value)
 
 
 def assigned(assignments: Sequence[str]) -> dict[str, str]:
-    """Parse parameter values from `--set NAME=VALUE`. Raises Failure."""
+    """Parse parameter values from `--set NAME=VALUE`. Raises VerbFailure."""
     values: dict[str, str] = {}
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise Failure(f"--set {text}: write NAME=VALUE.")
+            raise VerbFailure(f"--set {text}: write NAME=VALUE.")
         values[name] = value
     return values
 
@@ -297,14 +298,14 @@ async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
 
 
 def check_regions(regions: Iterable[str], context: Context) -> None:
-    """Raise Failure for a region that neither trains jobs nor is one of the context's. A cluster's namespaces
-    are known only to the cluster."""
+    """Raise VerbFailure for a region that neither trains jobs nor is one of the context's. A cluster's
+    namespaces are known only to the cluster."""
     if context.kind == "kubernetes":
         return
     for region in regions:
         problem = catalog.unknown_region(region) if region not in context.regions else None
         if problem is not None:
-            raise Failure(problem.message, fix=problem.fix, code="INVALID_ARGUMENT", exit_code=USAGE)
+            raise VerbFailure(problem.message, fix=problem.fix, code="INVALID_ARGUMENT", exit_code=USAGE)
 
 
 async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> Job:
@@ -314,7 +315,7 @@ async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> 
 
     Raises:
         NotFound: if there is none.
-        Failure: if the name is ambiguous; it lists the jobs.
+        VerbFailure: if the name is ambiguous; it lists the jobs.
     """
     matches = await backend.find_jobs(reference)
     if (
@@ -332,7 +333,7 @@ async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> 
             f"  {j.id}  {j.state.value.lower()}  {j.context}  {j.region}  {j.display_name}"
             for j in matches[:20]
         )
-        raise Failure(
+        raise VerbFailure(
             f"{len(matches)} jobs are named {reference}:\n{lines}",
             fix=_told_apart_by(matches),
             code="AMBIGUOUS",
@@ -359,8 +360,8 @@ async def parent_of(backend: Backend, job: Job) -> Job | None:
 
 @contextmanager
 def naming_lost_runner(job: Job) -> Iterator[None]:
-    """Explain a NotFound for the deleted job that runs this one. Raises Failure if instead of the NotFound of
-    another job than this one."""
+    """Explain a NotFound for the deleted job that runs this one. Raises VerbFailure if instead of the
+    NotFound of another job than this one."""
     try:
         yield
     except NotFound as error:
@@ -368,7 +369,7 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
             raise
         message = f"{job.display_name} has no figures any more: {lost_runner(job)}."
         fix = f"`vxtui logs {job.id}` prints what is left of its log."
-        raise Failure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
+        raise VerbFailure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
 
 
 def task_choice(job: Job, verb: str) -> str:
@@ -387,8 +388,8 @@ def task_choice(job: Job, verb: str) -> str:
 
 
 def task_named(job: Job, reference: str, verb: str) -> Task:
-    """The task of a job with this id, or with this name if only one has it. Raises Failure if there is none,
-    if several share the name, or if it has no job."""
+    """The task of a job with this id, or with this name if only one has it. Raises VerbFailure if there is
+    none, if several share the name, or if it has no job."""
     matches = [task for task in job.tasks if task.id == reference] or [
         task for task in job.tasks if task.name == reference
     ]
@@ -398,25 +399,25 @@ def task_named(job: Job, reference: str, verb: str) -> Task:
     fix = task_choice(job, verb) if any(task.jobs for task in job.tasks) else ""
     if not matches:
         message = f"{job.display_name} has no task {reference}."
-        raise Failure(message, fix=fix, code=NotFound.code, exit_code=NotFound.exit_code)
+        raise VerbFailure(message, fix=fix, code=NotFound.code, exit_code=NotFound.exit_code)
     if not with_job:
         state = (matches[0].native_state or matches[0].state.value).lower()
         message = f"The task {reference} of {job.display_name} has no job: it is {state}."
-        raise Failure(message, fix=fix, code="FAILED_PRECONDITION", exit_code=1)
-    raise Failure(f"{len(with_job)} tasks are named {reference}: use the id.", fix=fix, code="AMBIGUOUS")
+        raise VerbFailure(message, fix=fix, code="FAILED_PRECONDITION", exit_code=1)
+    raise VerbFailure(f"{len(with_job)} tasks are named {reference}: use the id.", fix=fix, code="AMBIGUOUS")
 
 
 def runner_of(job: Job, tab: str) -> str:
-    """Name of the job that has this job's `logs` or `metrics`. Raises Failure if jobs of its kind have none,
-    if several tasks have them, or if the task has no job yet."""
+    """Name of the job that has this job's `logs` or `metrics`. Raises VerbFailure if jobs of its kind have
+    none, if several tasks have them, or if the task has no job yet."""
     kind = kind_of(job)
     if not kind.has(tab):
         message = f"A {kind.words.noun} has no {tab} of its own."
         fix = task_choice(job, tab) if any(task.jobs for task in job.tasks) else ""
-        raise Failure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
+        raise VerbFailure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
     runner = job.logged_as if tab == "logs" else job.runner
     if not runner:
-        raise Failure(
+        raise VerbFailure(
             f"{job.display_name} has no log and no metrics of its own; the jobs of its tasks have.",
             fix=f"`vxtui tasks {job.id}` names them.",
             code="FAILED_PRECONDITION",
@@ -426,14 +427,14 @@ def runner_of(job: Job, tab: str) -> str:
 
 
 async def confirmed(question: str, *, yes: bool) -> None:
-    """Ask the user, unless `yes`. Raises Failure if the answer is no, or if there is no terminal."""
+    """Ask the user, unless `yes`. Raises VerbFailure if the answer is no, or if there is no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failure("There is no terminal for the question.", fix="Add --yes.", code="USAGE")
+        raise VerbFailure("There is no terminal for the question.", fix="Add --yes.", code="USAGE")
     ask: Callable[[], bool] = functools.partial(click.confirm, question, default=False, err=True)
     # A thread that waits for the terminal can't be cancelled.
     with ending_at_once():
         answer = await asyncio.to_thread(ask)
     if not answer:
-        raise Failure("Nothing was changed.", code="DECLINED", exit_code=1)
+        raise VerbFailure("Nothing was changed.", code="DECLINED", exit_code=1)

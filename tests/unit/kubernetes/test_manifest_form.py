@@ -12,7 +12,7 @@ from tests.unit.kubernetes.manifest_rules_support import GOOD
 from tui.domain.form.analysis import Analysis, analyse
 from tui.domain.form.changes import addition_edits, value_edits
 from tui.domain.form.choices import choices
-from tui.domain.form.rows import FormState, Row, RowKind, build_rows
+from tui.domain.form.rows import FormRow, FormState, RowKind, build_rows
 from tui.domain.form.summary import roles, totals
 from tui.domain.profile.edit import apply, render_new
 
@@ -38,7 +38,7 @@ spec:
 """
 
 
-def rows_of(found: Analysis) -> dict[str, Row]:
+def rows_of(found: Analysis) -> dict[str, FormRow]:
     """By label, of the last group that has it."""
     state = FormState(found.value, found.value, found.spec_path, problems=found.problems, expanded=True)
     return {row.label: row for row in build_rows(state)}

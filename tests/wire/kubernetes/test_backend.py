@@ -28,7 +28,7 @@ from tui.actions.operations.runner import OperationRunner
 from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, PermissionDenied, Unavailable
 from tui.backends.group import GroupBackend
 from tui.backends.interface import LaunchRequest
-from tui.config.access import Access
+from tui.config.access import ContextAccess
 from tui.config.settings import Context
 from tui.domain.core.job import Job
 from tui.domain.core.replica import NodeShare
@@ -496,7 +496,7 @@ async def test_a_verb_says_what_the_login_may_not_do(tmp_path: Path) -> None:
         await until(lambda: not opened.offers("jobs.suspend", "pytorch_job"), "the answers")
         job = await opened.jobs["pytorch_job"].get(NAME)
         journal = Journal(tmp_path / "audit.jsonl", lambda: datetime.now(UTC))
-        runner = OperationRunner(Context("gke", kind="kubernetes"), Access(), journal, "console")
+        runner = OperationRunner(Context("gke", kind="kubernetes"), ContextAccess(), journal, "console")
         operations = JobOperations(runner, opened)
         refused = await operations.suspend(job)
         assert not refused.ok and "may not patch pytorchjobs" in refused.text, refused

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from tui.actions.availability import read_only_refusal
 from tui.actions.registry import operation
 from tui.backends.errors import BackendError, Interrupted, InvalidRequest
-from tui.config.access import Access
+from tui.config.access import ContextAccess
 from tui.config.settings import Context
 from tui.domain.core.text import plain
 from tui.domain.masking import mask_text
@@ -51,7 +51,7 @@ class OperationRunner:
     def __init__(
         self,
         context: Context,
-        access: Access,
+        access: ContextAccess,
         journal: Journal,
         surface: Surface,
         *,

@@ -14,7 +14,7 @@ from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted, state_cell
 from tui.domain.fields.field import Field
 from tui.domain.fields.tasks import job_cell
 from tui.domain.masking import mask_value
-from tui.domain.tuning.study import Metric, Parameter, Study
+from tui.domain.tuning.study import Metric, Study, StudyParameter
 
 FIRST_PARAMETERS = 3
 """Columns that stay longest in a narrow table."""
@@ -46,7 +46,7 @@ def _metric(metric: Metric) -> Callable[[TrialRow], Cell]:
     return cell
 
 
-def _parameter(parameter: Parameter) -> Callable[[TrialRow], Cell]:
+def _parameter(parameter: StudyParameter) -> Callable[[TrialRow], Cell]:
     def cell(row: TrialRow) -> Cell:
         value = row.task.parameters.get(parameter.id)
         if value is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.source import dotted
-from tui.domain.form.rows import Row, RowKind, pool_value
+from tui.domain.form.rows import FormRow, RowKind, pool_value
 from tui.domain.form.values import MISSING, Path, actual, at, pair, parse, reference, scalar_text
 from tui.domain.profile.parameters import convert, references
 from tui.domain.spec.values import REFERENCE
@@ -27,7 +27,7 @@ class Refused(Exception):
     """The change is not possible here; the message says why and what to do."""
 
 
-def value_edits(root: Any, row: Row, text: str) -> Edits:
+def value_edits(root: Any, row: FormRow, text: str) -> Edits:
     """Edits that set `row` to `text`; none if it has that value already. Raises ValueError if the text is not
     a valid value of the field, with a sentence."""
     if row.kind is RowKind.PARAMETER:
@@ -44,7 +44,7 @@ def value_edits(root: Any, row: Row, text: str) -> Edits:
     return (*_settings_edits(root, row.path), Edit(row.path, value))
 
 
-def _parsed(root: Any, row: Row, text: str) -> Any:
+def _parsed(root: Any, row: FormRow, text: str) -> Any:
     if row.path[:1] == ("parameters",) and len(row.path) >= 3 and row.path[2] in {"default", "choices"}:
         return _parameter_value(root, str(row.path[1]), text)
     if row.field is None:
@@ -52,7 +52,7 @@ def _parsed(root: Any, row: Row, text: str) -> Any:
     return parse(row.field.kind, text)
 
 
-def _pair_edits(row: Row, text: str) -> Edits:
+def _pair_edits(row: FormRow, text: str) -> Edits:
     name, value = pair(text)
     if isinstance(row.raw, Mapping):
         new = {"name": name, "value": value}
@@ -114,7 +114,7 @@ def default_edits(root: Any, name: str, text: str) -> Edits:
     return () if at(root, path) == value else (Edit(path, value),)
 
 
-def removal_edits(root: Any, row: Row) -> Edits:
+def removal_edits(root: Any, row: FormRow) -> Edits:
     """Edits that remove what the row shows. Raises Refused if it is not set, or something else needs it."""
     if row.kind is RowKind.POOL:
         return _pool_removal(root, row.path)
@@ -147,7 +147,7 @@ def _pool_removal(root: Any, path: Path) -> Edits:
     return tuple(Edit((*path[:-1], i), REMOVED) for i in range(position, last - 1, -1))
 
 
-def addition_edits(root: Any, row: Row, text: str) -> tuple[Edits, Path]:
+def addition_edits(root: Any, row: FormRow, text: str) -> tuple[Edits, Path]:
     """Edits that add `text` to the list that `row` is or belongs to, and the path of the new element. Raises
     ValueError if the text is not a valid element of the list."""
     path = list_path(row)
@@ -169,14 +169,14 @@ def addition_edits(root: Any, row: Row, text: str) -> tuple[Edits, Path]:
     return edits, (*path, count)
 
 
-def list_path(row: Row) -> Path | None:
+def list_path(row: FormRow) -> Path | None:
     """Path of the list that the row is, or is an element of."""
     if row.kind is RowKind.LIST:
         return row.path
     return row.path[:-1] if row.kind in {RowKind.ITEM, RowKind.PAIR, RowKind.ELEMENT} else None
 
 
-def element_edits(root: Any, row: Row) -> tuple[Edits, Path]:
+def element_edits(root: Any, row: FormRow) -> tuple[Edits, Path]:
     """Edits that add an empty element to a list of messages."""
     path = list_path(row)
     if path is None or row.field is None:
@@ -205,7 +205,7 @@ def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
     return (*edits, Edit((*pools_path, position), new))
 
 
-def parameter_edits(root: Any, row: Row, name: str) -> Edits:
+def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
     """Edits that make a field's value the default of a parameter; an existing parameter keeps its default.
     Raises Refused if the row has no value of its own."""
     path, value = _value_path(row)
@@ -228,7 +228,7 @@ def name_problem(name: str) -> str:
     return "" if fits else "A parameter's name has only letters, digits, _ and -, and begins with a letter."
 
 
-def inline_edits(root: Any, row: Row) -> Edits:
+def inline_edits(root: Any, row: FormRow) -> Edits:
     """Edits that replace a reference with its parameter's default. Raises Refused if the row is not a
     reference, or its parameter has no default."""
     if not row.parameter:
@@ -241,7 +241,7 @@ def inline_edits(root: Any, row: Row) -> Edits:
     return Edit(path, REMOVED), Edit(path, value, insert=isinstance(path[-1], int))
 
 
-def _value_path(row: Row) -> tuple[Path, Any]:
+def _value_path(row: FormRow) -> tuple[Path, Any]:
     """Path of the row's value, and the value; for a variable the one beside its name."""
     if row.kind is RowKind.PAIR and isinstance(row.raw, Mapping):
         return (*row.path, "value"), row.raw.get("value", MISSING)

@@ -10,7 +10,7 @@ from typing import Any
 from tui.domain.core.formatting import ACCELERATOR_SHORT
 from tui.domain.form.changes import parameter_choices, parameter_type
 from tui.domain.form.fields import CHOICE_HELP
-from tui.domain.form.rows import FormState, Row, RowKind, build_rows, plain_value, pool_value
+from tui.domain.form.rows import FormRow, FormState, RowKind, build_rows, plain_value, pool_value
 from tui.domain.form.values import Path, actual, at
 from tui.domain.profile.parameters import TYPES
 from tui.domain.vertex.catalog import Machine, documented_name, is_tpu, machines, region_accelerators
@@ -38,7 +38,7 @@ class Offer:
     free: bool = False
 
 
-def pool_of(row: Row) -> Path | None:
+def pool_of(row: FormRow) -> Path | None:
     """Path of the pool that the row belongs to."""
     return pool_in(row.path)
 
@@ -60,7 +60,7 @@ def region_of(root: Any, otherwise: str) -> str:
     return str(plain_value(root, at(root, ("region",))) or otherwise)
 
 
-def choices(root: Any, row: Row, region: str, regions: Sequence[str] = ()) -> list[Choice]:
+def choices(root: Any, row: FormRow, region: str, regions: Sequence[str] = ()) -> list[Choice]:
     """Allowed values of the row; empty if any text is allowed. `regions` are the context's own."""
     if row.kind is RowKind.PARAMETER or row.parameter:
         return [Choice(c) for c in parameter_choices(root, row.parameter or str(row.path[1]))]

@@ -56,7 +56,7 @@ class RowKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FormRow:
     """One row. `path` is spelled as in the file; `value` is shown, `raw` is the value in the file."""
 
     key: str
@@ -108,7 +108,7 @@ class FormState:
     """Values of the body that its file declares."""
 
 
-def build_rows(state: FormState) -> list[Row]:
+def build_rows(state: FormState) -> list[FormRow]:
     """The shown rows from the top; a problem is on its field's row or on the nearest enclosing one."""
     return _Builder(state).rows()
 
@@ -116,9 +116,9 @@ def build_rows(state: FormState) -> list[Row]:
 @dataclass
 class _Builder:
     state: FormState
-    built: list[Row] = field(default_factory=list)
+    built: list[FormRow] = field(default_factory=list)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[FormRow]:
         spec = self._spec_path()
         cluster = cluster_sections(self.state.value)
         if self.state.spec_path:
@@ -164,7 +164,7 @@ class _Builder:
     def _is_open(self, key: str, default: bool) -> bool:
         return self.state.expanded or default != (key in self.state.toggled)
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: FormRow) -> None:
         self.built.append(replace(row, changed=_differs(self.state, row.path)) if row.path else row)
 
     # Sections and fields
@@ -175,7 +175,7 @@ class _Builder:
         default = bool(is_set) or any(f.common for f in section.fields)
         opened = self._is_open(section.id, default)
         note = "" if opened else ", ".join(f.label for f in is_set or section.fields)
-        self._add(Row(section.id, RowKind.SECTION, section.title, open=opened, note=note))
+        self._add(FormRow(section.id, RowKind.SECTION, section.title, open=opened, note=note))
         if opened:
             self._fields(section.id, known, 1)
 
@@ -189,7 +189,7 @@ class _Builder:
                 self._field(form_field, path, depth)
         if away:
             self._add(
-                Row(
+                FormRow(
                     more,
                     RowKind.MORE,
                     "fewer fields" if opened else f"{len(away)} more field" + "s" * (len(away) > 1),
@@ -202,7 +202,7 @@ class _Builder:
     def _field(self, form_field: FormField, path: Path, depth: int) -> None:
         raw = self._get(path)
         raw = MISSING if raw is None else raw
-        row = Row(_key(path), RowKind.FIELD, form_field.label, path, depth, raw=raw, field=form_field)
+        row = FormRow(_key(path), RowKind.FIELD, form_field.label, path, depth, raw=raw, field=form_field)
         if form_field.kind.repeated or form_field.kind.name == "map":
             self._list(row, form_field)
         elif raw is MISSING:
@@ -210,7 +210,7 @@ class _Builder:
         else:
             self._add(self._filled(row, form_field))
 
-    def _filled(self, row: Row, form_field: FormField) -> Row:
+    def _filled(self, row: FormRow, form_field: FormField) -> FormRow:
         text = json_line(row.raw) if form_field.kind.name == "value" else ""
         text = text or (mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…")
         name = reference(self.state.value, row.raw)
@@ -226,7 +226,7 @@ class _Builder:
 
     # Lists
 
-    def _list(self, row: Row, form_field: FormField) -> None:
+    def _list(self, row: FormRow, form_field: FormField) -> None:
         raw = row.raw
         count = len(raw) if isinstance(raw, list | Mapping) else 0
         opened = self._is_open(row.key, False) if count else None
@@ -239,7 +239,7 @@ class _Builder:
             for name, value in raw.items():
                 path = (*row.path, name)
                 self._add(
-                    Row(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_value(name, value),
+                    FormRow(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_value(name, value),
                         raw=value, field=form_field, parameter=reference(self.state.value, value))
                 )  # fmt: skip
             return
@@ -248,7 +248,7 @@ class _Builder:
 
     def _item(self, form_field: FormField, path: Path, item: Any, depth: int) -> None:
         label = f"{path[-1]}"
-        row = Row(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=form_field)
+        row = FormRow(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=form_field)
         if form_field.name == "env":
             name, value = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else (item, "")
             source = item.get("valueFrom") if isinstance(item, Mapping) else None
@@ -283,7 +283,9 @@ class _Builder:
         settings = raw if isinstance(raw, Mapping) else {}
         opened = self._is_open("parameters", bool(settings))
         note = ", ".join(map(str, settings)) if not opened else "" if settings else "a adds one"
-        self._add(Row("parameters", RowKind.SECTION, "Parameters", ("parameters",), open=opened, note=note))
+        self._add(
+            FormRow("parameters", RowKind.SECTION, "Parameters", ("parameters",), open=opened, note=note)
+        )
         for name in settings if opened else ():
             self._parameter(str(name), settings[name])
 
@@ -295,7 +297,7 @@ class _Builder:
         default = setting.get("default") if rich else setting
         opened = self._is_open(key, False)
         self._add(
-            Row(key, RowKind.PARAMETER, name, path, 1,
+            FormRow(key, RowKind.PARAMETER, name, path, 1,
                 "" if default is None else _masked(name, setting, default), help,
                 raw=MISSING if default is None else default, open=opened)
         )  # fmt: skip
@@ -308,7 +310,7 @@ class _Builder:
             if setting_name == "default" and not rich:
                 here = setting
             form_field = FormField((setting_name,), setting_name, help, FieldType("string", repeated), True)
-            row = Row(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=form_field)
+            row = FormRow(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=form_field)
             if repeated:
                 self._list(row, form_field)
             else:
@@ -327,17 +329,19 @@ class _Builder:
         for i, pool in enumerate(pools):
             self._pool(i, pool, (*path, i))
         value, note, help = self.state.reducers
-        self._add(Row(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note, help=help))
+        self._add(
+            FormRow(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note, help=help)
+        )
         if len(pools) < MAX_POOLS:
             note = f"a adds pool {len(pools)}, {table.ROLES[len(pools)]}"
-            self._add(Row("pool:new", RowKind.MORE, "another pool", (*path, len(pools)), note=note))
+            self._add(FormRow("pool:new", RowKind.MORE, "another pool", (*path, len(pools)), note=note))
 
     def _pool(self, i: int, pool: Any, path: Path) -> None:
         key = _key(path)
         role = role_of(i, pool, self.state.value)
         if not pool:
             self._add(
-                Row(
+                FormRow(
                     key,
                     RowKind.POOL,
                     f"Pool {i}  {role}",
@@ -349,7 +353,7 @@ class _Builder:
             )
             return
         opened = self._is_open(key, i < 2)
-        row = Row(key, RowKind.POOL, f"Pool {i}  {role}", path, raw=pool, open=opened)
+        row = FormRow(key, RowKind.POOL, f"Pool {i}  {role}", path, raw=pool, open=opened)
         self._add(replace(row, value=pool_text(pool, self.state.value), note=_image(pool)))
         if not opened:
             return
@@ -363,7 +367,7 @@ class _Builder:
         runs = " and ".join(
             "a container" if t == "containerSpec" else "a Python package" for t in sorted(tasks)
         )
-        self._add(Row(f"{key}:task", RowKind.TASK, "runs", path, 1, runs, raw=runs))
+        self._add(FormRow(f"{key}:task", RowKind.TASK, "runs", path, 1, runs, raw=runs))
         self._fields(key, rest, 1)
         self._unknown_in(path, pool, WORKER_POOL.fields)
 
@@ -386,7 +390,7 @@ class _Builder:
             kind = known.get(camel(str(name)))
             if kind is None:
                 self._add(
-                    Row(
+                    FormRow(
                         _key(here),
                         RowKind.UNKNOWN,
                         str(name),
@@ -410,7 +414,7 @@ class _Builder:
         around = (index[path[:n]] for n in range(len(path), 0, -1) if path[:n] in index)
         return min(below) if below else next(around, 0)
 
-    def _with_problems(self) -> list[Row]:
+    def _with_problems(self) -> list[FormRow]:
         index = {canonical(row.path): i for i, row in enumerate(self.built) if row.path}
         by_row: dict[int, list[Problem]] = {}
         for problem in self.state.problems:

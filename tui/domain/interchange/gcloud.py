@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tui.domain.interchange.config_files import read_config, takes_lists
-from tui.domain.interchange.gcloud_flags import Command, Config, Reader, number
+from tui.domain.interchange.gcloud_flags import GcloudCreate, Config, FlagReader, number
 from tui.domain.interchange.gcloud_pools import refusals
 from tui.domain.interchange.gcloud_script import CUSTOM, TUNING, Surroundings, read_call
 from tui.domain.interchange.gcloud_tuning import TuningReader
@@ -23,7 +23,7 @@ _POOL_KEYS = (
 
 
 @dataclass(slots=True)
-class CustomJobReader(Reader):
+class CustomJobReader(FlagReader):
     """Reads the flags of a custom job."""
 
     pools: list[dict[str, str]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class CustomJobReader(Reader):
 
     # The job
 
-    def job(self, config: Config) -> Command:
+    def job(self, config: Config) -> GcloudCreate:
         """The job that gcloud would send."""
         values = self.single
         spec: dict[str, Any] = {}
@@ -167,10 +167,10 @@ class CustomJobReader(Reader):
         return {key: pool[name] for key, name in names.items() if name in pool}
 
 
-_READERS: Mapping[str, type[Reader]] = {CUSTOM: CustomJobReader, TUNING: TuningReader}
+_READERS: Mapping[str, type[FlagReader]] = {CUSTOM: CustomJobReader, TUNING: TuningReader}
 
 
-def parse(text: str, file: str, config: Config, around: Surroundings | None = None) -> Command:
+def parse(text: str, file: str, config: Config, around: Surroundings | None = None) -> GcloudCreate:
     """Parse the `gcloud ai custom-jobs create`, or `hp-tuning-jobs create`, in a text.
 
     Raises:

@@ -32,7 +32,7 @@ Config = Callable[[str], ConfigFile]
 
 
 @dataclass(slots=True)
-class Command:
+class GcloudCreate:
     """The job (a profile's fields), the region and the folder to package that a command line names.
 
     `parameters` are values that a script takes from outside; each is `${NAME}` in the job. `notes` say what
@@ -47,7 +47,7 @@ class Command:
 
 
 @dataclass(slots=True)
-class Reader(ABC):
+class FlagReader(ABC):
     """Reads one command; each gcloud command has a subclass with its flags."""
 
     COMMAND: ClassVar[str] = ""
@@ -100,7 +100,7 @@ class Reader(ABC):
         """Refuse what gcloud refuses after reading all flags."""
 
     @abstractmethod
-    def job(self, config: Config) -> Command:
+    def job(self, config: Config) -> GcloudCreate:
         """The job that gcloud would send."""
 
     @abstractmethod
@@ -113,13 +113,15 @@ class Reader(ABC):
     def _other(self, word: Word, flag: str, value: str) -> None:  # noqa: B027 - only one command needs it
         """Read a flag that is neither a single value nor a list."""
 
-    def command(self, job: dict[str, Any], package: dict[str, Any] | None = None) -> Command:
+    def command(self, job: dict[str, Any], package: dict[str, Any] | None = None) -> GcloudCreate:
         """The command of a job (REST form) whose flags and config have been read."""
         fields = {**job, "region": self.single.get("region", ""), "package": package}
         if not self.variables:
             fields = mapped(fields, unescaped)
         region, package = fields.pop("region"), fields.pop("package")
-        return Command(fields, region, package, self.parameters(fields), (*self.script.notes, *self.notes))
+        return GcloudCreate(
+            fields, region, package, self.parameters(fields), (*self.script.notes, *self.notes)
+        )
 
     def header(self) -> dict[str, Any]:
         """The fields that every kind of job has."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tui.domain.document.source import read
-from tui.domain.interchange.gcloud_flags import Command, Config, Reader
+from tui.domain.interchange.gcloud_flags import GcloudCreate, Config, FlagReader
 from tui.domain.interchange.gcloud_script import TUNING
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.gcloud_config import GcloudChecker
@@ -26,7 +26,7 @@ _ALGORITHMS = {
 
 
 @dataclass(slots=True)
-class TuningReader(Reader):
+class TuningReader(FlagReader):
     """Reads the flags of a tuning job. Values of its config take precedence over the flags' defaults."""
 
     COMMAND: ClassVar[str] = TUNING
@@ -66,7 +66,7 @@ class TuningReader(Reader):
             raise ProfileInvalid(checker.problems)
         return body
 
-    def job(self, config: Config) -> Command:
+    def job(self, config: Config) -> GcloudCreate:
         values = self.single
         body = self.config(values["config"], config)
         header = {name: body.pop(name) for name in list(body) if name in RESOURCE}

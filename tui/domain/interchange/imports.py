@@ -210,7 +210,7 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
     return Imported(slug(display_name), source + render_new(value), notes)
 
 
-def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported:
+def from_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> Imported:
     """Import a command line; values that a script takes from outside become parameters. Raises ProfileInvalid
     if the flags' values don't make a job."""
     value = of_command(command, file, base)
@@ -225,7 +225,7 @@ def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported
     return Imported(name, profile_text, command.notes)
 
 
-def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, Any]:
+def of_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> dict[str, Any]:
     """The fields of a command line's profile, valid or not."""
     value = {k: v for k, v in command.job.items() if v}
     value |= {"region": command.region} if command.region else {}

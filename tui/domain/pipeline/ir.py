@@ -59,7 +59,7 @@ class Executor:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PipelineTask:
     """One task of a DAG. `depends_on` are the tasks of the same DAG that end before it starts."""
 
     name: str
@@ -80,7 +80,7 @@ class Task:
 class Dag:
     """Tasks ordered so that each comes after its dependencies."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[PipelineTask, ...]
     outputs: Json
 
 
@@ -122,7 +122,7 @@ def inputs_of(spec: Json) -> dict[str, Input]:
 
 def read_pipeline(spec: Json) -> Pipeline:
     """Read the pipeline of a spec that the emulator can run. Raises BadPipeline with every problem."""
-    reader = Reader(spec)
+    reader = PipelineReader(spec)
     pipeline = reader.pipeline()
     if reader.problems or reader.not_emulated:
         raise BadPipeline([*reader.problems, *reader.not_emulated])
@@ -131,7 +131,7 @@ def read_pipeline(spec: Json) -> Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The content of a spec as read: see `Reader`."""
+    """The content of a spec as read: see `PipelineReader`."""
 
     spec: Json
     pipeline: Pipeline
@@ -148,7 +148,7 @@ def reading_of(spec: Json) -> Reading:
     price, the quota and the shape."""
     reading = _readings.get(id(spec))
     if reading is None or reading.spec is not spec:
-        reader = Reader(spec)
+        reader = PipelineReader(spec)
         pipeline = reader.pipeline()
         reading = Reading(spec, pipeline, tuple(reader.problems), tuple(reader.not_emulated))
         while len(_readings) >= _KEPT:
@@ -157,7 +157,7 @@ def reading_of(spec: Json) -> Reading:
     return reading
 
 
-class Reader:
+class PipelineReader:
     """Reads a spec as far as possible. `problems` are errors in the spec; `not_emulated` are parts that only
     the service runs."""
 
@@ -284,14 +284,14 @@ class Reader:
                 del left[task.name]
         return Dag(tuple(ordered), self._fields(value, "outputs", where=where))
 
-    def _task(self, name: str, value: Json, where: Path) -> Task:
+    def _task(self, name: str, value: Json, where: Path) -> PipelineTask:
         trigger = self._fields(value, "triggerPolicy", where=where)
         iterator = self._fields(value, "parameterIterator", where=where) or None
         if value.get("artifactIterator") is not None:
             iterator = {"artifacts": True, **self._fields(value, "artifactIterator", where=where)}
         inputs = self._fields(value, "inputs", where=where)
         needed = [*(value.get("dependentTasks") or ()), *_producers(inputs)]
-        return Task(
+        return PipelineTask(
             name,
             str(within(value, "componentRef", "name") or ""),
             tuple(dict.fromkeys(map(str, needed))),

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from tui.domain.document.source import Path, camel
-from tui.domain.pipeline.ir import Component, Pipeline, Task, bare, reading_of
+from tui.domain.pipeline.ir import Component, Pipeline, PipelineTask, bare, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.spec.custom_job_spec import within
 from tui.domain.spec.spec_format import KnownJob
@@ -138,7 +138,7 @@ def _steps(pipeline: Pipeline, around: _Step) -> Iterator[_Step]:
             yield step
 
 
-def _passed(task: Task, values: Mapping[str, Any]) -> dict[str, Any]:
+def _passed(task: PipelineTask, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a task whose values are known."""
     values_known = {}
     inputs = task.inputs.get("parameters")
@@ -156,7 +156,7 @@ def _passed(task: Task, values: Mapping[str, Any]) -> dict[str, Any]:
     return values_known
 
 
-def _iterations(task: Task, values: Mapping[str, Any]) -> int | None:
+def _iterations(task: PipelineTask, values: Mapping[str, Any]) -> int | None:
     """How often a loop runs; `None` if known only at run time."""
     items = within(task.iterator, "items")
     raw = within(items, "raw")

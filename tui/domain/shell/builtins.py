@@ -11,7 +11,7 @@ from tui.domain.shell.expansion import Stop
 from tui.domain.shell.parameters import OPEN, OpenValue
 from tui.domain.shell.reading import Exit, Loop, Return, ScriptReading
 from tui.domain.shell.scanning import ansi_c, split_line
-from tui.domain.shell.syntax import Source
+from tui.domain.shell.syntax import ScriptSource
 
 _Builtin = Callable[[ScriptReading, Any, list[str]], bool | None]
 
@@ -286,7 +286,7 @@ def _continue(_reading: ScriptReading, _node: Any, words: list[str]) -> bool:
 
 
 def _eval(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
-    reading.run_source(Source(" ".join(words), reading.source.file, reading.source.line(node)))
+    reading.run_source(ScriptSource(" ".join(words), reading.source.file, reading.source.line(node)))
     return True
 
 
@@ -299,7 +299,7 @@ def _source(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
         reading.note(node, f"{shown} can't be read; what it sets stays open.")
         return None
     try:
-        reading.run_source(Source(text, reading.state.path(name)))
+        reading.run_source(ScriptSource(text, reading.state.path(name)))
     except Return:
         pass
     except Stop as error:

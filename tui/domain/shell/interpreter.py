@@ -19,7 +19,7 @@ from tui.domain.shell.parameters import OPEN
 from tui.domain.shell.reading import Exit, Loop, Return, ScriptReading, Statement
 from tui.domain.shell.redirections import run_redirected
 from tui.domain.shell.script import NotRead, Script, short
-from tui.domain.shell.syntax import Source
+from tui.domain.shell.syntax import ScriptSource
 
 
 def read_script(
@@ -41,7 +41,7 @@ def read_script(
         raise NotRead("the script has a character of a private-use plane; remove it.", line)
     reading = ScriptReading(file, program, base, environment or {}, read, _STATEMENTS)
     try:
-        reading.run_source(Source(text, file))
+        reading.run_source(ScriptSource(text, file))
     except (Exit, Return, Loop):
         pass
     except Stop as error:

@@ -11,7 +11,7 @@ from tui.domain.shell.parameters import OPEN, OpenValue, OpenValues
 from tui.domain.shell.scanning import Unclosed
 from tui.domain.shell.script import NotRead, Script, Word, short
 from tui.domain.shell.state import State
-from tui.domain.shell.syntax import Source
+from tui.domain.shell.syntax import ScriptSource
 
 Statement = Callable[["ScriptReading", Any], bool | None]
 """Runs a node of one type; returns whether it succeeds, or `None` if that is not known."""
@@ -61,7 +61,7 @@ class ScriptReading:
         self.values = OpenValues()
         self.expander = Expander(self.state, self.values, environment.get, self._substitute)
         self.script = Script()
-        self.source: Source
+        self.source: ScriptSource
         self.output: list[str] | None = None
         """Captured output; `None` if nobody reads it."""
         self.opaque = False
@@ -76,7 +76,7 @@ class ScriptReading:
         self._depth = 0
         self._steps = 0
 
-    def run_source(self, source: Source) -> None:
+    def run_source(self, source: ScriptSource) -> None:
         """Run a whole text."""
         before, self.source = getattr(self, "source", source), source
         try:
@@ -184,7 +184,7 @@ class ScriptReading:
         self.output, self.opaque = [], False
         try:
             if not re.match(r"\s*<\s*\S+\s*$", text):
-                self.run_source(Source(text, self.source.file, line))
+                self.run_source(ScriptSource(text, self.source.file, line))
             else:
                 self.output.append(self.read_file(self.expander.text(text.strip()[1:].strip(), line)))
             if not self.opaque:

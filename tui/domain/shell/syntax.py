@@ -22,7 +22,7 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-class Source:
+class ScriptSource:
     """A text with its tree. Positions count bytes."""
 
     def __init__(self, text: str, file: str, line: int = 1) -> None:

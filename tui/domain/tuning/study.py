@@ -26,7 +26,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class StudyParameter:
     """A parameter of the search space. `low` and `high` are the bounds of a number, `values` the choices."""
 
     id: str
@@ -51,7 +51,7 @@ class Study:
     """The search of a tuning job. The first metric is the optimised one."""
 
     metrics: tuple[Metric, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[StudyParameter, ...] = ()
     """Conditional parameters come last."""
     algorithm: str = ""
     """The search algorithm; "" for the service's default."""
@@ -126,7 +126,7 @@ def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, f
     return course
 
 
-def numbers_of(tasks: Sequence[Task], parameter: Parameter) -> list[float | None]:
+def numbers_of(tasks: Sequence[Task], parameter: StudyParameter) -> list[float | None]:
     """Each trial's value of a parameter as a number, a choice by its position; `None` if it has none."""
     positions = {value: float(at) for at, value in enumerate(parameter.values)}
 

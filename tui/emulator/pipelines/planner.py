@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tui.domain.pipeline.ir import Component, Dag, Executor, Pipeline, Task
+from tui.domain.pipeline.ir import Component, Dag, Executor, Pipeline, PipelineTask
 from tui.emulator.pipelines.conditions import BadCondition, holds
 from tui.emulator.pipelines.placeholders import BadPlaceholder, as_text, fill_within
 
@@ -168,7 +168,7 @@ class _Planner:
         return _Result(status, outputs)
 
     def _task(
-        self, task: Task, above: Values, results: Mapping[str, _Result], parent: str, *, always: bool
+        self, task: PipelineTask, above: Values, results: Mapping[str, _Result], parent: str, *, always: bool
     ) -> _Result:
         path = f"{parent}/{task.name}" if parent else task.name
         always = always or task.runs_after_failures
@@ -201,7 +201,7 @@ class _Planner:
         self._set(at, result)
         return result
 
-    def _add(self, at: int, task: Task, parent: str, inputs: Values, component: Component) -> None:
+    def _add(self, at: int, task: PipelineTask, parent: str, inputs: Values, component: Component) -> None:
         leaf = None
         if component.executor is not None and task.iterator is None:
             leaf = Leaf(component, component.executor, task.retries, task.cached)
@@ -232,7 +232,9 @@ class _Planner:
         self.ready.append(self.nodes[at])
         return _Result(TaskStatus.PENDING)
 
-    def _loop(self, task: Task, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
+    def _loop(
+        self, task: PipelineTask, component: Component, inputs: Values, path: str, *, always: bool
+    ) -> _Result:
         iterator = task.iterator or {}
         items = _items(iterator, inputs)
         if len(items) > MOST_ITERATIONS:
@@ -267,7 +269,7 @@ class _Planner:
     # Inputs
 
     def _inputs(
-        self, task: Task, component: Component, above: Values, results: Mapping[str, _Result]
+        self, task: PipelineTask, component: Component, above: Values, results: Mapping[str, _Result]
     ) -> Values:
         parameters: dict[str, Any] = {}
         constants: list[str] = []

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from tui.domain.form.choices import Choice, Offer, region_choices
 from tui.screens.launch.field import ChoiceInput, LaunchField, ValueInput
-from tui.store.profiles.entries import REGION, Parameter, ProfileEntry
+from tui.store.profiles.entries import REGION, LaunchParameter, ProfileEntry
 from tui.store.profiles.launch_values import launch_values
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
             field.set_class(field.line is self.screen.focused, "-current")
 
 
-def _hint(parameter: Parameter) -> str:
+def _hint(parameter: LaunchParameter) -> str:
     """The explanation of the value, or its allowed values."""
     choices: Iterable[str] = () if parameter.secret else parameter.choices
     return parameter.description or " | ".join(choices) or parameter.kind

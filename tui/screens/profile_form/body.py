@@ -12,7 +12,7 @@ from textual.widgets import Static
 from tui.domain.core.text import plain
 from tui.domain.document.source import ProblemSeverity, dotted
 from tui.domain.form.analysis import Analysis
-from tui.domain.form.rows import FormState, Row, RowKind, build_rows
+from tui.domain.form.rows import FormRow, FormState, RowKind, build_rows
 from tui.domain.form.summary import problem_counts, roles, totals
 from tui.domain.form.values import Path, canonical
 from tui.screens.frame import FrameScreen
@@ -56,13 +56,13 @@ class FormBody:
         yield Static("", id="detail", markup=False)
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> FormRow | None:
         """The row under the cursor; None where the file is not YAML."""
         return self.view.current if self._editor.analysis.readable else None
 
     # Rows and folds
 
-    def rows_of(self, analysis: Analysis) -> list[Row]:
+    def rows_of(self, analysis: Analysis) -> list[FormRow]:
         """The rows of these values and problems."""
         return build_rows(
             FormState(
@@ -76,7 +76,7 @@ class FormBody:
             )
         )
 
-    def all_rows(self) -> list[Row]:
+    def all_rows(self) -> list[FormRow]:
         """The rows with every group open."""
         analysis = self._editor.analysis
         return build_rows(
@@ -157,7 +157,7 @@ class FormBody:
         self._screen.query_one("#detail", Static).update(text, layout=False)
 
 
-def detail(row: Row | None) -> Content:
+def detail(row: FormRow | None) -> Content:
     """Two lines about a row: its worst problem with the fix, or its help."""
     if row is None:
         return Content("")

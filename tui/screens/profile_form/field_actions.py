@@ -22,7 +22,7 @@ from tui.domain.form.choices import (
     region_of,
 )
 from tui.domain.form.fields import ROLES
-from tui.domain.form.rows import MAX_POOLS, Row, RowKind
+from tui.domain.form.rows import MAX_POOLS, FormRow, RowKind
 from tui.domain.form.values import MISSING, Path, at, canonical, scalar_text
 from tui.domain.profile import Problem
 from tui.domain.profile.model import path_in_file
@@ -95,7 +95,7 @@ class FieldActions:
         else:
             self._edit(row)
 
-    def _edit(self, row: Row) -> None:
+    def _edit(self, row: FormRow) -> None:
         values, regions = self._editor.values, self._screen.console.connection.regions
         options = choices(values, row, region_of(values, self._editor.region), regions)
         if options:
@@ -142,7 +142,7 @@ class FieldActions:
 
     # Choices
 
-    def _pick(self, row: Row, known: Sequence[Choice]) -> None:
+    def _pick(self, row: FormRow, known: Sequence[Choice]) -> None:
         name = row.field.name if row.field else ""
         options = value_options((c.value, c.help) for c in known)
         if name == "machineType":
@@ -157,7 +157,7 @@ class FieldActions:
         current = typed_text(self._editor.values, row)
         self._screen.app.push_screen(PickScreen(row.label, options, current, free=name in FREE), chosen)
 
-    def _pick_machine(self, row: Row, accelerator: str, before: Sequence[Edit] = ()) -> None:
+    def _pick_machine(self, row: FormRow, accelerator: str, before: Sequence[Edit] = ()) -> None:
         """Choose a machine that takes the accelerator; `before` are edits to make with it."""
         values = self._editor.values
         region = region_of(values, self._editor.region) if accelerator else ""
@@ -173,7 +173,7 @@ class FieldActions:
         title = f"A machine with {accelerator}" if accelerator else "machine"
         self._screen.app.push_screen(PickScreen(title, options, free=True), chosen)
 
-    def _take_choice(self, row: Row, value: str) -> None:
+    def _take_choice(self, row: FormRow, value: str) -> None:
         name, pool = (row.field.name if row.field else ""), pool_of(row)
         values = self._editor.values
         if name == "acceleratorType" and pool is not None and not row.parameter:
@@ -211,7 +211,7 @@ class FieldActions:
         else:
             self._screen.notify("a adds to a list, the parameters or the pools.", markup=False)
 
-    async def _add_element(self, row: Row, element: str) -> None:
+    async def _add_element(self, row: FormRow, element: str) -> None:
         try:
             edits, path = changes.element_edits(self._editor.values, row)
         except Refused as error:
@@ -323,19 +323,19 @@ class FieldActions:
             await self._editor.apply(problem.edits, f"fix {problem.field or 'the problem'}")
 
 
-def fixable(row: Row | None) -> Problem | None:
+def fixable(row: FormRow | None) -> Problem | None:
     """The row's first problem with an automatic fix."""
     return next((p for p in row.problems if p.edits), None) if row is not None else None
 
 
-def folds(row: Row) -> bool:
+def folds(row: FormRow) -> bool:
     """Whether it is a group, which is open or closed."""
     if row.open is None or switches(row) or (row.kind is RowKind.POOL and not row.raw):
         return False
     return row.kind not in {RowKind.TASK, RowKind.SWITCH, RowKind.PARAMETER}
 
 
-def switches(row: Row) -> bool:
+def switches(row: FormRow) -> bool:
     """Whether the row is a switch, or a yes or no."""
     boolean = row.kind is RowKind.FIELD and row.field is not None and row.field.kind.name == "boolean"
     return row.kind is RowKind.SWITCH or boolean

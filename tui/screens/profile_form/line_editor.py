@@ -11,7 +11,7 @@ from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import dotted
 from tui.domain.form import changes
 from tui.domain.form.changes import Refused
-from tui.domain.form.rows import Row, RowKind
+from tui.domain.form.rows import FormRow, RowKind
 from tui.domain.form.values import at, canonical, pair_text, scalar_text
 from tui.domain.masking import MASK
 from tui.domain.profile import ProfileInvalid
@@ -32,10 +32,10 @@ class LineEditor:
         self._screen = screen
         self._editor = editor
         self._body = body
-        self._editing: tuple[Row, bool] | None = None
+        self._editing: tuple[FormRow, bool] | None = None
         """The row whose value is typed, and whether the text is added to its list."""
 
-    def open(self, row: Row, text: str, *, add: bool = False, hint: str = "") -> None:
+    def open(self, row: FormRow, text: str, *, add: bool = False, hint: str = "") -> None:
         """Edit `text` at the row; with `add` the text becomes a new element of its list."""
         place = self._body.view.place_of(row.key)
         if place is not None:
@@ -67,7 +67,7 @@ class LineEditor:
             self._body.view.show(rows)
             self._body.show_detail()
 
-    def _preview(self, edits: Sequence[Edit]) -> list[Row]:
+    def _preview(self, edits: Sequence[Edit]) -> list[FormRow]:
         """The rows with these edits; none where they can't be made."""
         try:
             text = self._editor.draft.preview(edits)
@@ -113,7 +113,7 @@ class LineEditor:
         if event.move:
             (view.action_cursor_down if event.move > 0 else view.action_cursor_up)()
 
-    async def _apply(self, row: Row, text: str, edits: Sequence[Edit], *, add: bool, moves: bool) -> bool:
+    async def _apply(self, row: FormRow, text: str, edits: Sequence[Edit], *, add: bool, moves: bool) -> bool:
         """Make the edits that the text means; an added element is shown in its list.
 
         The cursor goes to the row, unless it `moves` on: a question may delay the edits until it has.
@@ -148,7 +148,7 @@ class LineEditor:
         return was_open
 
 
-def typed_text(root: object, row: Row) -> str:
+def typed_text(root: object, row: FormRow) -> str:
     """The text that the line starts with; for a parameter, its default."""
     if row.kind is RowKind.PAIR:
         raw = row.raw

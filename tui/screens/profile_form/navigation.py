@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tui.domain.document.source import dotted
-from tui.domain.form.rows import Row
+from tui.domain.form.rows import FormRow
 from tui.domain.form.values import Path, canonical
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
@@ -178,14 +178,14 @@ class FormNavigation:
             self._screen.console.send_copy(text, "the value")
 
 
-def _matches(row: Row, words: Sequence[str], *, values: bool = False) -> bool:
+def _matches(row: FormRow, words: Sequence[str], *, values: bool = False) -> bool:
     """The row's name has all the words; with `values`, its name and value together."""
     value = row.value if values else ""
     text = f"{row.label} {row.path[-1] if row.path else ''} {value}".casefold()
     return all(word in text for word in words)
 
 
-def _rank(row: Row, words: Sequence[str]) -> int:
+def _rank(row: FormRow, words: Sequence[str]) -> int:
     """0 where the words are the row's name, 1 its start, 2 whole words of it, 3 starts of words; else 4."""
     key = str(row.path[-1]) if row.path else ""
     names = [row.label.casefold(), key.casefold()]

@@ -17,8 +17,8 @@ from tui.domain.core.formatting import bar, number_text
 from tui.domain.core.job import Job
 from tui.domain.core.text import clip, plain
 from tui.domain.tuning.study import (
-    Parameter,
     Study,
+    StudyParameter,
     best_so_far,
     counts,
     numbers_of,
@@ -110,7 +110,7 @@ class TrialPictures(VerticalGroup):
         view = XView(_with_margin(numbers))
         self._chart.draw(lines, ChartFormat(title, x_text=_whole, y_text=number_text, x_view=view))
 
-    def _draw_parameter(self, job: Job, study: Study, parameter: Parameter) -> None:
+    def _draw_parameter(self, job: Job, study: Study, parameter: StudyParameter) -> None:
         tasks = [task for task in job.tasks if counts(task) and value_of(task, study) is not None]
         numbers = numbers_of(tasks, parameter)
         log = parameter.log and all(number is None or number > 0 for number in numbers)
@@ -193,7 +193,7 @@ def _with_margin(x: Sequence[float]) -> Range | None:
     return x[0] - margin, x[-1] + margin
 
 
-def _axis_text(parameter: Parameter, *, log: bool) -> Callable[[float], str]:
+def _axis_text(parameter: StudyParameter, *, log: bool) -> Callable[[float], str]:
     """The text of an x: a choice by its name, a logarithm by its number."""
 
     def text(x: float) -> str:

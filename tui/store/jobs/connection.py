@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
-from tui.config.access import Access
+from tui.config.access import ContextAccess
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import Job
 from tui.session import Session
@@ -49,7 +49,7 @@ class Connection:
         state_dir: Path,
         journal: Journal,
         clock: Callable[[], datetime],
-        access: Access,
+        access: ContextAccess,
         on_jobs: Callable[[JobChange], None],
         on_status: Callable[[ConnectionStatus], None],
         monotonic: Callable[[], float] = monotonic,

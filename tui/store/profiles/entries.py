@@ -34,7 +34,7 @@ class ProfileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class LaunchParameter:
     """One value that a launch may set."""
 
     name: str
@@ -83,7 +83,7 @@ class ProfileEntry:
     problem: str = ""
     region: str = ""
     shape: str = ""
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[LaunchParameter, ...] = ()
     accelerators: int = 0
     """Accelerators of the whole job."""
     family: str = ""

@@ -23,7 +23,7 @@ from tui.domain.profile.parameters import references
 from tui.domain.spec.spec_format import custom_jobs, groups_of
 from tui.domain.spec.values import text
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
-from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError, size_of
+from tui.store.profiles.entries import REGION, LaunchParameter, Prepared, ProfileEntry, ProfileError, size_of
 from tui.store.profiles.preferences import family_of
 from tui.store.profiles.templates import is_compiled
 
@@ -93,7 +93,7 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     except (ProfileInvalid, OSError) as error:
         return ProfileEntry(path.stem, path, mine, problem=str(error))
     parameters = tuple(
-        Parameter(
+        LaunchParameter(
             p.name,
             _default(p),
             p.type,
@@ -112,11 +112,11 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     )  # fmt: skip
 
 
-def _of_body(profile: Profile) -> tuple[Parameter, ...]:
+def _of_body(profile: Profile) -> tuple[LaunchParameter, ...]:
     """Values that a launch may set in the body: the parameters of a pipeline."""
     header_names = {p.name for p in profile.parameters}
     return tuple(
-        Parameter(
+        LaunchParameter(
             declared.key,
             declared.default,
             declared.type,

@@ -11,7 +11,7 @@ from tui.domain.comparison.runs import Row, TaskOutcome, change_text, percent_te
 from tui.kinds.registry import kind_of
 from tui.store.job.run_facts import read_facts
 from tui.verbs.output import note, print_json, table
-from tui.verbs.run import READS, Failure, Run, find_job, verb
+from tui.verbs.run import READS, Run, VerbFailure, find_job, verb
 
 
 @click.command()
@@ -25,7 +25,7 @@ async def compare(run: Run, first: str, second: str, everything: bool) -> None:
         jobs = [await find_job(backend, reference) for reference in (first, second)]
         nouns = [kind_of(job).words.noun for job in jobs]
         if jobs[0].kind != jobs[1].kind:
-            raise Failure(
+            raise VerbFailure(
                 f"A {nouns[0]} can't be compared with a {nouns[1]}.",
                 fix="Name two jobs of one kind.",
                 code="USAGE",

@@ -11,7 +11,7 @@ import click
 
 from tui.actions.operations.servers import LocalServer, ServerOperations
 from tui.verbs.output import out, print_json
-from tui.verbs.run import READS, Failure, Run, value_of, verb
+from tui.verbs.run import READS, Run, VerbFailure, value_of, verb
 
 
 def add_server_verbs(
@@ -52,11 +52,11 @@ def add_server_verbs(
 
 
 async def _print_log_tail(run: Run, path: Path, lines: int) -> None:
-    """Print the last lines of a log. Raises Failure if there is no log yet."""
+    """Print the last lines of a log. Raises VerbFailure if there is no log yet."""
     try:
         text = await asyncio.to_thread(path.read_text, errors="replace")
     except FileNotFoundError as error:
-        raise Failure(f"there is no log at {path} yet", code="NOT_FOUND", exit_code=3) from error
+        raise VerbFailure(f"there is no log at {path} yet", code="NOT_FOUND", exit_code=3) from error
     tail = text.splitlines()[-lines:]
     if run.json:
         print_json({"lines": tail})

@@ -9,7 +9,7 @@ from tui.backends.interface import Backend, NotFound
 from tui.backends.serving import RegionResults
 from tui.domain.core.text import sentences
 from tui.verbs.output import note
-from tui.verbs.run import Failure, Run
+from tui.verbs.run import Run, VerbFailure
 
 MOST = 20
 """Candidates listed in a message."""
@@ -47,7 +47,7 @@ def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: No
     Raises:
         NotFound: if there is none, and every region could be read.
         BackendError: if a region could not be read: it may have the resource, or another of this name.
-        Failure: if several have the name; it lists them.
+        VerbFailure: if several have the name; it lists them.
     """
     sure = [item for item in results.items if reference in {item.name, "" if noun.chosen_id else item.id}]
     fits = sure or [
@@ -56,7 +56,7 @@ def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: No
     if len(fits) > 1:
         lines = "\n".join(f"  {item.id}  {item.region}  {item.name}" for item in fits[:MOST])
         fix = "Use the full resource name." if noun.chosen_id else "Use the id, or the full resource name."
-        raise Failure(
+        raise VerbFailure(
             f"{len(fits)} {noun.singular}s are named {reference}:\n{lines}", fix=fix, code="AMBIGUOUS"
         )
     if fits and (sure or not results.errors):

@@ -21,7 +21,7 @@ from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.verbs.log.file import FilePrinter
 from tui.verbs.output import SCHEMA, note, out, out_document
-from tui.verbs.run import READS, Failure, Run, find_job, runner_of, task_named, verb
+from tui.verbs.run import READS, Run, VerbFailure, find_job, runner_of, task_named, verb
 
 _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
 
@@ -71,7 +71,7 @@ async def logs(  # noqa: PLR0917 - one for each option
     try:
         lowest = Severity.parse(severity)
     except ValueError as error:
-        raise Failure(f"--severity: {error}.") from error
+        raise VerbFailure(f"--severity: {error}.") from error
     begin = parse_since(since, datetime.now(UTC)) if since else None
     if (job is None) == (path is None):
         raise click.UsageError("Name a JOB, or a file with --file PATH.")
@@ -88,7 +88,9 @@ async def logs(  # noqa: PLR0917 - one for each option
             known = [task.id for task in target.tasks if task.jobs]
         for replica in replicas:
             if replica not in known and replica != "service":
-                raise Failure(f"{target.display_name} has no replica {replica}; it has {', '.join(known)}.")
+                raise VerbFailure(
+                    f"{target.display_name} has no replica {replica}; it has {', '.join(known)}."
+                )
         runner = runner_of(target, "logs")
         created = target.create_time if runner == target.name else None
         query = LogQuery(
@@ -122,7 +124,7 @@ async def _show_file(run: Run, path: Path, line_filter: LineFilter, *, follow: b
             return await view_file(path, run.settings)
         await FilePrinter(path, line_filter, as_json=run.json).run(follow=follow)
     except OSError as error:
-        raise Failure(f"--file {path}: {error.strerror or error}.") from error
+        raise VerbFailure(f"--file {path}: {error.strerror or error}.") from error
     return 0
 
 
@@ -145,16 +147,16 @@ def _pattern(text: str | None) -> Pattern | None:
     try:
         return compile_pattern(text) if text is not None else None
     except PatternError as error:
-        raise Failure(f"--grep {text} can't be used: {error}.") from error
+        raise VerbFailure(f"--grep {text} can't be used: {error}.") from error
 
 
 def parse_since(text: str, now: datetime) -> datetime:
     """Parse a time, or a duration before `now`; a time without a zone is in this machine's zone. Raises
-    Failure if it is neither."""
+    VerbFailure if it is neither."""
     try:
         return parse_time(text, now=now, start=None)
     except ValueError as error:
-        raise Failure(f"--since {text}: {error}.") from error
+        raise VerbFailure(f"--since {text}: {error}.") from error
 
 
 def _json(entry: LogEntry) -> str:

@@ -12,7 +12,7 @@ from tui.domain.kubernetes.workloads import WORKLOADS
 from tui.domain.profile import ProfileInvalid
 from tui.store.profiles.library import NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import Failure, Run, value_of, verb
+from tui.verbs.run import Run, VerbFailure, value_of, verb
 
 KINDS = [workload.kind for workload in WORKLOADS]
 
@@ -57,17 +57,17 @@ async def convert_profile(  # noqa: PLR0917 - one for each option
 
 
 def _converted(run: Run, reference: str, to: str, kind: str) -> Converted:
-    """Convert a profile. Raises Failure."""
+    """Convert a profile. Raises VerbFailure."""
     try:
         profile = read_profile(find(reference, profile_folder(run.settings)))
         return convert(profile, to, kind)
     except NoProfile as error:
         fix = "`vxtui profiles list` lists all."
-        raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
+        raise VerbFailure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
     except ProfileInvalid as error:
-        raise Failure(str(error), fix="Nothing was written.", code="INVALID_PROFILE") from error
+        raise VerbFailure(str(error), fix="Nothing was written.", code="INVALID_PROFILE") from error
     except CannotConvert as error:
         fix = error.fix or "Nothing was written."
-        raise Failure(error.message, fix=fix, code="NOT_EXPRESSIBLE") from error
+        raise VerbFailure(error.message, fix=fix, code="NOT_EXPRESSIBLE") from error
     except OSError as error:
-        raise Failure(f"The profile can't be read: {error}", code="UNREADABLE") from error
+        raise VerbFailure(f"The profile can't be read: {error}", code="UNREADABLE") from error

@@ -23,7 +23,7 @@ from tui.domain.vertex.dry_run import problem_json
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import Failure, Run, find_job, value_of, verb
+from tui.verbs.run import Run, VerbFailure, find_job, value_of, verb
 
 _FIXES = {
     "EXISTS": "Give another --name, or --force to overwrite it.",
@@ -66,7 +66,7 @@ async def import_profile(
 
 
 async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported:
-    """Import the profile that `source` describes. Raises Failure."""
+    """Import the profile that `source` describes. Raises VerbFailure."""
     text = source[0] if len(source) == 1 else shlex.join(source)
     try:
         imported = _read(text, command)
@@ -76,13 +76,13 @@ async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported
                 imported = from_resource(await backend.job_service(job.name).spec(job.name))
         return imported
     except ProfileInvalid as error:
-        raise Failure(str(error), fix=_way_out(error.problems), code="INVALID_PROFILE") from error
+        raise VerbFailure(str(error), fix=_way_out(error.problems), code="INVALID_PROFILE") from error
     except OSError as error:
-        raise Failure(f"The source can't be read: {error}", code="UNREADABLE") from error
+        raise VerbFailure(f"The source can't be read: {error}", code="UNREADABLE") from error
 
 
 async def _job(backend: Backend, reference: str) -> Job:
-    """Return the job of this id or name. Raises NotFound, Failure."""
+    """Return the job of this id or name. Raises NotFound, VerbFailure."""
     try:
         return await find_job(backend, reference)
     except NotFound:
@@ -95,8 +95,8 @@ def _is_folder(reference: str) -> bool:
     return Path(reference).expanduser().is_dir()
 
 
-def _folder(path: str, reason: str) -> Failure:
-    return Failure(
+def _folder(path: str, reason: str) -> VerbFailure:
+    return VerbFailure(
         f"{path}: {reason} is a folder.", fix="Name a file in it, or the id or name of a job.", code="USAGE"
     )
 
@@ -124,7 +124,7 @@ def _read(source: str, command: str) -> Imported | None:
     if "/" in source and path.is_dir():
         raise _folder(source, "it")
     if path.suffix in {".yaml", ".yml", ".json", ".sh"}:
-        raise Failure(f"There is no file {path}.", code="NOT_FOUND", exit_code=3)
+        raise VerbFailure(f"There is no file {path}.", code="NOT_FOUND", exit_code=3)
     return None
 
 

@@ -26,7 +26,7 @@ from tui.domain.vertex.rules.misnomers import document_notes
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find
 from tui.verbs.output import note, out_document, print_json
 from tui.verbs.profiles.interchange import configs, surroundings
-from tui.verbs.run import USAGE, Failure, Run, assigned, set_option, value_of, verb
+from tui.verbs.run import USAGE, Run, VerbFailure, assigned, set_option, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
 """Source of the rules that concern the file itself rather than the service."""
@@ -92,19 +92,19 @@ def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
 
 
 def _read(run: Run, reference: str) -> _File:
-    """Read the file of a name or path. Raises Failure if there is none or it can't be read."""
+    """Read the file of a name or path. Raises VerbFailure if there is none or it can't be read."""
     try:
         path = find(reference, profile_folder(run.settings))
         if path.stat().st_size > MAX_BYTES:
-            raise Failure(
+            raise VerbFailure(
                 f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile.", code="INVALID_PROFILE"
             )
         data = path.read_bytes()
     except NoProfile as error:
         fix = "`vxtui profiles list` lists all."
-        raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
+        raise VerbFailure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
     except OSError as error:
-        raise Failure(f"{reference} can't be read: {error}", code="INVALID_PROFILE") from error
+        raise VerbFailure(f"{reference} can't be read: {error}", code="INVALID_PROFILE") from error
     shown = reference if Path(reference).expanduser() == path else str(path)
     try:
         text = decode(data, shown)
@@ -187,7 +187,7 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
     if file.command or file.broken or not any(map(fixable, before)):
         return before, ""
     if file.path.resolve().is_relative_to(shipped("profiles").resolve()):
-        raise Failure(
+        raise VerbFailure(
             f"{file.path.stem} is a ready-made profile and can't be changed.",
             fix=f"Copy {file.path} to {profile_folder(run.settings)} and fix the copy.",
         )

@@ -14,7 +14,7 @@ from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
 from tui.domain.core.job import Job, known_replicas, shell_problem
 from tui.terminal_attach import LOST_PROGRAM, Streams, attach, request_for
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import Failure, Run, find_job, value_of, verb
+from tui.verbs.run import Run, VerbFailure, find_job, value_of, verb
 
 ENDED_BEFORE = 1
 """Exit code if the replica or the emulator ended first."""
@@ -38,7 +38,7 @@ async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | Non
             return await _in_the_browser(run, backend, target, where, command)
         operations = run.shell_operations(backend)
         if run.json and not command:
-            raise Failure("--json needs a COMMAND: a shell is for a person.", code="USAGE")
+            raise VerbFailure("--json needs a COMMAND: a shell is for a person.", code="USAGE")
         if run.json:
             end = await _captured(operations, target, where, command)
         else:
@@ -50,15 +50,15 @@ async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | Non
 
 
 def _replica(job: Job, requested: str | None) -> str:
-    """The replica to use. Raises Failure if none can have a shell."""
+    """The replica to use. Raises VerbFailure if none can have a shell."""
     problem = shell_problem(job)
     if problem:
         look = "tasks" if job.state.active and job.tasks else "describe"
-        raise Failure(problem, fix=f"vxtui {look} {job.id}", code="FAILED_PRECONDITION", exit_code=1)
+        raise VerbFailure(problem, fix=f"vxtui {look} {job.id}", code="FAILED_PRECONDITION", exit_code=1)
     known = [replica.id for replica in known_replicas(job)]
     if requested is not None and requested not in known:
         message = f"{job.display_name} has no replica {requested}; it has {', '.join(known)}."
-        raise Failure(message, code="NOT_FOUND", exit_code=3)
+        raise VerbFailure(message, code="NOT_FOUND", exit_code=3)
     return requested or known[0]
 
 
@@ -99,13 +99,13 @@ async def _captured(
 async def _in_the_browser(
     run: Run, backend: Backend, job: Job, replica: str, command: tuple[str, ...]
 ) -> int:
-    """Print the address of the replica's shell. Raises Failure if there is none, or for a command."""
+    """Print the address of the replica's shell. Raises VerbFailure if there is none, or for a command."""
     # A listing omits the addresses.
     uri = web_shell(await backend.job_service(job.runner).get(job.runner), replica)
     if command or not uri:
         message = f"{IN_THE_BROWSER}{f': {uri}' if uri else f', and {replica} has none'}."
         fix = "" if uri else ENABLE
-        raise Failure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
+        raise VerbFailure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
     if run.json:
         print_json({"job": job.name, "replica": replica, "web_access_uri": uri})
     else:

@@ -10,7 +10,7 @@ import click
 from tui import tensorboard as boards
 from tui.tensorboard import TensorBoardError
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import READS, Failure, Run, find_job, verb
+from tui.verbs.run import READS, Run, VerbFailure, find_job, verb
 from tui.web_browser import open_page
 
 
@@ -32,7 +32,7 @@ async def tensorboard(run: Run, job: str, port: int | None, no_browser: bool) ->
         async with boards.tensorboard(folder, port) as running:
             return await _follow(run, running, no_browser)
     except TensorBoardError as error:
-        raise Failure(error.message, fix=error.fix, code=error.code, exit_code=error.exit_code) from error
+        raise VerbFailure(error.message, fix=error.fix, code=error.code, exit_code=error.exit_code) from error
 
 
 async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:

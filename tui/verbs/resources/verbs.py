@@ -23,8 +23,8 @@ from tui.verbs.lists.lookup import Noun, end, errors_json, one_of
 from tui.verbs.output import note, print_json, print_nested
 from tui.verbs.run import (
     READS,
-    Failure,
     Run,
+    VerbFailure,
     check_regions,
     confirmed,
     set_option,
@@ -82,7 +82,7 @@ async def create(  # noqa: PLR0917 - one for each option
     """Create the persistent resource NAME with the machines that PROFILE's worker pools need."""
     check_regions([region] if region else [], run.one_context)
     if not _ID.fullmatch(name):
-        raise Failure(
+        raise VerbFailure(
             f"{name} can't be the id of a persistent resource.",
             fix="Write at most 63 lowercase letters, digits and dashes: a letter first, no dash last.",
             code="INVALID_ARGUMENT",
@@ -91,7 +91,7 @@ async def create(  # noqa: PLR0917 - one for each option
     body = resource_of(request.custom_job)
     body["displayName"] = name
     if not body["resourcePools"]:
-        raise Failure(f"{profile} has no worker pools to take machines from.", code="INVALID_ARGUMENT")
+        raise VerbFailure(f"{profile} has no worker pools to take machines from.", code="INVALID_ARGUMENT")
     async with run.backend() as backend:
         place = request.region or backend.info.regions[0]
         machines = ", ".join(

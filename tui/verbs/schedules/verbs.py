@@ -33,8 +33,8 @@ from tui.verbs.lists.lookup import Noun, end, errors_json, one_of
 from tui.verbs.output import note, print_fields, print_json, table
 from tui.verbs.run import (
     READS,
-    Failure,
     Run,
+    VerbFailure,
     check_regions,
     confirmed,
     set_option,
@@ -64,7 +64,7 @@ def schedules() -> None:
 async def list_(run: Run, schedule: str | None, runs: bool) -> int:
     """List them, or show SCHEDULE."""
     if runs and schedule is None:
-        raise Failure("--runs needs a SCHEDULE.", code="USAGE")
+        raise VerbFailure("--runs needs a SCHEDULE.", code="USAGE")
     async with run.backend() as backend:
         results = await backend.schedules.list_all()
         shown = results.items if schedule is None else [one_of(backend, results, schedule, SCHEDULE)]
@@ -124,7 +124,7 @@ async def create(  # noqa: PLR0917 - one for each option
     check_regions([region] if region else [], run.one_context)
     request = prepare(run, profile, assignments, region or "")
     if request.body != BODY:
-        raise Failure(
+        raise VerbFailure(
             f"{profile} has no pipeline: its body is {request.body}.",
             fix=f"A schedule runs a profile with {BODY}.",
             code="INVALID_PROFILE",
@@ -197,10 +197,10 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
 
 
 def _must_be_new(name: str, existing: Sequence[Schedule]) -> None:
-    """Raise Failure if the name exists: both schedules would run, and no verb could tell them apart."""
+    """Raise VerbFailure if the name exists: both schedules would run, and no verb could tell them apart."""
     other = next((each for each in existing if each.display_name == name), None)
     if other is not None:
-        raise Failure(
+        raise VerbFailure(
             f"There is a schedule {name} already: {other.name} ({other.when}).",
             fix=f"Choose another name, or `vxtui schedules delete {name}` first.",
             code="ALREADY_EXISTS",
@@ -213,17 +213,17 @@ def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
     if not name or is_template(name):
         problem = name_problem(schedule)
         if problem is not None:
-            raise Failure(f"{schedule}: {problem[0]}", fix=problem[1], code="USAGE")
+            raise VerbFailure(f"{schedule}: {problem[0]}", fix=problem[1], code="USAGE")
         return {**resource, "displayName": schedule}
     return dict(resource)
 
 
 def _must_be_valid(findings: Sequence[Finding]) -> None:
-    """Print the warnings. Raise Failure if there is an error."""
+    """Print the warnings. Raise VerbFailure if there is an error."""
     bad = [finding for finding in findings if finding.severity is ProblemSeverity.ERROR]
     if bad:
         text = "\n".join(f"{_option(finding)}: {finding.sentence}" for finding in bad)
-        raise Failure(text, fix=bad[0].fix, code="INVALID_ARGUMENT")
+        raise VerbFailure(text, fix=bad[0].fix, code="INVALID_ARGUMENT")
     for finding in findings:
         note(f"{finding.severity.value}: {_option(finding)}: {sentences(finding.sentence, finding.fix)}")
 

@@ -13,7 +13,7 @@ from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitEr
 from tui.domain.vertex.catalog import built_in_accelerator
 from tui.domain.vertex.cost import an_hour, machine_hour
 from tui.store.jobs.costs import read_prices
-from tui.verbs.run import Declared, Failure, Run, confirmed, value_of
+from tui.verbs.run import Declared, Run, VerbFailure, confirmed, value_of
 
 MACHINE = "n1-standard-2"
 """Machine type if --machine is missing and the endpoint has no machine yet."""
@@ -41,18 +41,20 @@ class Wanted:
 
 
 def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
-    """Raise Failure for incompatible options, and in a read-only context."""
+    """Raise VerbFailure for incompatible options, and in a read-only context."""
     options = requested.options
     if len(options) > 1:
-        raise Failure(
+        raise VerbFailure(
             f"{' and '.join(options)} are two changes.", fix="Make one after the other.", code="USAGE"
         )
     if (requested.percent is not None or requested.machine) and not requested.deploy:
-        raise Failure("--percent and --machine belong to --deploy.", code="USAGE")
+        raise VerbFailure("--percent and --machine belong to --deploy.", code="USAGE")
     if requested.deploy and requested.percent is None:
-        raise Failure("--deploy needs --percent, its share of the requests.", code="USAGE")
+        raise VerbFailure("--deploy needs --percent, its share of the requests.", code="USAGE")
     if options and endpoint is None:
-        raise Failure(f"{options[0]} needs an endpoint.", fix="`vxtui endpoints` lists them.", code="USAGE")
+        raise VerbFailure(
+            f"{options[0]} needs an endpoint.", fix="`vxtui endpoints` lists them.", code="USAGE"
+        )
     for option in options:
         operation = f"endpoint.{option.removeprefix('--').replace('-', '_')}"
         run.must_be_writable(Declared(operation, {}), {})
@@ -61,7 +63,7 @@ def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
 async def change(
     run: Run, backend: Backend, endpoint: ServingEndpoint, requested: Wanted, *, yes: bool
 ) -> ServingEndpoint:
-    """Make the change after a question; return the endpoint afterwards. Raises Failure, BackendError."""
+    """Make the change after a question; return the endpoint afterwards. Raises VerbFailure, BackendError."""
     if requested.split:
         return await _split(run, backend, endpoint, requested.split, yes=yes)
     if requested.deploy:
@@ -122,7 +124,7 @@ async def _undeploy(
 
 
 def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
-    """The deployed model with this id or version. Raises Failure."""
+    """The deployed model with this id or version. Raises VerbFailure."""
     fits = [model for model in endpoint.deployed if model.id == reference] or [
         model for model in endpoint.deployed if model.version == reference
     ]
@@ -130,7 +132,7 @@ def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
         return fits[0]
     known = ", ".join(f"{model.id} (version {model.version})" for model in endpoint.deployed) or "none"
     how = "Several deployed models have" if fits else "No deployed model has"
-    raise Failure(
+    raise VerbFailure(
         f"{how} the id or the version {reference}. Deployed: {known}.",
         fix="Use the id." if fits else "", code="AMBIGUOUS" if fits else "NOT_FOUND",
         exit_code=2 if fits else NotFound.exit_code,
@@ -142,7 +144,7 @@ async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) 
 
     Raises:
         NotFound: if there is none.
-        Failure: if several models share the name.
+        VerbFailure: if several models share the name.
     """
     name, _, version = reference.partition("@")
     place = endpoint.name.rpartition("/endpoints/")[0]
@@ -153,7 +155,9 @@ async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) 
     ]
     if len(fits) > 1:
         lines = "\n".join(f"  {model.id}  {model.display_name}" for model in fits[:20])
-        raise Failure(f"{len(fits)} models are named {name}:\n{lines}", fix="Use the id.", code="AMBIGUOUS")
+        raise VerbFailure(
+            f"{len(fits)} models are named {name}:\n{lines}", fix="Use the id.", code="AMBIGUOUS"
+        )
     if not fits:
         raise NotFound(f"There is no model {name} in {place}.", fix="`vxtui models` lists all.")
     if not version:
@@ -166,6 +170,6 @@ async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) 
     raise NotFound(f"{fits[0].display_name} has no version {version}.", fix=f"Available: {known}.")
 
 
-def _refused(error: SplitError, endpoint: ServingEndpoint) -> Failure:
+def _refused(error: SplitError, endpoint: ServingEndpoint) -> VerbFailure:
     fix = f"`vxtui endpoints {endpoint.id}` shows what is deployed."
-    return Failure(str(error), fix=fix, code="INVALID_ARGUMENT")
+    return VerbFailure(str(error), fix=fix, code="INVALID_ARGUMENT")

@@ -19,7 +19,7 @@ from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Model, ServingEndpoint
 from tui.verbs.lists.lookup import Noun, end, errors_json, one_of
 from tui.verbs.output import note, out, print_fields, print_json, print_nested
-from tui.verbs.run import READS, Failure, Run, verb, yes_option
+from tui.verbs.run import READS, Run, VerbFailure, verb, yes_option
 from tui.verbs.serving import changes
 
 MODEL, ENDPOINT = Noun("model", "vxtui models"), Noun("endpoint", "vxtui endpoints")
@@ -77,7 +77,7 @@ async def endpoints(
     requested = changes.Wanted(_percents(split), **more)
     changes.check(run, requested, endpoint)
     if logs and (requested.options or endpoint is None):
-        raise Failure("--logs needs an endpoint, and no change.", code="USAGE")
+        raise VerbFailure("--logs needs an endpoint, and no change.", code="USAGE")
     async with run.backend() as backend:
         results = await backend.serving.endpoints()
         shown: Sequence[ServingEndpoint] = results.items
@@ -123,14 +123,14 @@ def _print_log(run: Run, endpoint: ServingEndpoint, entries: Sequence[LogEntry])
 
 
 def _percents(split: Sequence[str]) -> dict[str, int]:
-    """Parse VERSION=PERCENT options. Raises Failure."""
+    """Parse VERSION=PERCENT options. Raises VerbFailure."""
     percents: dict[str, int] = {}
     for text in split:
         key, equals, value = text.partition("=")
         if not (key and equals and value.isascii() and value.isdigit()):
-            raise Failure(f"--split {text}: write VERSION=PERCENT, e.g. 2=10.", code="USAGE")
+            raise VerbFailure(f"--split {text}: write VERSION=PERCENT, e.g. 2=10.", code="USAGE")
         if key in percents:
-            raise Failure(f"--split {text}: {key} has {percents[key]} % already.", code="USAGE")
+            raise VerbFailure(f"--split {text}: {key} has {percents[key]} % already.", code="USAGE")
         percents[key] = int(value)
     return percents
 

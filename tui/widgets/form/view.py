@@ -22,7 +22,7 @@ from textual.style import Style
 from tui.actions.registry import bindings
 from tui.domain.core.text import plain
 from tui.domain.document.source import ProblemSeverity
-from tui.domain.form.rows import Row, RowKind
+from tui.domain.form.rows import FormRow, RowKind
 
 GUTTER = 2
 """Cells before a label: a problem's glyph, and the sign of a change."""
@@ -85,15 +85,15 @@ class FormView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.rows: Sequence[Row] = ()
+        self.rows: Sequence[FormRow] = ()
         self._index: dict[str, int] = {}
         self._cursor = 0
-        self._strips: dict[tuple[str, bool], tuple[Row, Strip]] = {}
+        self._strips: dict[tuple[str, bool], tuple[FormRow, Strip]] = {}
         self._styles: dict[str, Style] = {}
 
     # Rows and the cursor
 
-    def show(self, rows: Sequence[Row], cursor: str = "") -> None:
+    def show(self, rows: Sequence[FormRow], cursor: str = "") -> None:
         """Show these rows; only those that differ are painted.
 
         The cursor stays on its row, or goes to `cursor`.
@@ -122,11 +122,11 @@ class FormView(ScrollView, can_focus=True):
             self._tell()
 
     @property
-    def current(self) -> Row | None:
+    def current(self) -> FormRow | None:
         """The row the cursor is on."""
         return self.rows[self._cursor] if 0 <= self._cursor < len(self.rows) else None
 
-    def row(self, key: str) -> Row | None:
+    def row(self, key: str) -> FormRow | None:
         """The row of that key, where it is shown."""
         at = self._index.get(key)
         return None if at is None else self.rows[at]
@@ -253,7 +253,7 @@ class FormView(ScrollView, can_focus=True):
             kept = self._strips[row.key, cursor] = (row, self._drawn(row, cursor))
         return kept[1]
 
-    def _drawn(self, row: Row, cursor: bool) -> Strip:
+    def _drawn(self, row: FormRow, cursor: bool) -> Strip:
         base = self.visual_style
         if row.kind in HEADS:
             base = self.get_visual_style("form--head")
@@ -279,7 +279,7 @@ class FormView(ScrollView, can_focus=True):
             cached = self._styles[name] = Style(foreground=style.foreground, bold=style.bold, dim=style.dim)
         return cached
 
-    def _parts(self, row: Row) -> list[Part]:
+    def _parts(self, row: FormRow) -> list[Part]:
         mark, tone = _MARK[row.severity] if row.severity else (" ", "")
         parts: list[Part] = [(mark, tone), (CHANGED if row.changed else " ", "form--changed")]
         head = row.kind in HEADS
@@ -292,7 +292,7 @@ class FormView(ScrollView, can_focus=True):
         parts.append((label + " ", "" if head else "form--label"))
         return parts + self._value_parts(row, self.size.width - 1 - self.label_width)
 
-    def _value_parts(self, row: Row, room: int) -> list[Part]:
+    def _value_parts(self, row: FormRow, room: int) -> list[Part]:
         if row.problems:
             problem = row.problems[0]
             note, tone = problem.message, _MARK[row.severity or ProblemSeverity.NOTE][1]
