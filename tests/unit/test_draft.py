@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tui.config.paths import shipped
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import read
-from tui.domain.form import FormState, Row, build_rows, changes
+from tui.domain.form import FormRow, FormState, build_rows, changes
 from tui.domain.form.analysis import analyse
 from tui.domain.form.choices import pool_of, pools_path
 from tui.store.profiles.draft import Draft, FileChanged, read_text
@@ -46,7 +46,7 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
-def rows_of(text: str) -> tuple[Any, list[Row], bool]:
+def rows_of(text: str) -> tuple[Any, list[FormRow], bool]:
     found = analyse(text, "f.yaml", "f")
     assert found.readable, (text, found.problems)
     return (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tui.config.paths import shipped
 from tui.domain.document.document_edit import edited
 from tui.domain.document.source import read
-from tui.domain.form import SECTIONS, FormState, Row, RowKind, build_rows, changes
+from tui.domain.form import SECTIONS, FormRow, FormState, RowKind, build_rows, changes
 from tui.domain.form.analysis import analyse
 from tui.domain.form.choices import accelerators_in, choices, machines_with, pool_of, pools_path
 from tui.domain.form.fields import ELEMENTS, POOL, STUDY_SECTION
@@ -29,7 +29,7 @@ A100 = (shipped("profiles") / "a100-4node-spot.yaml").read_text()
 POOLS = ("jobSpec", "workerPoolSpecs")
 
 
-def rows(text: str, *toggled: str, expanded: bool = False) -> list[Row]:
+def rows(text: str, *toggled: str, expanded: bool = False) -> list[FormRow]:
     found = analyse(text, "f.yaml", "f")
     state = FormState(
         found.value, found.value, found.spec_path, frozenset(toggled), found.problems, expanded=expanded
@@ -37,7 +37,7 @@ def rows(text: str, *toggled: str, expanded: bool = False) -> list[Row]:
     return build_rows(state)
 
 
-def row(found: list[Row], key: str) -> Row:
+def row(found: list[FormRow], key: str) -> FormRow:
     return next(r for r in found if r.key == key)
 
 
@@ -160,12 +160,12 @@ def test_pools_are_added_like_the_workers_and_skipped_in_the_middle() -> None:
     more = edited(root, changes.pool_edits(root, POOLS, 3))
     pools = more["jobSpec"]["workerPoolSpecs"]
     assert pools[2] == {} and pools[3] == {**pools[1], "replicaCount": 1}
-    last = Row("x", RowKind.POOL, "", (*POOLS, 3))
+    last = FormRow("x", RowKind.POOL, "", (*POOLS, 3))
     assert edited(more, changes.removal_edits(more, last))["jobSpec"]["workerPoolSpecs"] == pools[:2]
-    middle = Row("x", RowKind.POOL, "", (*POOLS, 1))
+    middle = FormRow("x", RowKind.POOL, "", (*POOLS, 1))
     assert edited(more, changes.removal_edits(more, middle))["jobSpec"]["workerPoolSpecs"][1] == {}
     with pytest.raises(changes.Refused, match="primary"):
-        changes.removal_edits(root, Row("x", RowKind.POOL, "", (*POOLS, 0)))
+        changes.removal_edits(root, FormRow("x", RowKind.POOL, "", (*POOLS, 0)))
 
 
 def test_a_value_becomes_a_parameter_and_a_value_again() -> None:

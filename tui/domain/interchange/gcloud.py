@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tui.domain.interchange.config_files import read_config, takes_lists
-from tui.domain.interchange.gcloud_flags import GcloudCreate, Config, FlagReader, number
+from tui.domain.interchange.gcloud_flags import Config, FlagReader, GcloudCreate, number
 from tui.domain.interchange.gcloud_pools import refusals
 from tui.domain.interchange.gcloud_script import CUSTOM, TUNING, Surroundings, read_call
 from tui.domain.interchange.gcloud_tuning import TuningReader

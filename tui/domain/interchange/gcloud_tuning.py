@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tui.domain.document.source import read
-from tui.domain.interchange.gcloud_flags import GcloudCreate, Config, FlagReader
+from tui.domain.interchange.gcloud_flags import Config, FlagReader, GcloudCreate
 from tui.domain.interchange.gcloud_script import TUNING
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.gcloud_config import GcloudChecker
