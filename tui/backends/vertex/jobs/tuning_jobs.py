@@ -25,7 +25,7 @@ from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 from tui.domain.core.training_progress import Progress
 from tui.domain.masking import mask_text
-from tui.domain.tuning.study import Metric, Parameter, Study, Value
+from tui.domain.tuning.study import Metric, Study, StudyParameter, Value
 
 KIND = "tuning_job"
 _STATES: dict[int, str] = {state.value: state.name for state in iter(NativeState)}  # type: ignore[call-overload]
@@ -89,7 +89,7 @@ def _study(pb: Any) -> Study:
     )
 
 
-def _parameters(specs: Iterable[Any]) -> Iterator[Parameter]:
+def _parameters(specs: Iterable[Any]) -> Iterator[StudyParameter]:
     seen: set[str] = set()
     for spec in specs:
         kind = spec.WhichOneof("parameter_value_spec") or ""
@@ -99,10 +99,12 @@ def _parameters(specs: Iterable[Any]) -> Iterator[Parameter]:
             seen.add(name)
             short = kind.removesuffix("_value_spec")
             if short in {"categorical", "discrete"}:
-                yield Parameter(name, short, values=tuple(value_spec.values), log=spec.scale_type in _LOG)
+                yield StudyParameter(
+                    name, short, values=tuple(value_spec.values), log=spec.scale_type in _LOG
+                )
             else:
                 low, high = float(value_spec.min_value), float(value_spec.max_value)
-                yield Parameter(name, short, low, high, log=spec.scale_type in _LOG)
+                yield StudyParameter(name, short, low, high, log=spec.scale_type in _LOG)
         for nested in _parameters(condition.parameter_spec for condition in spec.conditional_parameter_specs):
             if nested.id not in seen:
                 seen.add(nested.id)
