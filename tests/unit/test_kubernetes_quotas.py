@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tui.domain.core.quota import Quota
 from tui.domain.kubernetes.quantity import NotAQuantity, parse
-from tui.domain.kubernetes.quotas import CLUSTER, SPOT, ClusterObjects, pod_requests, quotas_of
+from tui.domain.kubernetes.quotas import CLUSTER, ClusterObjects, pod_requests, quotas_of
+from tui.domain.kubernetes.workloads import SPOT
 from tui.domain.vertex.quota_grid import Grid
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tui.domain.kubernetes.schema.check import (
     fill_defaults,
+    forbidden_changes,
     known_fields,
     problems,
     shown,
@@ -18,7 +19,6 @@ from tui.domain.kubernetes.schema.check import (
 )
 from tui.domain.kubernetes.schema.language import TableError, parse
 from tui.domain.kubernetes.schema.registry import components, kinds_of, schema_of
-from tui.domain.kubernetes.schema.transitions import forbidden_changes
 from tui.emulator.kubernetes.resources import DEFINITIONS, RESOURCES
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.unit.kubernetes.jobs_support import T1, job, pod, pytorch
 from tui.domain.kubernetes.failures.events import ClusterEvent, index_of
-from tui.domain.kubernetes.queue_position import is_pending, position_words
-from tui.domain.kubernetes.waiting import Wait, wait_events, waits_for
+from tui.domain.kubernetes.waiting import Wait, is_pending, position_words, wait_events, waits_for
 
 LACKS_GPU = (
     "0/10 nodes are available: 4 Insufficient nvidia.com/gpu, 6 node(s) didn't match Pod's node affinity."

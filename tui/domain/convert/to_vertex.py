@@ -22,7 +22,7 @@ from tui.domain.kubernetes.workloads import (
     FLEX_START,
     GPU,
     SPOT,
-    Group,
+    ManifestGroup,
     Path,
     WorkloadKind,
     elements,
@@ -83,8 +83,8 @@ def _pools(
     source: ConversionSource,
     head: Path,
     kind: WorkloadKind,
-    job_groups: Sequence[Group],
-    launcher: Group | None,
+    job_groups: Sequence[ManifestGroup],
+    launcher: ManifestGroup | None,
 ) -> tuple[list[Any], set[str]]:
     """Return the worker pools and their nodes' strategies."""
     placed: dict[int, dict[str, Any]] = {}
@@ -116,7 +116,11 @@ def _pools(
 
 
 def _pool(
-    source: ConversionSource, head: Path, group: Group, launcher: Group | None, strategies: set[str]
+    source: ConversionSource,
+    head: Path,
+    group: ManifestGroup,
+    launcher: ManifestGroup | None,
+    strategies: set[str],
 ) -> dict[str, Any]:
     """Return the pool of a replica group, without its replica count."""
     container = (*head, *group.container_path)
@@ -146,7 +150,7 @@ def _pool(
     return {"machineSpec": spec, "containerSpec": _task(source, head, running, group)}
 
 
-def _placement(source: ConversionSource, head: Path, group: Group) -> tuple[Mapping[str, Any], Path]:
+def _placement(source: ConversionSource, head: Path, group: ManifestGroup) -> tuple[Mapping[str, Any], Path]:
     """Return the nodeSelector of a group's pods and the path of the pod's spec; a TrainJob has it in its
     patches."""
     if group.template:
@@ -175,7 +179,9 @@ def _take_tolerations(source: ConversionSource, pod: Path) -> None:
             source.consumed.add((*pod, "tolerations", i))
 
 
-def _task(source: ConversionSource, head: Path, running: Group, group: Group) -> dict[str, Any]:
+def _task(
+    source: ConversionSource, head: Path, running: ManifestGroup, group: ManifestGroup
+) -> dict[str, Any]:
     """Return the containerSpec: what the container runs, or what an MPIJob's launcher starts."""
     container = (*head, *running.container_path)
     image = source.take(*container, "image")
@@ -245,7 +251,9 @@ def _scheduling(
     return scheduling
 
 
-def _output(source: ConversionSource, head: Path, job_groups: Sequence[Group], pools: Sequence[Any]) -> str:
+def _output(
+    source: ConversionSource, head: Path, job_groups: Sequence[ManifestGroup], pools: Sequence[Any]
+) -> str:
     """Return the output folder in the variables and remove them, as the service sets them itself."""
     tasks = [pool["containerSpec"] for pool in pools if pool]
     named = [

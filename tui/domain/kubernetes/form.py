@@ -14,7 +14,7 @@ from tui.domain.kubernetes.workloads import (
     QUEUE,
     REQUIRED_TOPOLOGY,
     SPOT,
-    Group,
+    ManifestGroup,
     Path,
     WorkloadKind,
     fields,
@@ -214,7 +214,7 @@ def _job_fields(kind: WorkloadKind) -> tuple[FormField, ...]:
     )
 
 
-def _group_fields(kind: WorkloadKind, group: Group) -> tuple[FormField, ...]:
+def _group_fields(kind: WorkloadKind, group: ManifestGroup) -> tuple[FormField, ...]:
     container, resources = group.container_path, "resources" if group.template else "resourcesPerNode"
     *above, count = group.count_path
     group_fields = [

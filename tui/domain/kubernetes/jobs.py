@@ -37,7 +37,7 @@ from tui.domain.kubernetes.pods import Pod, reason_words
 from tui.domain.kubernetes.waiting import Wait, cannot_start
 from tui.domain.kubernetes.workloads import (
     GPU,
-    Group,
+    ManifestGroup,
     WorkloadKind,
     accelerator,
     at,
@@ -206,7 +206,7 @@ def _as_trainer(group: ReplicaGroup, nodes: int, count: int, image: str) -> Repl
     )  # fmt: skip
 
 
-def _part(group: Group, obj: Obj) -> GroupLayout:
+def _part(group: ManifestGroup, obj: Obj) -> GroupLayout:
     count = gpus(group) or 0
     # Accelerators have the same names as on Vertex AI.
     kind = accelerator(group).upper().replace("-", "_")

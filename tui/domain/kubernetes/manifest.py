@@ -1,4 +1,4 @@
-"""The body `manifest`: Kubernetes objects, one of which is a training job. Implements `SpecFormat`."""
+"""The body `manifest`: Kubernetes objects, one of which is a training job."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tui.domain.kubernetes.rules.names import final_name_problem
 from tui.domain.kubernetes.workloads import accelerator, at, fields, gpus, groups, job_index, workload_of
 from tui.domain.spec.field_table import LABELS, STRING, VALUE, FieldType, message
 from tui.domain.spec.findings import Case, Finding
-from tui.domain.spec.spec_format import BodyDefaults, GroupSummary
+from tui.domain.spec.spec_format import GroupSummary, SpecFormat
 
 BODY = "manifest"
 OBJECTS = "objects"
 
 
-class ManifestFormat(BodyDefaults):
+class ManifestFormat(SpecFormat):
     """The body `manifest`: one object, or a list of them with the job last.
 
     Its fields are `{objects: […]}`, however the file writes them; the paths of findings follow these fields.

@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tui.domain.core.job import LAUNCH_LABEL
-from tui.domain.kubernetes.workloads import Group, Path, at, elements, fields, groups, job_index, workload_of
+from tui.domain.kubernetes.workloads import (
+    ManifestGroup,
+    Path,
+    at,
+    elements,
+    fields,
+    groups,
+    job_index,
+    workload_of,
+)
 
 _SERVER_FIELDS = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields",
@@ -151,7 +160,7 @@ def _remove(root: Any, path: Path) -> None:
         above.pop(path[-1], None)
 
 
-def containers(job: Mapping[str, Any]) -> Iterator[tuple[Group, Path, Mapping[str, Any]]]:
+def containers(job: Mapping[str, Any]) -> Iterator[tuple[ManifestGroup, Path, Mapping[str, Any]]]:
     """Yield every container, init containers too, with its group and its path from the job object."""
     for group in groups(job):
         if not group.template:

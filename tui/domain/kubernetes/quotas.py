@@ -16,19 +16,17 @@ from typing import Any
 from tui.domain.core.quota import Quota
 from tui.domain.kubernetes.accelerators import VERTEX
 from tui.domain.kubernetes.quantity import NotAQuantity, parse
+from tui.domain.kubernetes.workloads import ACCELERATOR, GPU, SPOT, at
 from tui.domain.vertex import catalog
 
 Obj = Mapping[str, Any]
 CLUSTER = "cluster"
 """Namespace shown for what the whole cluster shares."""
-SPOT = "cloud.google.com/gke-spot"
-_ACCELERATOR = "cloud.google.com/gke-accelerator"
-_POOL_LABELS = ("cloud.google.com/gke-nodepool", _ACCELERATOR)
-_GPUS = "nvidia.com/gpu"
-_NODE_RESOURCES = ("cpu", "memory", _GPUS)
+_POOL_LABELS = ("cloud.google.com/gke-nodepool", ACCELERATOR)
+_NODE_RESOURCES = ("cpu", "memory", GPU)
 _GIB = Decimal(1 << 30)
 _BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
-_WORDS = {"cpu": "CPUs", "memory": "memory GiB", _GPUS: "GPUs", "storage": "storage GiB",
+_WORDS = {"cpu": "CPUs", "memory": "memory GiB", GPU: "GPUs", "storage": "storage GiB",
           "ephemeral-storage": "ephemeral storage GiB"}  # fmt: skip
 _ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -87,7 +85,7 @@ def _word(resource: str) -> str:
 
 
 def _queues(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
-    spot = {_name(flavor) for flavor in cluster.flavors or () if _is_spot(_at(flavor, "spec", "nodeLabels"))}
+    spot = {_name(flavor) for flavor in cluster.flavors or () if _is_spot(at(flavor, "spec", "nodeLabels"))}
     if cluster.cluster_queues is not None:
         return [quota for queue in cluster.cluster_queues for quota in _cluster_queue(queue, spot, read_at)]
     # A team member may read only the queues of a namespace, which name no limit.
@@ -96,7 +94,7 @@ def _queues(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
 
 def _cluster_queue(queue: Obj, spot: set[str], read_at: datetime) -> Iterable[Quota]:
     used = _use_by_flavor(queue)
-    for group in _at(queue, "spec", "resourceGroups") or ():
+    for group in at(queue, "spec", "resourceGroups") or ():
         for flavor in group.get("flavors") or ():
             for resource in flavor.get("resources") or ():
                 names = str(flavor.get("name", "")), str(resource.get("name", ""))
@@ -119,7 +117,7 @@ def _use_by_flavor(queue: Obj) -> dict[tuple[str, str], int | None]:
         (str(flavor.get("name", "")), str(resource.get("name", ""))): _amount(
             str(resource.get("name", "")), resource.get("total", 0), up=True
         )
-        for flavor in _at(queue, "status", "flavorsReservation") or ()
+        for flavor in at(queue, "status", "flavorsReservation") or ()
         for resource in flavor.get("resources") or ()
     }
 
@@ -129,8 +127,8 @@ def _use_by_flavor(queue: Obj) -> dict[tuple[str, str], int | None]:
 
 def _resource_quotas(quotas: Iterable[Obj], read_at: datetime) -> Iterable[Quota]:
     for quota in quotas:
-        used = _at(quota, "status", "used") or {}
-        for resource, hard in (_at(quota, "spec", "hard") or {}).items():
+        used = at(quota, "status", "used") or {}
+        for resource, hard in (at(quota, "spec", "hard") or {}).items():
             yield _quota(
                 f"ResourceQuota {_name(quota)}", _namespace(quota), resource,
                 (
@@ -159,18 +157,18 @@ def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
     pools: dict[tuple[str, bool], _Pool] = {}
     of_node: dict[str, _Pool] = {}
     for node in cluster.nodes or ():
-        labels = _at(node, "metadata", "labels") or {}
+        labels = at(node, "metadata", "labels") or {}
         title = next((str(labels[key]) for key in _POOL_LABELS if key in labels), "")
         spot = _is_spot(labels)
         pool = of_node[_name(node)] = pools.setdefault((title, spot), _Pool(spot))
         pool.nodes += 1
-        pool.accelerator = pool.accelerator or str(labels.get(_ACCELERATOR, ""))
+        pool.accelerator = pool.accelerator or str(labels.get(ACCELERATOR, ""))
         if _takes_pods(node):
             pool.ready += 1
-            _add(pool.allocatable, _at(node, "status", "allocatable") or {})
+            _add(pool.allocatable, at(node, "status", "allocatable") or {})
     for pod in cluster.pods or ():
-        owner = of_node.get(str(_at(pod, "spec", "nodeName") or ""))
-        if owner is not None and _at(pod, "status", "phase") not in _ENDED:
+        owner = of_node.get(str(at(pod, "spec", "nodeName") or ""))
+        if owner is not None and at(pod, "status", "phase") not in _ENDED:
             _add(owner.used, pod_requests(pod))
     for (title, _), pool in sorted(pools.items()):
         away = f", {pool.nodes - pool.ready} take no pods" if pool.ready < pool.nodes else ""
@@ -188,7 +186,7 @@ def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
 
 def _hardware(resource: str, accelerator: str) -> str:
     """Return the resource's word among Vertex AI's metrics, or "" if they have none."""
-    if resource == _GPUS:
+    if resource == GPU:
         return catalog.quota_word(VERTEX.get(accelerator, ""))
     return "cpus" if resource == "cpu" else ""
 
@@ -237,9 +235,9 @@ def _takes_pods(node: Obj) -> bool:
     """Whether the node is ready and not cordoned."""
     ready = any(
         entry.get("type") == "Ready" and entry.get("status") == "True"
-        for entry in _at(node, "status", "conditions") or ()
+        for entry in at(node, "status", "conditions") or ()
     )
-    return ready and not _at(node, "spec", "unschedulable")
+    return ready and not at(node, "spec", "unschedulable")
 
 
 def _quota(
@@ -274,14 +272,8 @@ def _is_spot(labels: object) -> bool:
 
 
 def _name(obj: Obj) -> str:
-    return str(_at(obj, "metadata", "name") or "")
+    return str(at(obj, "metadata", "name") or "")
 
 
 def _namespace(obj: Obj) -> str:
-    return str(_at(obj, "metadata", "namespace") or "")
-
-
-def _at(value: Any, *path: str) -> Any:
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+    return str(at(obj, "metadata", "namespace") or "")

@@ -121,7 +121,7 @@ def whole(value: Any) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ManifestGroup:
     """A replica group of a job, with paths from the job object.
 
     `replicas` is None if a parameter decides it. `template` is the pod template's path, `pod` its spec. A
@@ -150,13 +150,13 @@ class Group:
         return self.role.lower()
 
 
-def groups(job: Obj) -> list[Group]:
+def groups(job: Obj) -> list[ManifestGroup]:
     """Return the replica groups of a job object in display order; empty for any other object."""
     kind = workload_of(job)
     return list(_groups(job, kind)) if kind is not None else []
 
 
-def _groups(job: Obj, kind: WorkloadKind) -> Iterator[Group]:
+def _groups(job: Obj, kind: WorkloadKind) -> Iterator[ManifestGroup]:
     if kind.replicas:
         specs = fields(job, "spec", kind.replicas)
         for role in sorted(specs, key=lambda r: kind.roles.index(r) if r in kind.roles else len(kind.roles)):
@@ -183,7 +183,7 @@ def _groups(job: Obj, kind: WorkloadKind) -> Iterator[Group]:
     else:
         trainer: Path = ("spec", "trainer")
         count_path: Path = (*trainer, "numNodes")
-        yield Group(
+        yield ManifestGroup(
             "node", trainer, _count(job, count_path), (), {}, fields(job, *trainer), trainer, count_path
         )
 
@@ -204,10 +204,10 @@ def _group(
     count_path: Path,
     restart: str = "",
     count: int | None = -1,
-) -> Group:
+) -> ManifestGroup:
     pod = fields(job, *template, "spec")
     index = container_index(pod, kind.container)
-    return Group(
+    return ManifestGroup(
         role,
         path,
         _count(job, count_path) if count == -1 else count,
@@ -227,14 +227,14 @@ def container_index(pod: Mapping[str, Any], name: str) -> int:
     return next((i for i, c in enumerate(containers) if name and fields(c).get("name") == name), 0)
 
 
-def gpus(group: Group) -> int | None:
+def gpus(group: ManifestGroup) -> int | None:
     """Return the GPUs of one pod of the group; None if a parameter decides it."""
     resources = fields(group.container, "resourcesPerNode") or fields(group.container, "resources")
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU, 0))
     return whole(count)
 
 
-def accelerator(group: Group) -> str:
+def accelerator(group: ManifestGroup) -> str:
     """Return the accelerator that the group's nodes must have, in GKE's name."""
     selected = fields(group.pod, "nodeSelector").get(ACCELERATOR)
     if selected:
@@ -259,6 +259,6 @@ def tolerates(pod: Mapping[str, Any], key: str) -> bool:
     )
 
 
-def is_spot(group: Group) -> bool:
+def is_spot(group: ManifestGroup) -> bool:
     """Whether the group's pods require Spot nodes of GKE."""
     return str(fields(group.pod, "nodeSelector").get(SPOT, "")).lower() == "true"

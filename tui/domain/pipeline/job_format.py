@@ -1,4 +1,4 @@
-"""`pipelineJob`: a run of a compiled pipeline, whose executors are custom jobs. See `SpecFormat`."""
+"""`pipelineJob`: a run of a compiled pipeline, whose executors are custom jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.domain.pipeline.template import Template
 from tui.domain.spec.custom_job_spec import whole_numbers, within
 from tui.domain.spec.field_table import OUTPUT_ONLY, RESOURCE, FieldType
 from tui.domain.spec.findings import Case, Finding
-from tui.domain.spec.spec_format import Attachment, BodyDefaults, BodyInput, KnownJob
+from tui.domain.spec.spec_format import Attachment, BodyInput, KnownJob, SpecFormat
 
 ReadTemplate = Callable[[str, str], Template]
 """Reads the file that a profile names; the first argument is the profile's file."""
@@ -24,7 +24,7 @@ _ONLY_THERE = {"jobDetail", "templateMetadata", "scheduleName"}
 """Fields of a PipelineJob that only the service fills, in addition to those of every job."""
 
 
-class PipelineJobFormat(BodyDefaults):
+class PipelineJobFormat(SpecFormat):
     """The body `pipelineJob`. It wraps no custom job: the jobs of its tasks are created when it runs."""
 
     body = "pipelineJob"

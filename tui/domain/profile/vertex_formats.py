@@ -19,7 +19,7 @@ from tui.domain.spec.field_table import (
     stands_alone,
 )
 from tui.domain.spec.findings import Case, Finding
-from tui.domain.spec.spec_format import BodyDefaults, KnownJob
+from tui.domain.spec.spec_format import KnownJob, SpecFormat
 from tui.domain.tuning.fields import STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.rules import check_job
 
@@ -27,8 +27,8 @@ CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom
 """The training task that runs the user's own code (docs/facts/vertex.md 12.4)."""
 
 
-class OneJobFormat(BodyDefaults):
-    """The common part of the bodies that wrap one custom job. See `SpecFormat`."""
+class OneJobFormat(SpecFormat):
+    """The common part of the bodies that wrap one custom job."""
 
     def stands_alone(self, names: Collection[str]) -> bool:
         return False

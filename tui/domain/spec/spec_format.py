@@ -5,10 +5,11 @@ A header holds exactly one body. The kinds of work register theirs; a format is 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tui.domain.spec.display_name import name_problem
 
@@ -79,7 +80,7 @@ class GroupSummary:
     image: str = ""
 
 
-class SpecFormat(Protocol):
+class SpecFormat(ABC):
     """What is known of one body. Most describe the work of one custom job, in whatever they wrap it.
 
     Rules, form, price, quota and packaging look at that custom job in REST form (`job`), or at those that
@@ -104,21 +105,27 @@ class SpecFormat(Protocol):
     """The field that only resources of this format have."""
     fix: str
     """Hint for a missing body."""
-    family: str
+    family = "vertex"
     """The family of services that accepts it, as in `Kind.services`."""
-    written: FieldType
-    """The header's field type of the body; `fields` describes the result of `as_fields`."""
-    unpriced: str
+    unpriced = ""
     """Why a launch has no price; "" if it is estimated."""
+
+    @property
+    def written(self) -> FieldType:
+        """The header's field type of the body; `fields` describes the result of `as_fields`."""
+        return self.fields
 
     def as_fields(self, value: Any) -> dict[str, Any] | None:
         """Return the body as fields, or None if the value is not a body."""
+        return dict(value) if isinstance(value, Mapping) else None
 
     def as_written(self, body: Mapping[str, Any]) -> Any:
         """Return a body as a file holds it; the reverse of `as_fields`."""
+        return dict(body)
 
     def in_file(self, path: Path, value: Any) -> Path:
         """Return the path in a file with this value for a path of the rules."""
+        return path
 
     def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
         """The body of a file that is itself one, with its problems and warnings.
@@ -126,134 +133,89 @@ class SpecFormat(Protocol):
         Raises:
             ProfileInvalid: where it can't be read.
         """
+        return self.as_fields(document.value) or {}, [], []
 
     def title(self, body: Mapping[str, Any]) -> str:
         """Return the name in a body, for a header without one, or ""."""
+        return ""
 
     def place(self, body: Mapping[str, Any]) -> str:
         """Return the region or namespace in a body, for a header without one, or ""."""
+        return ""
 
     def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
         """Return the replica groups of a launch without a custom job."""
+        return ()
 
     def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
         """Return the job with a variable in the training containers' environment, or None if it has none."""
+        return None
 
     def resource_title(self, resource: Mapping[str, Any]) -> str:
         """Return the name of the resource sent."""
+        return str(resource.get("displayName") or "")
 
     def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the job in the resource sent, which may hold other objects too."""
+        return resource
 
     def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return why a launch is refused for its final name and the fix, or None."""
+        return name_problem(str(job.get("displayName") or ""))
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
         """Return the path of the create call."""
+        return f"/v1/projects/{project}/locations/{region}/{self.collection}"
 
+    @abstractmethod
     def stands_alone(self, names: Collection[str]) -> bool:
         """Whether a file with these fields (camelCase) at its top level is this body itself."""
 
     def instead(self, names: Collection[str]) -> str:
         """Return what a file with these fields at its top level is, if not a profile; else ""."""
+        return ""
 
     def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the files that a body names relative to the profile's file."""
+        return ()
 
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
         """Return the body with the content of the file that it names, if any; `file` is the profile's
         file."""
+        return dict(body), None
 
     def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
         """Return the values that a launch may set in a body, which includes its file's content."""
+        return ()
 
+    @abstractmethod
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the CustomJobSpec in a body, or None if it wraps none."""
 
+    @abstractmethod
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a body's fields beside the spec; the custom job's REST form has them under the body's
         name."""
 
     def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
         """Return the custom jobs known before a launch."""
+        return ()
 
+    @abstractmethod
     def rules(self, case: Case) -> list[Finding]:
         """Return the findings of all rules, with paths in the custom job's REST form."""
 
+    @abstractmethod
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Return the resource, in REST form, that a create call sends for the custom job `job`."""
 
+    @abstractmethod
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """A profile's header, body included, of a resource as the service reports it; notes on what it lacks.
 
         Raises:
             ProfileInvalid: for a resource whose work no profile can describe.
         """
-
-
-class BodyDefaults:
-    """Defaults that most bodies share (`SpecFormat`)."""
-
-    body: str
-    collection: str
-    fields: FieldType
-    family = "vertex"
-    unpriced = ""
-
-    @property
-    def written(self) -> FieldType:
-        return self.fields
-
-    def as_fields(self, value: Any) -> dict[str, Any] | None:
-        return dict(value) if isinstance(value, Mapping) else None
-
-    def as_written(self, body: Mapping[str, Any]) -> Any:
-        return dict(body)
-
-    def in_file(self, path: Path, value: Any) -> Path:
-        return path
-
-    def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
-        return self.as_fields(document.value) or {}, [], []
-
-    def title(self, body: Mapping[str, Any]) -> str:
-        return ""
-
-    def place(self, body: Mapping[str, Any]) -> str:
-        return ""
-
-    def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
-        return ()
-
-    def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
-        return None
-
-    def resource_title(self, resource: Mapping[str, Any]) -> str:
-        return str(resource.get("displayName") or "")
-
-    def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
-        return resource
-
-    def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
-        return name_problem(str(job.get("displayName") or ""))
-
-    def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
-        return f"/v1/projects/{project}/locations/{region}/{self.collection}"
-
-    def instead(self, names: Collection[str]) -> str:
-        return ""
-
-    def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
-
-    def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
-        return dict(body), None
-
-    def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-        return ()
-
-    def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-        return ()
 
 
 _LOADERS: dict[str, Callable[[], SpecFormat]] = {}

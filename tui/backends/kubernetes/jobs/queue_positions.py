@@ -11,7 +11,7 @@ from tui.backends.errors import BackendError
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.domain.core.job import Job
 from tui.domain.kubernetes.names import JobName
-from tui.domain.kubernetes.queue_position import is_pending, position_words
+from tui.domain.kubernetes.waiting import is_pending, position_words
 from tui.domain.kubernetes.workloads import at
 
 Obj = Mapping[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 from tui.domain.core.diagnosis import Diagnosis, explain_exit
 from tui.domain.core.states import JobState
 from tui.domain.kubernetes.failures.failure import DELETED_BY_SOMEBODY, ReplicaFailure
-from tui.domain.kubernetes.workloads import Group, elements, fields, groups
+from tui.domain.kubernetes.workloads import ManifestGroup, elements, fields, groups
 
 Obj = Mapping[str, Any]
 _KILLED = 137
@@ -75,7 +75,7 @@ def container_of(obj: Obj, job_set: Obj | None, failure: ReplicaFailure) -> Cont
     return _container(group, failure) if group is not None else None
 
 
-def _container(group: Group, failure: ReplicaFailure, before: str = "") -> Container:
+def _container(group: ManifestGroup, failure: ReplicaFailure, before: str = "") -> Container:
     path, container = list(group.container_path), group.container
     for index, item in enumerate(elements(group.pod, "containers")):
         if failure.container and fields(item).get("name") == failure.container:

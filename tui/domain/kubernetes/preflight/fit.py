@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from tui.domain.kubernetes import quantity
-from tui.domain.kubernetes.workloads import GPU, Group, at, elements, fields
+from tui.domain.kubernetes.workloads import GPU, ManifestGroup, at, elements, fields
 
 _POOL = "cloud.google.com/gke-nodepool"
 _HARD = ("NoSchedule", "NoExecute")
@@ -35,7 +35,7 @@ class GroupFit:
         return f"{self.pods} pods of {self.role}, and the nodes have room for {self.room}: {why}"
 
 
-def requests_of(group: Group) -> dict[str, Decimal]:
+def requests_of(group: ManifestGroup) -> dict[str, Decimal]:
     """Return the requests of one pod of the group, over all containers; a limit counts where no request is
     set."""
     total: dict[str, Decimal] = {}
@@ -51,7 +51,7 @@ def requests_of(group: Group) -> dict[str, Decimal]:
     return total
 
 
-def fit(group: Group, nodes: Sequence[Mapping[str, Any]]) -> GroupFit:
+def fit(group: ManifestGroup, nodes: Sequence[Mapping[str, Any]]) -> GroupFit:
     """Return how many pods of a group would fit."""
     requests = requests_of(group)
     room = 0
@@ -68,7 +68,7 @@ def fit(group: Group, nodes: Sequence[Mapping[str, Any]]) -> GroupFit:
     return GroupFit(group.role, group.replicas or 1, room, counted)
 
 
-def _why_not(group: Group, requests: Mapping[str, Decimal], node: Mapping[str, Any]) -> Iterator[str]:
+def _why_not(group: ManifestGroup, requests: Mapping[str, Decimal], node: Mapping[str, Any]) -> Iterator[str]:
     labels = fields(node, "metadata", "labels")
     for key, value in fields(group.pod, "nodeSelector").items():
         if str(labels.get(key)) != str(value):
@@ -121,7 +121,7 @@ def _plain(amount: Decimal) -> str:
     return f"{amount.normalize():f}"
 
 
-def over_quota(groups: Sequence[Group], queue: Mapping[str, Any]) -> list[str]:
+def over_quota(groups: Sequence[ManifestGroup], queue: Mapping[str, Any]) -> list[str]:
     """Return why a ClusterQueue can never admit the job, by its own quota and what it may borrow."""
     requests: dict[str, Decimal] = {}
     for group in groups:

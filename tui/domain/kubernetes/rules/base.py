@@ -8,7 +8,15 @@ from typing import Any
 
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import ProblemSeverity
-from tui.domain.kubernetes.workloads import Group, Path, WorkloadKind, fields, groups, job_index, workload_of
+from tui.domain.kubernetes.workloads import (
+    ManifestGroup,
+    Path,
+    WorkloadKind,
+    fields,
+    groups,
+    job_index,
+    workload_of,
+)
 from tui.domain.spec.findings import Case, Finding
 
 HEAD: Path = ("manifest", "objects")
@@ -50,7 +58,7 @@ class ManifestCase:
     local: bool = False
     job: Mapping[str, Any] = field(default_factory=dict)
     workload: WorkloadKind | None = None
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ManifestGroup, ...] = ()
     labels: Mapping[str, Any] = field(default_factory=dict)
     """Labels of the profile's header, which the job inherits."""
 

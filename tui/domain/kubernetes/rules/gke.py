@@ -26,7 +26,7 @@ from tui.domain.kubernetes.workloads import (
     QUEUE,
     REQUIRED_TOPOLOGY,
     SPOT,
-    Group,
+    ManifestGroup,
     Path,
     accelerator,
     at,
@@ -81,7 +81,7 @@ def spot_selector(case: ManifestCase) -> Iterator[Finding]:
                 yield Finding(path, sentence, f'Add the nodeSelector {SPOT}: "true".', edits)
 
 
-def _spot_affinity(group: Group) -> bool:
+def _spot_affinity(group: ManifestGroup) -> bool:
     return SPOT in repr(fields(group.pod, "affinity", "nodeAffinity"))
 
 
@@ -118,7 +118,7 @@ def any_gpu(case: ManifestCase) -> Iterator[Finding]:
             yield Finding(path, sentence, f"Name the type by the nodeSelector {ACCELERATOR}.")
 
 
-def _any_selector(group: Group) -> bool:
+def _any_selector(group: ManifestGroup) -> bool:
     selector = fields(group.pod, "nodeSelector")
     return INSTANCE_TYPE in selector or bool(fields(group.pod, "affinity"))
 

@@ -19,7 +19,7 @@ from tui.domain.kubernetes.rules.base import (
     ManifestCase,
     ManifestRule,
 )
-from tui.domain.kubernetes.workloads import Group, at, elements, fields, gpus, whole
+from tui.domain.kubernetes.workloads import ManifestGroup, at, elements, fields, gpus, whole
 from tui.domain.spec.findings import Finding
 
 _SINGLE = frozenset({"Master", "Chief", "Launcher"})
@@ -101,7 +101,7 @@ def idle_gpus(case: ManifestCase) -> Iterator[Finding]:
             yield Finding(path, sentence, fix)
 
 
-def _process_fields(case: ManifestCase) -> Iterator[tuple[tuple[str | int, ...], Group]]:
+def _process_fields(case: ManifestCase) -> Iterator[tuple[tuple[str | int, ...], ManifestGroup]]:
     """Yield the path of the number of processes, with the group that has the fewest GPUs."""
     kind = case.workload.key if case.workload is not None else ""
     path: tuple[str | int, ...]

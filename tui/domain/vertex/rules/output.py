@@ -86,11 +86,7 @@ RULES = (
     Rule("output.form", SPEC, form),
     Rule("output.bucket", "https://docs.cloud.google.com/storage/docs/buckets#naming", bucket),
     Rule("output.tensorboard", SPEC, tensorboard),
-    Rule(
-        "output.tensorboard-account",
-        TENSORBOARD,
-        tensorboard_account,
-    ),
+    Rule("output.tensorboard-account", TENSORBOARD, tensorboard_account),
     Rule(
         "output.tensorboard-output", "docs/facts/vertex.md 3.6", tensorboard_output, ProblemSeverity.WARNING
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.source import ProblemSeverity
@@ -86,54 +86,52 @@ def local_rank(case: Case) -> Iterator[Finding]:
                 )
 
 
-def set_by_vertex(case: Case) -> Iterator[Finding]:
-    for path, pool in case.used:
-        for inner, name, sets in _named(pool):
-            if sets and (name in SET_BY_VERTEX or name in OUTPUT):
-                yield Finding(
-                    (*path, *inner),
-                    f"Vertex AI sets {name} for each replica; your value would be the same on all, and the "
-                    "documentation does not say which one wins.",
-                    "Remove it.",
-                    (Edit((*path, *inner), REMOVED),),
-                )
+def _about(
+    names: Collection[str], *, sets: bool, sentence: str, fix: str
+) -> Callable[[Case], Iterator[Finding]]:
+    """Build the check of variables that a task sets, or that it uses without setting them."""
+
+    def check(case: Case) -> Iterator[Finding]:
+        for path, pool in case.used:
+            for inner, name, is_set in _named(pool):
+                if is_set == sets and name in names and (sets or name not in _own(pool)):
+                    where = (*path, *inner)
+                    yield Finding(where, sentence.format(name), fix, (Edit(where, REMOVED),) if sets else ())
+
+    return check
 
 
-def master_port(case: Case) -> Iterator[Finding]:
-    for path, pool in case.used:
-        for inner, name, sets in _named(pool):
-            if sets and name == "MASTER_PORT":
-                yield Finding(
-                    (*path, *inner),
-                    "Vertex AI sets MASTER_PORT on jobs with several replicas; its value is not documented, "
-                    "and other ports may not be reachable by the replicas' names.",
-                    "Remove it, or rendezvous at the address of rank 0.",
-                    (Edit((*path, *inner), REMOVED),),
-                )
-
-
-def dataset(case: Case) -> Iterator[Finding]:
-    for path, pool in case.used:
-        for inner, name, sets in _named(pool):
-            if not sets and name in DATASET and name not in _own(pool):
-                yield Finding(
-                    (*path, *inner),
-                    f"{name} exists only in training pipelines with a managed dataset.",
-                    "Pass the data's location as an argument, for example /gcs/BUCKET/PATH.",
-                )
+set_by_vertex = _about(
+    {*SET_BY_VERTEX, *OUTPUT},
+    sets=True,
+    sentence="Vertex AI sets {} for each replica; your value would be the same on all, and the documentation "
+    "does not say which one wins.",
+    fix="Remove it.",
+)
+master_port = _about(
+    ("MASTER_PORT",),
+    sets=True,
+    sentence="Vertex AI sets {} on jobs with several replicas; its value is not documented, and other ports "
+    "may not be reachable by the replicas' names.",
+    fix="Remove it, or rendezvous at the address of rank 0.",
+)
+dataset = _about(
+    DATASET,
+    sets=False,
+    sentence="{} exists only in training pipelines with a managed dataset.",
+    fix="Pass the data's location as an argument, for example /gcs/BUCKET/PATH.",
+)
+_output_unset = _about(
+    OUTPUT,
+    sets=False,
+    sentence="{} is set only if the job has an output directory; this job has none.",
+    fix="Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH.",
+)
 
 
 def output_variable(case: Case) -> Iterator[Finding]:
-    if within(case.spec, "baseOutputDirectory", "outputUriPrefix"):
-        return
-    for path, pool in case.used:
-        for inner, name, sets in _named(pool):
-            if not sets and name in OUTPUT and name not in _own(pool):
-                yield Finding(
-                    (*path, *inner),
-                    f"{name} is set only if the job has an output directory; this job has none.",
-                    "Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH.",
-                )
+    if not within(case.spec, "baseOutputDirectory", "outputUriPrefix"):
+        yield from _output_unset(case)
 
 
 def persistent_disk(case: Case) -> Iterator[Finding]:
@@ -220,12 +218,7 @@ RULES = (
     Rule("runtime.master-port", "docs/facts/vertex.md 3.3 and 14.1", master_port, ProblemSeverity.WARNING),
     Rule("runtime.dataset-variable", "docs/facts/vertex.md 3.4 and 14.1", dataset, ProblemSeverity.WARNING),
     Rule("runtime.output-variable", "docs/facts/vertex.md 3.6", output_variable, ProblemSeverity.WARNING),
-    Rule(
-        "runtime.persistent-disk",
-        DISTRIBUTED,
-        persistent_disk,
-        ProblemSeverity.WARNING,
-    ),
+    Rule("runtime.persistent-disk", DISTRIBUTED, persistent_disk, ProblemSeverity.WARNING),
     Rule("runtime.one-process", "docs/facts/vertex.md 14.1", one_process, ProblemSeverity.WARNING),
     Rule("runtime.nccl", "docs/facts/vertex.md 3.9 and 14.6", nccl, ProblemSeverity.WARNING),
     Rule("runtime.mixed-workers", DISTRIBUTED, lone_second_node, ProblemSeverity.NOTE),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tui.domain.kubernetes.schema.check import fill_defaults, problems
+from tui.domain.kubernetes.schema.check import fill_defaults, forbidden_changes, problems
 from tui.domain.kubernetes.schema.registry import schema_of
-from tui.domain.kubernetes.schema.transitions import forbidden_changes
 from tui.emulator.kubernetes.admission.built_in import built_in_causes, complete
 from tui.emulator.kubernetes.admission.custom import has_rules, rule_causes
 from tui.emulator.kubernetes.admission.names import (
