@@ -61,7 +61,7 @@ def _kind(resource: ApiResource) -> str:
     return f"{resource.kind}.{resource.group}" if resource.group else resource.kind
 
 
-def _said(causes: Sequence[FieldCause]) -> str:
+def _sentence(causes: Sequence[FieldCause]) -> str:
     """Return all causes in one sentence, each once."""
     sentences = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
@@ -169,7 +169,7 @@ class Invalid(ApiError):
     def of(cls, resource: ApiResource, name: str, causes: Sequence[FieldCause]) -> Invalid:
         details = {**_about(resource, name), "kind": resource.kind}
         details["causes"] = [cause.as_dict() for cause in causes]
-        return cls(f'{_kind(resource)} "{name}" is invalid: {_said(causes)}', details=details)
+        return cls(f'{_kind(resource)} "{name}" is invalid: {_sentence(causes)}', details=details)
 
     @classmethod
     def of_patch(cls, why: str) -> Invalid:
@@ -181,7 +181,7 @@ class Invalid(ApiError):
     def of_options(cls, kind: str, causes: Sequence[FieldCause]) -> Invalid:
         """Options of a request, e.g. `ListOptions`, are invalid."""
         details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause.as_dict() for cause in causes]}
-        return cls(f'{kind}.meta.k8s.io "" is invalid: {_said(causes)}', details=details)
+        return cls(f'{kind}.meta.k8s.io "" is invalid: {_sentence(causes)}', details=details)
 
 
 class ApiStorageFull(ApiError):

@@ -88,7 +88,7 @@ class Objects:
         }
         self._bus = EventBus(history)
         self._counted: dict[tuple[str, ...], tuple[str, str]] = {}
-        """Event key (`_said`) → namespace and name of the Event."""
+        """Event key (`_event_key`) → namespace and name of the Event."""
         self.version = 0
         """Newest resource version."""
 
@@ -105,7 +105,7 @@ class Objects:
                 self._tables[resource][_key(stored.obj)] = stored
         self._bus.start(self.version)
         self._counted = {
-            _said(stored.obj): _key(stored.obj) for stored in self._tables.get(EVENTS, {}).values()
+            _event_key(stored.obj): _key(stored.obj) for stored in self._tables.get(EVENTS, {}).values()
         }
 
     def close(self) -> None:
@@ -334,10 +334,10 @@ class Objects:
             "reportingInstance": "",
             **({"action": action} if action else {}),
         }
-        earlier = self._tables[EVENTS].get(self._counted.get(_said(event), ("", "")))
+        earlier = self._tables[EVENTS].get(self._counted.get(_event_key(event), ("", "")))
         if earlier is None:
             created = self.create(EVENTS, event)
-            self._counted[_said(created)] = _key(created)
+            self._counted[_event_key(created)] = _key(created)
             return
 
         def again(obj: Obj) -> None:
@@ -352,7 +352,7 @@ class Objects:
         for stored in list(self._tables[EVENTS].values()):
             obj = stored.obj
             if (obj.get("lastTimestamp") or obj["metadata"]["creationTimestamp"]) < limit:
-                self._counted.pop(_said(obj), None)
+                self._counted.pop(_event_key(obj), None)
                 self.delete(EVENTS, *_key(obj))
 
     def _replace(
@@ -464,7 +464,7 @@ def _encode(obj: Obj) -> bytes:
     return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _said(event: Obj) -> tuple[str, ...]:
+def _event_key(event: Obj) -> tuple[str, ...]:
     """Return the key that repetitions of an Event share."""
     involved = event.get("involvedObject") or {}
     return (

@@ -89,7 +89,7 @@ class Api:
             return json_response(encode(pending_workloads(self._objects, target, request.query_params)))
         resource = self._by_path.get((target.group, target.version, target.plural))
         if resource is None:
-            return _nowhere(target.group)
+            return _unknown_path(target.group)
         if target.subresource:
             return await self._answer_subresource(request, resource, target)
         if target.verb not in resource.verbs:
@@ -168,7 +168,7 @@ class Api:
         elif not parts:
             answer = {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
         if answer is None:
-            return _nowhere(
+            return _unknown_path(
                 parts[1] if parts[:1] == ["apis"] and len(parts) > 1 else "" if "api" in parts[:1] else None
             )
         return json_response(encode(answer))
@@ -189,7 +189,7 @@ def _aggregated(accept: str) -> str:
     return ""
 
 
-def _nowhere(group: str | None) -> Response:
+def _unknown_path(group: str | None) -> Response:
     """Return the reply for an unknown path: a `Status` for built-in groups, otherwise plain text."""
     built_in = group in {"", "apps", "autoscaling", "batch", "policy"}
     if group is not None and (built_in or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))):

@@ -2,72 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from tui.emulator.kubernetes.resources import ApiResource, Obj
 
-
-@dataclass(frozen=True, slots=True)
-class DiscoveredResource:
-    """A type in discovery: stored, or only answering requests."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool
-    verbs: tuple[str, ...]
-    singular: str = ""
-    short: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    subresources: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    """Name, kind as `GROUP/VERSION/KIND`, and verbs of each subresource."""
+Subresource = tuple[str, str, tuple[str, ...]]
+"""Name, kind as `GROUP/VERSION/KIND`, and verbs."""
 
 
-def _review(group: str, plural: str, kind: str) -> DiscoveredResource:
-    return DiscoveredResource(group, "v1", plural, kind, False, ("create",))
+def _answer(
+    group: str, version: str, plural: str, kind: str, *, namespaced: bool = False, verbs: tuple[str, ...] = ()
+) -> ApiResource:
+    return ApiResource(group, version, plural, kind, namespaced, custom=False, verbs=verbs)
 
 
-_SUBRESOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
-    "namespaces": (("finalize", "/v1/Namespace", ("update",)),),
-    "pods": (
+_PENDING: tuple[Subresource, ...] = (("pendingworkloads", "/v1beta2/PendingWorkloadsSummary", ("get",)),)
+_SUBRESOURCES: dict[tuple[str, str], tuple[Subresource, ...]] = {
+    ("", "namespaces"): (("finalize", "/v1/Namespace", ("update",)),),
+    ("", "pods"): (
         ("attach", "/v1/PodAttachOptions", ("create", "get")),
         ("binding", "/v1/Binding", ("create",)),
         ("eviction", "policy/v1/Eviction", ("create",)),
         ("exec", "/v1/PodExecOptions", ("create", "get")),
         ("log", "/v1/Pod", ("get",)),
     ),
+    ("visibility.kueue.x-k8s.io", "clusterqueues"): _PENDING,
+    ("visibility.kueue.x-k8s.io", "localqueues"): _PENDING,
 }
 _ORDER = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """Verbs of a custom type in the API server's order."""
 _STATUS_VERBS = ("get", "patch", "update")
+_REVIEWS = (
+    ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+    ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+)
 ANSWERS = (
-    _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-    _review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
-    _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
-    _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
-    DiscoveredResource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, ("get", "list")),
-    DiscoveredResource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", True, ("get", "list")),
-    DiscoveredResource(
-        "visibility.kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False, (),
-        subresources=(("pendingworkloads", "/v1beta2/PendingWorkloadsSummary", ("get",)),),
-    ),
-    DiscoveredResource(
-        "visibility.kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", True, (),
-        subresources=(("pendingworkloads", "/v1beta2/PendingWorkloadsSummary", ("get",)),),
-    ),
-)  # fmt: skip
+    *(_answer(group, "v1", plural, kind, verbs=("create",)) for group, plural, kind in _REVIEWS),
+    _answer("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", verbs=("get", "list")),
+    _answer("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", namespaced=True, verbs=("get", "list")),
+    _answer("visibility.kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue"),
+    _answer("visibility.kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", namespaced=True),
+)
 """Types without stored objects."""
 
 
 class Discovery:
     """Builds the answers below `/api` and `/apis`."""
 
-    def __init__(
-        self, resources: Iterable[ApiResource], answers: Sequence[DiscoveredResource] = ANSWERS
-    ) -> None:
-        self._listed = [*map(_listed, resources), *answers]
+    def __init__(self, resources: Iterable[ApiResource]) -> None:
+        self._listed = [*resources, *ANSWERS]
 
     def versions(self) -> Obj:
         """`/api`"""
@@ -99,7 +84,7 @@ class Discovery:
         for entry in entries:
             if entry.verbs:
                 items.append(_item(entry))
-            items += [_sub_item(entry, *sub) for sub in entry.subresources]
+            items += [_sub_item(entry, *sub) for sub in _subresources(entry)]
         items.sort(key=lambda item: item["name"])
         api_version = f"{group}/{version}" if group else version
         head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
@@ -145,45 +130,32 @@ class Discovery:
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _listed(resource: ApiResource) -> DiscoveredResource:
+def _subresources(entry: ApiResource) -> list[Subresource]:
     scale = ("scale", "autoscaling/v1/Scale", _STATUS_VERBS)
-    own = f"{resource.group}/{resource.version}/{resource.kind}"
-    subresources: list[tuple[str, str, tuple[str, ...]]] = [
-        scale if name == "scale" else (name, own, _STATUS_VERBS) for name in sorted(resource.subresources)
+    own = f"{entry.group}/{entry.version}/{entry.kind}"
+    subresources: list[Subresource] = [
+        scale if name == "scale" else (name, own, _STATUS_VERBS) for name in sorted(entry.subresources)
     ]
-    if not resource.group:
-        subresources += _SUBRESOURCES.get(resource.plural, ())
-    verbs = tuple(sorted(resource.verbs, key=_ORDER.index)) if resource.custom else resource.verbs
-    return DiscoveredResource(
-        resource.group,
-        resource.version,
-        resource.plural,
-        resource.kind,
-        resource.namespaced,
-        verbs,
-        resource.singular,
-        resource.short,
-        resource.categories,
-        tuple(subresources),
-    )
+    return [*subresources, *_SUBRESOURCES.get((entry.group, entry.plural), ())]
 
 
-def _verbs_and_names(entry: DiscoveredResource) -> Obj:
+def _verbs_and_names(entry: ApiResource) -> Obj:
     optional = {"shortNames": list(entry.short), "categories": list(entry.categories)}
-    return {"verbs": list(entry.verbs), **{key: names for key, names in optional.items() if names}}
+    verbs = sorted(entry.verbs, key=_ORDER.index) if entry.custom else list(entry.verbs)
+    return {"verbs": verbs, **{key: names for key, names in optional.items() if names}}
 
 
-def _item(entry: DiscoveredResource) -> Obj:
+def _item(entry: ApiResource) -> Obj:
     return {
         "name": entry.plural,
-        "singularName": entry.singular or entry.kind.lower(),
+        "singularName": entry.singular,
         "namespaced": entry.namespaced,
         "kind": entry.kind,
         **_verbs_and_names(entry),
     }
 
 
-def _sub_item(entry: DiscoveredResource, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
+def _sub_item(entry: ApiResource, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
     group, version, kind = kind.split("/")
     other = {"group": group, "version": version} if (group, version) != (entry.group, entry.version) else {}
     return {
@@ -196,23 +168,23 @@ def _sub_item(entry: DiscoveredResource, name: str, kind: str, verbs: tuple[str,
     }
 
 
-def _aggregated(entry: DiscoveredResource) -> Obj:
+def _aggregated(entry: ApiResource) -> Obj:
     # The API server does not repeat the group and version of a built-in type.
     is_built_in = entry.group.endswith(".k8s.io") and not entry.group.endswith(".x-k8s.io")
     own = (entry.group, entry.version) if "." in entry.group and not is_built_in else ("", "")
-    below = [_aggregated_sub(entry, own, *sub) for sub in entry.subresources]
+    below = [_aggregated_sub(entry, own, *sub) for sub in _subresources(entry)]
     return {
         "resource": entry.plural,
         "responseKind": {"group": own[0], "version": own[1], "kind": entry.kind},
         "scope": "Namespaced" if entry.namespaced else "Cluster",
-        "singularResource": entry.singular or entry.kind.lower(),
+        "singularResource": entry.singular,
         **_verbs_and_names(entry),
         **({"subresources": below} if below else {}),
     }
 
 
 def _aggregated_sub(
-    entry: DiscoveredResource, own: tuple[str, str], name: str, kind: str, verbs: tuple[str, ...]
+    entry: ApiResource, own: tuple[str, str], name: str, kind: str, verbs: tuple[str, ...]
 ) -> Obj:
     group, version, kind = kind.split("/")
     if (group, version) == (entry.group, entry.version):

@@ -56,7 +56,7 @@ class OpenApi:
         definitions: Obj = {}
         for resources in self._groups.values():
             prefix = _definition_prefix(resources[0])
-            # The same name may stand for different types in two groups.
+            # Two groups may use one name for different types.
             text = json.dumps(_document(resources)["components"]["schemas"])
             schemas = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
             definitions |= {f"{prefix}{name}": schema for name, schema in schemas.items()}

@@ -29,7 +29,7 @@ class Scales:
                 why = f'the spec replicas field "{path}" does not exist'
                 raise ApiError(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
             return json_response(encode(_scale(resource, obj)))
-        scale = await self._wanted(request, _scale(resource, obj))
+        scale = await self._requested(request, _scale(resource, obj))
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
             raise Invalid.of_patch(f"spec.replicas must be of type integer, not {replicas!r}")
@@ -47,7 +47,7 @@ class Scales:
         changed = await self._writer.change(request, resource, target, edit)
         return json_response(encode(_scale(resource, changed)))
 
-    async def _wanted(self, request: Request, scale: Obj) -> Obj:
+    async def _requested(self, request: Request, scale: Obj) -> Obj:
         if request.method == "PUT":
             return await read_object(request)
         kind = media_type(request)

@@ -19,7 +19,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     namespace_of,
     phase_of,
 )
-from tui.emulator.kubernetes.operators.mpi import objects as wanted
+from tui.emulator.kubernetes.operators.mpi import objects as mpi_objects
 from tui.emulator.kubernetes.operators.mpi.validation import validation_errors
 from tui.emulator.kubernetes.operators.owned import JobController
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
@@ -35,7 +35,7 @@ class MPIJobController(JobController):
     """Reconciles MPIJobs, their workers and launchers."""
 
     name = "mpi-job-controller"
-    manager = wanted.MANAGER
+    manager = mpi_objects.MANAGER
 
     def __init__(self, objects: Objects) -> None:
         self.launchers, self.pods = objects.resource("jobs", "batch"), objects.resource("pods")
@@ -51,7 +51,7 @@ class MPIJobController(JobController):
         return owners
 
     def reconcile_job(self, job: Obj) -> float | None:
-        filled = wanted.with_defaults(job)
+        filled = mpi_objects.with_defaults(job)
         errors = list(validation_errors(filled))
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
@@ -103,14 +103,14 @@ class _OneJob:
         self._store()
 
     def _launcher(self) -> Obj | None:
-        name = wanted.launcher_name(self.job)
+        name = mpi_objects.launcher_name(self.job)
         launcher = store.find(self.objects, self.launchers, self.namespace, name)
         return launcher if launcher is not None and is_controlled_by(launcher, self.job) else None
 
     def _make_objects(self) -> None:
-        store.create(self.objects, wanted.service(self.job))
+        store.create(self.objects, mpi_objects.service(self.job))
         running = [name_of(pod) for pod in self.workers if phase_of(pod) == "Running"]
-        config = wanted.config_map(self.job, running)
+        config = mpi_objects.config_map(self.job, running)
         if not store.create(self.objects, config):
             store.change(
                 self.objects, self.config_maps, config, lambda stored: stored.update(data=config["data"])
@@ -122,11 +122,11 @@ class _OneJob:
             self._make_workers()
 
     def _make_workers(self) -> None:
-        count = wanted.workers(self.job)
+        count = mpi_objects.workers(self.job)
         known = {name_of(pod) for pod in self.workers}
         for index in range(count):
-            if wanted.worker_name(self.job, index) not in known:
-                pod = wanted.worker_pod(self.job, index)
+            if mpi_objects.worker_name(self.job, index) not in known:
+                pod = mpi_objects.worker_pod(self.job, index)
                 if store.create(self.objects, pod):
                     self.owned.add(self.pods, pod)
         shift = bool(self.job["spec"].get("runLauncherAsWorker"))
@@ -137,9 +137,9 @@ class _OneJob:
     def _launch(self, launcher: Obj | None) -> Obj | None:
         """Create the launcher's Job when allowed; suspend and resume it with the MPIJob."""
         if launcher is None:
-            ready = sum(is_ready(pod) for pod in self.workers) == wanted.workers(self.job)
+            ready = sum(is_ready(pod) for pod in self.workers) == mpi_objects.workers(self.job)
             if self.job["spec"]["launcherCreationPolicy"] == "AtStartup" or ready:
-                store.create(self.objects, wanted.launcher_job(self.job))
+                store.create(self.objects, mpi_objects.launcher_job(self.job))
                 return self._launcher()
             return None
         if bool(launcher["spec"].get("suspend")) != self.suspended:
@@ -147,7 +147,7 @@ class _OneJob:
             spec["suspend"] = self.suspended
             if not self.suspended:
                 # Copy what a queue has set in the MPIJob meanwhile.
-                template = wanted.launcher_template(self.job)["spec"]
+                template = mpi_objects.launcher_template(self.job)["spec"]
                 for field in ("nodeSelector", "tolerations", "schedulingGates"):
                     if field in template:
                         spec["template"]["spec"][field] = template[field]
@@ -184,7 +184,7 @@ class _OneJob:
             message = f"MPIJob {self.where} is suspended."
             if self.status.has("Running"):
                 self.status.put("Running", "MPIJobSuspended", message, status="False")
-        elif launched and running == wanted.workers(self.job) and not self.status.finished:
+        elif launched and running == mpi_objects.workers(self.job) and not self.status.finished:
             self._put("Running", "MPIJobRunning", f"MPIJob {self.where} is running.")
 
     def _report_suspension(self) -> None:
