@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tui.emulator.kubernetes.errors import Forbidden
+from tui.emulator.kubernetes.errors import ApiNotFound, Forbidden
 from tui.emulator.kubernetes.objects import Admission, Objects
-from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
 from tui.emulator.kubernetes.operators.kueue.job_kinds import QUEUE_LABEL, QueuedKind, queued_kinds
-from tui.emulator.kubernetes.operators.metadata import labels_of, name_of, namespace_of
+from tui.emulator.kubernetes.operators.metadata import labels_of, name_of
 from tui.emulator.kubernetes.operators.training.kinds import OPERATOR, PYTORCH, TENSORFLOW, JobKind
+from tui.emulator.kubernetes.operators.trainjob.runtime import find_runtime, runtime_reference
 from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
@@ -76,14 +76,12 @@ class Webhooks:
 
     def _trainjob(self, job: Obj, old: Obj | None) -> Iterator[str]:
         reference = job["spec"]["runtimeRef"]
-        kind = reference.get("kind") or "ClusterTrainingRuntime"
-        where = namespace_of(job) if kind == "TrainingRuntime" else ""
-        resource = self._objects.resource(kind, "trainer.kubeflow.org")
-        runtime = store.find(self._objects, resource, where, reference["name"])
+        runtime = find_runtime(self._objects, job)
         if runtime is None:
             if old is None:
+                kind, name = runtime_reference(job)
                 word = kind[0].lower() + kind[1:]
-                missing = f'{resource.qualified} "{reference["name"]}" not found'
+                missing = str(ApiNotFound.of(self._objects.resource(kind, "trainer.kubeflow.org"), name))
                 yield (
                     f"spec.runtimeRef: Invalid value: {json.dumps(reference)}: {missing}: specified {word} "
                     "must be created before the TrainJob is created"

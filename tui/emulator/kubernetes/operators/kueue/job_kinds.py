@@ -12,7 +12,7 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as
 from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.operators.training.kinds import MPI, PYTORCH, TENSORFLOW, JobKind, with_defaults
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset
-from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
+from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime, find_runtime
 from tui.emulator.kubernetes.resources import Obj
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -44,7 +44,8 @@ class QueuedKind(ABC):
     plural: str
     group: str
     version: str
-    order: tuple[str, ...] = ()
+    succeeded = "Complete"
+    """Condition of a job that has succeeded."""
 
     def is_suspended(self, job: Obj) -> bool:
         """Whether the job is suspended."""
@@ -79,9 +80,14 @@ class QueuedKind(ABC):
                 else:
                     spec.pop(field, None)
 
-    @abstractmethod
     def finished(self, job: Obj) -> tuple[str, bool] | None:
         """Return the message of the job's end and whether it succeeded, or None."""
+        status = job.get("status") or {}
+        for condition in (self.succeeded, "Failed"):
+            if conditions.is_true(status, condition):
+                entry = conditions.find(status, condition) or {}
+                return str(entry.get("message", "")), condition == self.succeeded
+        return None
 
     @abstractmethod
     def is_active(self, job: Obj) -> bool:
@@ -97,18 +103,10 @@ class QueuedKind(ABC):
         return next((str(name) for name in names if name), "")
 
 
-def _end(status: Obj, succeeded: str, failed: str = "Failed") -> tuple[str, bool] | None:
-    for condition in (succeeded, failed):
-        if conditions.is_true(status, condition):
-            entry = conditions.find(status, condition) or {}
-            return str(entry.get("message", "")), condition == succeeded
-    return None
-
-
 class TrainingOperatorJobs(QueuedKind):
     """PyTorchJob, TFJob and MPIJob, which are suspended by their run policy."""
 
-    group = "kubeflow.org"
+    group, succeeded = "kubeflow.org", "Succeeded"
 
     def __init__(self, kind: JobKind, order: tuple[str, ...], version: str = "v1") -> None:
         self.kind, self.order = kind, order
@@ -131,9 +129,6 @@ class TrainingOperatorJobs(QueuedKind):
             if name in counts
         ]
 
-    def finished(self, job: Obj) -> tuple[str, bool] | None:
-        return _end(job.get("status") or {}, "Succeeded")
-
     def is_active(self, job: Obj) -> bool:
         statuses = (job.get("status") or {}).get("replicaStatuses") or {}
         return any(counts.get("active") for counts in statuses.values())
@@ -154,9 +149,6 @@ class BatchJobs(QueuedKind):
     def pod_sets(self, job: Obj) -> list[PodSet]:
         return [PodSet("main", _pods_of(job["spec"]), job["spec"]["template"])]
 
-    def finished(self, job: Obj) -> tuple[str, bool] | None:
-        return _end(job.get("status") or {}, "Complete")
-
     def is_active(self, job: Obj) -> bool:
         return bool((job.get("status") or {}).get("active"))
 
@@ -169,6 +161,7 @@ class JobSets(QueuedKind):
     """JobSets."""
 
     plural, group, version = "jobsets", "jobset.x-k8s.io", "v1alpha2"
+    succeeded = "Completed"
 
     def pod_sets(self, job: Obj) -> list[PodSet]:
         return [
@@ -179,9 +172,6 @@ class JobSets(QueuedKind):
             )
             for replicated in replicated_jobs(job)
         ]
-
-    def finished(self, job: Obj) -> tuple[str, bool] | None:
-        return _end(job.get("status") or {}, "Completed")
 
     def is_active(self, job: Obj) -> bool:
         return any(counts["active"] for counts in (job.get("status") or {}).get("replicatedJobsStatus") or ())
@@ -206,11 +196,7 @@ class TrainJobs(QueuedKind):
         self._objects = objects
 
     def pod_sets(self, job: Obj) -> list[PodSet]:
-        reference = job["spec"]["runtimeRef"]
-        kind = reference.get("kind") or "ClusterTrainingRuntime"
-        where = namespace_of(job) if kind == "TrainingRuntime" else ""
-        resource = self._objects.resource(kind, self.group)
-        runtime = store.find(self._objects, resource, where, reference["name"])
+        runtime = find_runtime(self._objects, job)
         if runtime is None:
             return []
         plain = {**job, "spec": {**job["spec"], "runtimePatches": _others(job)}}
@@ -240,9 +226,6 @@ class TrainJobs(QueuedKind):
             job["spec"]["runtimePatches"] = left
         else:
             job["spec"].pop("runtimePatches", None)
-
-    def finished(self, job: Obj) -> tuple[str, bool] | None:
-        return _end(job.get("status") or {}, "Complete")
 
     def is_active(self, job: Obj) -> bool:
         return any(counts["active"] for counts in (job.get("status") or {}).get("jobsStatus") or ())

@@ -22,11 +22,10 @@ from tui.emulator.kubernetes.operators.metadata import (
 from tui.emulator.kubernetes.operators.owned import JobController
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset, build_pod_group
 from tui.emulator.kubernetes.operators.trainjob.policies import KEY_SUFFIX, hostfile
-from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
+from tui.emulator.kubernetes.operators.trainjob.runtime import GROUP, Runtime, find_runtime, runtime_reference
 from tui.emulator.kubernetes.resources import Obj
 from tui.emulator.kubernetes.times import rfc3339
 
-GROUP = "trainer.kubeflow.org"
 MANAGER = "trainer.kubeflow.org/trainjob-controller"
 SNAPSHOT_SUFFIX = "-runtime-snapshot"
 DEADLINE = "DeadlineExceeded"
@@ -67,7 +66,7 @@ class TrainJobController(JobController):
         """Create the TrainJob's objects, or update them while it is suspended."""
         template = self._runtime(trainjob)
         if template is None:
-            kind, name = _reference(trainjob)
+            kind, name = runtime_reference(trainjob)
             message = f"TrainJob resources reconciliation failed: {kind} {name} not found"
             reason = "TrainJobResourcesCreationFailed"
             self.report(trainjob, reason, message, warning=True, action="Reconciling")
@@ -103,9 +102,7 @@ class TrainJobController(JobController):
         if kept is not None and is_controlled_by(kept, trainjob):
             snapshotted: Obj = yaml.safe_load(kept["data"]["runtime"])
             return snapshotted
-        kind, name = _reference(trainjob)
-        where = namespace if kind == "TrainingRuntime" else ""
-        runtime = store.find(self.objects, self.objects.resource(kind, GROUP), where, name)
+        runtime = find_runtime(self.objects, trainjob)
         if runtime is not None:
             data = {"runtime": yaml.safe_dump(runtime)}
             store.create(self.objects, owned(trainjob, "v1", "ConfigMap", snapshot, data=data))
@@ -147,11 +144,6 @@ def ssh_secret(owner: Obj, name: str) -> Obj:
     }
     kind = "kubernetes.io/ssh-auth"
     return owned(owner, "v1", "Secret", name, type=kind, immutable=True, data=data)
-
-
-def _reference(trainjob: Obj) -> tuple[str, str]:
-    reference = trainjob["spec"]["runtimeRef"]
-    return reference.get("kind") or "ClusterTrainingRuntime", str(reference["name"])
 
 
 def _is_finished(status: Obj) -> bool:

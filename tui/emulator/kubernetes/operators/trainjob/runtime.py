@@ -6,9 +6,12 @@ import copy
 from typing import Any
 
 from tui.domain.kubernetes import quantity
-from tui.emulator.kubernetes.operators.metadata import name_of
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import store
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.resources import Obj
 
+GROUP = "trainer.kubeflow.org"
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 NODE = "node"
 LAUNCHER = "launcher"
@@ -144,6 +147,19 @@ class Runtime:
             for replica in range(replicas)
             for pod in range(self.count(job))
         ]
+
+
+def runtime_reference(trainjob: Obj) -> tuple[str, str]:
+    """Return kind and name of a TrainJob's runtime."""
+    reference = trainjob["spec"]["runtimeRef"]
+    return reference.get("kind") or "ClusterTrainingRuntime", str(reference["name"])
+
+
+def find_runtime(objects: Objects, trainjob: Obj) -> Obj | None:
+    """Return the runtime that a TrainJob names, if it exists."""
+    kind, name = runtime_reference(trainjob)
+    namespace = namespace_of(trainjob) if kind == "TrainingRuntime" else ""
+    return store.find(objects, objects.resource(kind, GROUP), namespace, name)
 
 
 def pod_spec(job: Obj) -> Obj:
