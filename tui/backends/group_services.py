@@ -25,7 +25,7 @@ T = TypeVar("T", Model, ServingEndpoint, PersistentResource, Schedule)
 ONE_CONTEXT = "Choose one with --context."
 
 
-class Group(Protocol):
+class MemberGroup(Protocol):
     """The part of `GroupBackend` that its services use."""
 
     owners: dict[str, Backend]
@@ -50,7 +50,7 @@ def by_owner(service: str, operation: str) -> Any:
 
 
 async def listed_everywhere(
-    group: Group, service: str, read: Callable[[Any], Awaitable[RegionResults[T]]]
+    group: MemberGroup, service: str, read: Callable[[Any], Awaitable[RegionResults[T]]]
 ) -> RegionResults[T]:
     """The items of every member that has the service, newest first; errors by CONTEXT/REGION."""
 
@@ -79,7 +79,7 @@ def _age(item: T) -> float:
 class GroupQuotas(QuotaService):
     """Quotas of every member, each region with its member's name before it."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: MemberGroup) -> None:
         self.group = group
 
     async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
@@ -94,7 +94,7 @@ class GroupQuotas(QuotaService):
 class GroupResources(ResourceService):
     """Persistent resources of every member that has them."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: MemberGroup) -> None:
         self.group = group
 
     async def list_all(self) -> RegionResults[PersistentResource]:
@@ -114,7 +114,7 @@ class GroupResources(ResourceService):
 class GroupSchedules(ScheduleService):
     """Schedules of every member that has them."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: MemberGroup) -> None:
         self.group = group
 
     async def list_all(self) -> RegionResults[Schedule]:
@@ -140,7 +140,7 @@ class GroupSchedules(ScheduleService):
 class GroupServing(ServingService):
     """Models and endpoints of every member that has them."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: MemberGroup) -> None:
         self.group = group
 
     async def models(self) -> RegionResults[Model]:

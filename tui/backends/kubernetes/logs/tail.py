@@ -24,7 +24,7 @@ from tui.backends.kubernetes.logs.runs import SETTLED
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail_state import (
     Collecting,
-    Draining,
+    DrainingPods,
     Following,
     JobPoll,
     PodOutage,
@@ -103,7 +103,7 @@ class PodLogTail:
             cluster.connection, own, access, access.naming(job, obj), self._open_pod, self._service.add
         )
         self._poll = JobPoll(access, job, self._pace.state_poll, self._log.now)
-        self._phase: Collecting | Following | Draining = Collecting(self._log.now())
+        self._phase: Collecting | Following | DrainingPods = Collecting(self._log.now())
         self._outage = PodOutage()
         self._sent_note = ""
 
@@ -235,12 +235,12 @@ class PodLogTail:
         """Whether everything has been delivered; starts the read of replicas without pods before that."""
         if isinstance(self._phase, Collecting) or self._log.pending or not self._is_read():
             return False
-        if not isinstance(self._phase, Draining):
+        if not isinstance(self._phase, DrainingPods):
             replicas = [view.pod.replica for view in self._watch.views.values()]
             work = self._cluster.deleted_pods.of_missing(
                 self._poll.job, self._watch.job, replicas, self._selection, self._log
             )
-            self._phase = Draining(self._tasks.start(work))
+            self._phase = DrainingPods(self._tasks.start(work))
         return self._phase.missing.done()
 
     def _is_read(self) -> bool:

@@ -33,7 +33,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Draining:
+class DrainingPods:
     """Every container has been read; the log of replicas without pods is read."""
 
     missing: asyncio.Task[None]

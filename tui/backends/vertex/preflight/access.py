@@ -22,7 +22,7 @@ _ROLES = {
 }
 
 
-class Access:
+class CallerAccess:
     """Checks what IAM allows the caller."""
 
     def __init__(self, info: ContextInfo, clients: CheckClients) -> None:

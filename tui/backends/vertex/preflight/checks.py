@@ -12,7 +12,7 @@ from typing import Any
 
 from tui.backends.concurrent_checks import CHECK_SECONDS, Probe, run_probes
 from tui.backends.interface import ContextInfo
-from tui.backends.vertex.preflight.access import Access
+from tui.backends.vertex.preflight.access import CallerAccess
 from tui.backends.vertex.preflight.buckets import Buckets
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.backends.vertex.preflight.images import Images
@@ -33,7 +33,7 @@ class PreflightChecks:
     def __init__(
         self, info: ContextInfo, clients: CheckClients, storage: Storage, quotas: VertexQuotas
     ) -> None:
-        self._access = Access(info, clients)
+        self._access = CallerAccess(info, clients)
         self._images = Images(clients)
         endpoint = clients.clients.endpoint
         self._programs = Programs(clients.clients, self._images) if endpoint.runs_programs else None
