@@ -106,13 +106,10 @@ def _by_schema(resource: ApiResource, obj: Obj, old: Obj | None, schema: Obj) ->
     ]
     if resource.custom:
         causes += list(rule_causes(resource, obj)) if not causes else []
-        causes += [_UNCHECKED] if has_rules(schema) and _not_by_rule(causes) else []
+        # A cause of these kinds keeps the API server from evaluating the CEL rules.
+        blocked = any(cause.reason in _BLOCKING for cause in causes)
+        causes += [_UNCHECKED] if blocked and has_rules(schema) else []
     return causes
-
-
-def _not_by_rule(causes: list[FieldCause]) -> bool:
-    """Whether a cause keeps the API server from evaluating the CEL rules."""
-    return any(cause.reason in _BLOCKING for cause in causes)
 
 
 def metadata_causes(resource: ApiResource, meta: Obj, *, new: bool) -> Iterator[FieldCause]:

@@ -147,7 +147,8 @@ def _amount(key: str, amount: Any, at: str) -> Iterator[FieldCause]:
     if value < 0:
         yield FieldCause(at, f'Invalid value: "{amount}": must be greater than or equal to 0')
     if _extended(key) and Fraction(value).denominator != 1:
-        yield FieldCause(at, f'Invalid value: "{_milli(value)}": must be an integer')
+        thousandths = int(Fraction(value) * 1000)
+        yield FieldCause(at, f'Invalid value: "{thousandths}m": must be an integer')
 
 
 def _against_limit(key: str, amount: Any, limits: Obj, at: str) -> Iterator[FieldCause]:
@@ -165,10 +166,6 @@ def _against_limit(key: str, amount: Any, limits: Obj, at: str) -> Iterator[Fiel
 def _extended(key: str) -> bool:
     """Whether a resource is extended, so that a node can't overcommit it."""
     return "/" in key and not key.startswith("kubernetes.io/")
-
-
-def _milli(value: Any) -> str:
-    return f"{int(Fraction(value) * 1000)}m"
 
 
 def _between(least: int, most: int) -> str:

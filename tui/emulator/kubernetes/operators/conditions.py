@@ -17,6 +17,11 @@ def is_true(status: Obj, condition: str) -> bool:
     return entry is not None and entry["status"] == "True"
 
 
+def end_time(status: Obj, *ends: str) -> str:
+    """Return the transition time of the first condition of these types; one must exist."""
+    return next(str(entry["lastTransitionTime"]) for entry in status["conditions"] if entry["type"] in ends)
+
+
 def put(
     status: Obj,
     condition: str,

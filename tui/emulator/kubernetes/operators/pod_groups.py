@@ -31,10 +31,8 @@ class PodGroupController(Controller):
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource != self.pods:
             return (key_of(event.resource, event.obj),)
-        keys = []
-        for group, name in _groups_of(event.obj):
-            keys.append(Key(self.groups[group], namespace_of(event.obj), name))
-        return keys
+        namespace = namespace_of(event.obj)
+        return [Key(self.groups[group], namespace, name) for group, name in _groups_of(event.obj)]
 
     def reconcile(self, key: Key) -> float | None:
         group = store.find(self.objects, key.resource, key.namespace, key.name)
@@ -55,7 +53,7 @@ class PodGroupController(Controller):
     def _say_why(self, status: Obj, members: list[Obj], least: int) -> None:
         """Set Volcano's conditions: Scheduled, or Unschedulable with the reason."""
         now = rfc3339(self.objects.now())
-        if sum(_is_placed(pod) for pod in members) >= least:
+        if sum(bool(pod["spec"].get("nodeName")) for pod in members) >= least:
             message = "pod group is ready"
             conditions.put(status, "Scheduled", "tasks in gang are ready to be scheduled", message, now)
             if conditions.is_true(status, "Unschedulable"):
@@ -77,10 +75,6 @@ def _groups_of(pod: Obj) -> list[tuple[str, str]]:
     if name := annotations_of(pod).get(GROUP_ANNOTATION):
         groups.append((VOLCANO, name))
     return groups
-
-
-def _is_placed(pod: Obj) -> bool:
-    return bool(pod["spec"].get("nodeName"))
 
 
 def _counts(members: list[Obj]) -> dict[str, int]:

@@ -146,9 +146,6 @@ class _Planner:
         counted = int(self.status.get("succeeded", 0))
         return counted + len(self._noted("succeeded")) + len(self._new_succeeded)
 
-    def _counted_failures(self) -> list[Obj]:
-        return [pod for pod in self._new_failed if judge(self.spec.get("podFailurePolicy"), pod).counts]
-
     def _decide(self) -> None:
         """Decide whether and how the Job ends, unless already decided."""
         if self._target() is not None:
@@ -168,7 +165,8 @@ class _Planner:
     def _is_past_backoff_limit(self) -> bool:
         limit = self.spec.get("backoffLimit")
         limit = BACKOFF_LIMIT if limit is None else int(limit)
-        new = len(self._noted("failed")) + len(self._counted_failures())
+        policy = self.spec.get("podFailurePolicy")
+        new = len(self._noted("failed")) + sum(judge(policy, pod).counts for pod in self._new_failed)
         if new and self.status.get("failed", 0) + new > limit:
             return True
         if self.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
@@ -332,12 +330,7 @@ class _Planner:
         ttl = self.spec.get("ttlSecondsAfterFinished")
         if ttl is None or is_terminating(self.job):
             return
-        ends = [
-            condition
-            for condition in self.status["conditions"]
-            if condition["type"] in ("Complete", "Failed")
-        ]
-        left = seconds_until(ends[0]["lastTransitionTime"], ttl, self.now)
+        left = seconds_until(conditions.end_time(self.status, "Complete", "Failed"), ttl, self.now)
         if left > 0:
             self.result.check_again(left)
         else:

@@ -238,12 +238,7 @@ class _Planner:
         ttl = self.spec.get("ttlSecondsAfterFinished")
         if ttl is None:
             return
-        ends = [
-            condition
-            for condition in self.status["conditions"]
-            if condition["type"] in ("Completed", "Failed")
-        ]
-        left = seconds_until(ends[0]["lastTransitionTime"], ttl, self.now)
+        left = seconds_until(conditions.end_time(self.status, "Completed", "Failed"), ttl, self.now)
         if left > 0:
             self.result.again = left
         else:

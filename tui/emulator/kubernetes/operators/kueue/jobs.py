@@ -68,8 +68,11 @@ class QueuedJobs(Controller):
             self._release(key)
             return None
         job = store.find(self.objects, key.resource, key.namespace, key.name)
-        queue = labels_of(job).get(QUEUE_LABEL) if job is not None else None
-        if job is not None and queue and not is_terminating(job) and not _has_parent(job):
+        # A job with an owner is part of another job, as the Job of a JobSet.
+        if job is None or is_terminating(job) or job["metadata"].get("ownerReferences"):
+            return None
+        queue = labels_of(job).get(QUEUE_LABEL)
+        if queue:
             _QueuedJob(self, key.resource, self.kinds[key.resource], job).reconcile(queue)
         return None
 
@@ -83,11 +86,6 @@ class QueuedJobs(Controller):
                 workload,
                 lambda stored: stored["metadata"].pop("finalizers", None),
             )
-
-
-def _has_parent(job: Obj) -> bool:
-    """Whether the job is part of another job, as the Job of a JobSet."""
-    return bool(job["metadata"].get("ownerReferences"))
 
 
 class _QueuedJob:

@@ -104,7 +104,8 @@ class _Pass:
             )
             workload, queue = lines[name].pop(0), self.quotas.queues[name]
             admitted = self._admit(workload, queue)
-            if not lines[name] or (not admitted and _is_strict(queue.obj)):
+            strict = queue.obj["spec"].get("queueingStrategy") == "StrictFIFO"
+            if not lines[name] or (strict and not admitted):
                 del lines[name]
         return self.result
 
@@ -267,10 +268,6 @@ def _meets(requirement: Obj, labels: Mapping[str, str]) -> bool:
         "Exists": value is not None,
         "DoesNotExist": value is None,
     }[requirement["operator"]]
-
-
-def _is_strict(queue: Obj) -> bool:
-    return bool(queue["spec"].get("queueingStrategy") == "StrictFIFO")
 
 
 def _path(queue: Obj) -> str:
