@@ -201,7 +201,7 @@ def _install_and_run(uri: str) -> str:
 
 
 def runs_package(pool: Mapping[str, Any]) -> bool:
-    """Whether the worker pool runs the package because it has no task of its own."""
+    """Whether the worker pool runs the package, as it names no other task."""
     container, package = pool.get("containerSpec") or {}, pool.get("pythonPackageSpec") or {}
     occupied = container.get("imageUri") or container.get("command")
     return bool(pool) and not (occupied or package.get("packageUris") or package.get("pythonModule"))

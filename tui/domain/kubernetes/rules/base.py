@@ -80,6 +80,11 @@ class ManifestCase:
         return (*HEAD, self.index or 0, *path)
 
     @property
+    def kind(self) -> str:
+        """The job's key in `tui.kinds`, or "" without a job."""
+        return self.workload.key if self.workload is not None else ""
+
+    @property
     def replicas(self) -> int | None:
         """Replicas of the whole job; None if a number is unknown."""
         counts = [group.replicas for group in self.groups]

@@ -39,7 +39,7 @@ _PLACEHOLDER_ROOM = {"n": "999", "date": "20261121", "git": "0123456", "user": "
 
 def longest_suffix(case: ManifestCase) -> str:
     """Return the longest suffix that the operator appends to the job's name for a pod or a service."""
-    kind = case.workload.key if case.workload is not None else ""
+    kind = case.kind
     suffixes = [""]
     for group in case.groups:
         last = max((group.replicas or 1) - 1, 0)
@@ -102,7 +102,7 @@ def _name_path(case: ManifestCase) -> Path:
 
 def group_names(case: ManifestCase) -> Iterator[Finding]:
     """Check the names of a JobSet's jobs, which are part of its pods' names."""
-    if case.workload is None or case.workload.key != "job_set":
+    if case.kind != "job_set":
         return
     seen: set[str] = set()
     for group in case.groups:

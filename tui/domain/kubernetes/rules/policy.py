@@ -38,7 +38,7 @@ def suspend_path(case: ManifestCase) -> Path:
 
 def backoff_path(case: ManifestCase) -> Path:
     """Return the path of the job's retry limit."""
-    kind = case.workload.key if case.workload is not None else ""
+    kind = case.kind
     if kind == "job_set":
         return ("spec", "failurePolicy", "maxRestarts")
     return ("spec", "backoffLimit") if kind == "batch_job" else ("spec", "runPolicy", "backoffLimit")
@@ -67,7 +67,7 @@ def lost_logs(case: ManifestCase) -> Iterator[Finding]:
 
 
 def restart_policies(case: ManifestCase) -> Iterator[Finding]:
-    known = _POLICIES.get(case.workload.key if case.workload is not None else "", ())
+    known = _POLICIES.get(case.kind, ())
     for group in case.groups:
         if not known or not group.restart or group.restart in known or "${" in group.restart:
             continue
@@ -81,7 +81,7 @@ def restart_policies(case: ManifestCase) -> Iterator[Finding]:
 
 
 def no_policy(case: ManifestCase) -> Iterator[Finding]:
-    if case.workload is None or case.workload.key not in {"batch_job", "job_set"}:
+    if case.kind not in {"batch_job", "job_set"}:
         return
     for group in case.groups:
         if not group.restart:

@@ -103,7 +103,7 @@ def idle_gpus(case: ManifestCase) -> Iterator[Finding]:
 
 def _process_fields(case: ManifestCase) -> Iterator[tuple[tuple[str | int, ...], ManifestGroup]]:
     """Yield the path of the number of processes, with the group that has the fewest GPUs."""
-    kind = case.workload.key if case.workload is not None else ""
+    kind = case.kind
     path: tuple[str | int, ...]
     training = [group for group in case.groups if group.role not in {"Launcher", "PS", "Evaluator"}]
     fewest = sorted(training, key=lambda group: gpus(group) or 0)
@@ -122,7 +122,7 @@ def _process_fields(case: ManifestCase) -> Iterator[tuple[tuple[str | int, ...],
 
 def elastic(case: ManifestCase) -> Iterator[Finding]:
     policy = fields(case.job, "spec", "elasticPolicy")
-    if case.workload is None or case.workload.key != "pytorch_job" or not policy:
+    if case.kind != "pytorch_job" or not policy:
         return
     path = ("spec", "elasticPolicy")
     least, most = whole(policy.get("minReplicas", 1)), whole(policy.get("maxReplicas"))
@@ -202,7 +202,7 @@ def loose_gang(case: ManifestCase) -> Iterator[Finding]:
 
 
 def train_job(case: ManifestCase) -> Iterator[Finding]:
-    if case.workload is None or case.workload.key != "train_job":
+    if case.kind != "train_job":
         return
     name = at(case.job, "spec", "runtimeRef", "name")
     if not name:
@@ -241,7 +241,7 @@ def elastic_train_job(case: ManifestCase) -> Iterator[Finding]:
 
 def batch(case: ManifestCase) -> Iterator[Finding]:
     """Check that the pods of a batch Job that train together have an index."""
-    if case.workload is None or case.workload.key != "batch_job":
+    if case.kind != "batch_job":
         return
     spec = fields(case.job, "spec")
     pods, total = whole(spec.get("parallelism", 1)), whole(spec.get("completions"))

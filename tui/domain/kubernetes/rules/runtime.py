@@ -70,7 +70,7 @@ _SET_BY_OPERATOR = frozenset(
 
 
 def operators_variables(case: ManifestCase) -> Iterator[Finding]:
-    if case.workload is None or case.workload.key not in {"pytorch_job", "tf_job", "train_job"}:
+    if case.kind not in {"pytorch_job", "tf_job", "train_job"}:
         return
     for group in case.groups:
         for i, variable in enumerate(elements(group.container, "env")):
