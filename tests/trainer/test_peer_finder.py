@@ -76,13 +76,13 @@ class TwoNodes:
         self.root, self.bucket = root, CountingStore(root / "bucket")
         self.copies = [CopyStore(2) for _ in range(NODES)]
         self.stores: list[StoreAddress] = []
-        self.listeners = [listen_on(0) for _ in range(NODES)]
+        self.listeners = [listen_on("127.0.0.1", 0) for _ in range(NODES)]
         self.said: list[str] = []
         for node, listener in enumerate(self.listeners):
-            server = PeerStoreServer(StoreSettings("this", node, NODES, 2, KEY), self.copies[node])
+            server = PeerStoreServer(StoreSettings(node, NODES, 2, KEY), self.copies[node])
             threading.Thread(target=server.serve, args=[listener], daemon=True).start()
             port = listener.getsockname()[1]
-            self.stores.append(StoreAddress(node, "this", "127.0.0.1", port, KEY))
+            self.stores.append(StoreAddress(node, "127.0.0.1", port, KEY))
 
     def disk(self, node: int) -> Path:
         return self.root / f"disk-{node}"

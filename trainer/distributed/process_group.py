@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from trainer.network.addresses import listen_on, listening_address
 from trainer.torch_private import set_cpu_timeout
 
 _LONG_TIMEOUT = timedelta(hours=2)
@@ -44,8 +45,21 @@ class ProcessGroup:
         if self.world_size == 1:
             store: dist.Store = dist.HashStore()
         else:
-            store, _, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+            store = self._env_store()
         self._create(store, device, timeout)
+
+    def _env_store(self) -> dist.Store:
+        """The store that MASTER_ADDR and MASTER_PORT name.
+
+        Below a supervisor or torchrun these host it. Otherwise rank 0 does, where torch would listen at all
+        addresses.
+        """
+        if self.rank or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            store: dist.Store = next(dist.rendezvous("env://"))[0]  # type: ignore[attr-defined]
+            return store
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        listener = listen_on(listening_address([host], host), port)
+        return dist.TCPStore(host, port, None, is_master=True, master_listen_fd=listener.detach())
 
     def _create(
         self, store: dist.Store, device: torch.device, timeout: float, connect: float = math.inf

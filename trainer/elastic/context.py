@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from trainer.elastic.leader import Rules
 from trainer.elastic.membership import Membership
 from trainer.elastic.protocol import NodeState
-from trainer.network.addresses import free_port
+from trainer.network.addresses import LOOPBACK, free_port
 from trainer.placement.topology import Topology
 from trainer.supervision.protocol import AttemptEnd
 from trainer.supervision.rendezvous import HEARTBEAT
 
 Address = tuple[str, int]
-LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)

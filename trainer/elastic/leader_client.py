@@ -11,11 +11,12 @@ from trainer.elastic import protocol
 from trainer.elastic.context import Address, NodeContext, NodeRefused, RunFinished, StopTogether
 from trainer.elastic.membership import read_membership
 from trainer.network.addresses import local_address
+from trainer.network.handshake import Handshake
 from trainer.network.messages import MessageStream
 from trainer.supervision import protocol as rendezvous_protocol
 from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import ProtocolError, read_integer, read_text
-from trainer.supervision.rendezvous import PART_DONE
+from trainer.supervision.rendezvous import CLOSED_UNPROVED, PART_DONE
 
 CONNECT_TIMEOUT = 1.0
 RETRY = 0.25
@@ -70,7 +71,7 @@ class LeaderClient:
 
     def send_state(self) -> None:
         if self.stream is not None:
-            self.stream.send(**protocol.hello(self._context.topology, self._context.state))
+            self.stream.send(**protocol.hello(self._context.state))
 
     def fail(self, failure: AttemptFailure) -> None:
         """Report that a process of this node failed."""
@@ -104,6 +105,8 @@ class LeaderClient:
             return
         waited, silence = context.clock() - self._connected_at, leader.silent_seconds()
         if leader.closed:
+            if not leader.is_authentic:
+                context.problem = leader.problem or CLOSED_UNPROVED
             self._lose_leader(f"node {self._leader_node} is gone", silent=False)
         elif not self._welcomed and waited > ANSWER_WAIT:
             self._leave_leader(leader)
@@ -247,7 +250,8 @@ class LeaderClient:
             sock = socket.create_connection(address, timeout=CONNECT_TIMEOUT)
         except OSError:
             return False
-        self.stream, self._welcomed = MessageStream(sock, self._context.clock), False
+        handshake = Handshake(self._context.topology.key, self._context.topology.job, serves=False)
+        self.stream, self._welcomed = MessageStream(sock, self._context.clock, handshake=handshake), False
         if self._succession is None or address != self._address:
             self._address = address
         self._connected_at = self._context.clock()

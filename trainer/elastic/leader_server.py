@@ -10,10 +10,11 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.elastic import protocol
-from trainer.elastic.context import LOOPBACK, Address, NodeContext, StopTogether
+from trainer.elastic.context import Address, NodeContext, StopTogether
 from trainer.elastic.leader import Decision, Leader
 from trainer.elastic.protocol import Claim, NodeState
-from trainer.network.addresses import local_address
+from trainer.network.addresses import LOOPBACK, local_address
+from trainer.network.handshake import Handshake, HandshakeError, authenticate
 from trainer.network.messages import MessageStream
 from trainer.placement.topology import Topology
 from trainer.supervision import protocol as rendezvous_protocol
@@ -50,13 +51,15 @@ class AbsentNodeCaller:
         while not self._stop.wait(CALL_PERIOD):
             with self._changed:
                 addresses = list(self._to)
-                message = protocol.call(self._topology, self._claim, self._port)
+                message = protocol.call(self._claim, self._port)
             for address in addresses:
-                # OSError: no node listens there yet.
+                # OSError, EOFError: no node listens there yet. HandshakeError: nor is what listens there one.
                 with (
-                    contextlib.suppress(OSError),
+                    contextlib.suppress(OSError, EOFError, HandshakeError),
                     socket.create_connection(address, timeout=CALL_TIMEOUT) as sock,
                 ):
+                    handshake = Handshake(self._topology.key, self._topology.job, serves=False)
+                    authenticate(sock, handshake, CALL_TIMEOUT)
                     sock.sendall(json.dumps(message).encode() + b"\n")
 
 

@@ -22,18 +22,16 @@ from trainer.elastic.leader import Leader, Rules
 from trainer.elastic.leader_client import FINISH_WAIT, LeaderClient, Succession
 from trainer.elastic.leader_server import LeaderServer
 from trainer.elastic.membership import Membership
-from trainer.network.addresses import free_port, listen_on, without_prefix
+from trainer.network.addresses import free_port, listen_on, listening_address
 from trainer.network.messages import MessageStream
 from trainer.network.rejected_connections import RejectionLog
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
 from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import AttemptEnd, ProtocolError
-from trainer.supervision.rendezvous import close_all
+from trainer.supervision.rendezvous import MAX_UNIDENTIFIED, accepted, close_all
 
 _POLL = 0.05
-_MAX_UNIDENTIFIED = 64
-"""Connections that have not identified themselves yet; the oldest ones are closed."""
 
 
 class ElasticNode:
@@ -172,9 +170,11 @@ class ElasticNode:
     def _listen(self) -> None:
         """Listen at the port that the others know, or at any port: then nobody can call this node."""
         context, own_port = self._context, self._context.topology.own_port
+        top = context.topology
+        address = listening_address(top.peers, top.addresses[top.node_rank][0])
         for port in (own_port,) if context.node == 0 else dict.fromkeys((own_port, 0)):
             try:
-                self._server = listen_on(port)
+                self._server = listen_on(address, port)
             except OSError as error:
                 context.problem = f"port {port} can't be used: {error.strerror or error}"
                 continue
@@ -188,9 +188,9 @@ class ElasticNode:
         with contextlib.suppress(OSError):
             while self._server is not None:
                 sock, peer = self._server.accept()
-                stream = MessageStream(sock, self._context.clock, without_prefix(peer[0]))
-                self._unidentified.append(stream)
-                if len(self._unidentified) > _MAX_UNIDENTIFIED:
+                context = self._context
+                self._unidentified.append(accepted(sock, peer[0], context.topology, context.clock))
+                if len(self._unidentified) > MAX_UNIDENTIFIED:
                     self._unidentified.pop(0).close()
         for stream in list(self._unidentified):
             messages = stream.receive()
@@ -203,7 +203,7 @@ class ElasticNode:
         try:
             if not messages:
                 raise ProtocolError(stream.problem)
-            protocol.check_job(messages[0], self._context.topology)
+            protocol.check_version(messages[0])
             if "led_at" in messages[0]:
                 port, claim = protocol.read_call(messages[0], self._context.topology)
                 stream.close()

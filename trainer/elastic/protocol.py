@@ -1,7 +1,8 @@
 """The messages between the supervisors of an elastic run, besides those of `supervision.protocol`.
 
 A node sends its whole state to its leader whenever it changes, and again when it finds another leader. The
-leader answers with memberships. Every message carries the job's id, as anything may connect to the port.
+leader answers with memberships. The handshake of the connection has made sure that both are nodes of this
+run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from trainer.placement.topology import Topology
 from trainer.supervision.protocol import ProtocolError, read_integer, read_text
 
-VERSION = 1
+VERSION = 2
 LINK = "VXTUI_ELASTIC"
 """Variable with the path of the supervisor's socket, in the processes of an elastic run."""
 SHARDS = ", shards: "
@@ -45,9 +46,9 @@ class NodeState:
     leaving: bool = False
 
 
-def hello(topology: Topology, state: NodeState) -> dict[str, Any]:
+def hello(state: NodeState) -> dict[str, Any]:
     """The first message to a leader."""
-    return {"elastic": VERSION, "job": topology.job, "state": asdict(state)}
+    return {"elastic": VERSION, "state": asdict(state)}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,13 +64,13 @@ class Claim:
     """The negative rank of the node."""
 
 
-def call(topology: Topology, claim: Claim, port: int) -> dict[str, Any]:
+def call(claim: Claim, port: int) -> dict[str, Any]:
     """What a leader sends to a node that does not know it: the run continues at this port."""
-    return {"elastic": VERSION, "job": topology.job, "led_at": port, "claim": asdict(claim)}
+    return {"elastic": VERSION, "led_at": port, "claim": asdict(claim)}
 
 
-def check_job(message: Mapping[str, Any], topology: Topology) -> None:
-    """Raise ProtocolError for a first message that no node of this run sends."""
+def check_version(message: Mapping[str, Any]) -> None:
+    """Raise ProtocolError for a first message that no node of this version sends."""
     if "elastic" not in message:
         kind = (
             "it was started without --elastic"
@@ -77,11 +78,9 @@ def check_job(message: Mapping[str, Any], topology: Topology) -> None:
             else "it did not send the hello of a node"
         )
         raise ProtocolError(kind)
-    version, job = read_integer(message, "elastic", 0), read_text(message, "job")
+    version = read_integer(message, "elastic", 0)
     if version != VERSION:
         raise ProtocolError(f"it has version {version} of the protocol, not {VERSION}")
-    if job != topology.job:
-        raise ProtocolError(f"it belongs to job {job[:60]}, not to {topology.job}")
 
 
 def read_call(message: Mapping[str, Any], topology: Topology) -> tuple[int, Claim]:

@@ -154,7 +154,8 @@ class RestartingSupervisor(Supervisor):
         variables = environments(attempt, place, run.failures, self._program.launch.max_restarts)
         own = self._program.variables(event.own_address)
         self._record(number, time.time())
-        self._processes.spawn([own | process for process in variables])
+        hosts_store = event.store_address if index == 0 else None
+        self._processes.spawn([own | process for process in variables], hosts_store)
         self._watch_all(run, self._count)
         self._stopped_at = time.monotonic()
         return self._outcome(run, number)

@@ -9,6 +9,8 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
+from trainer.network.addresses import listen_on
+
 _POLL = 0.002
 _CONNECT_POLL = 0.05
 _SERVER_TIMEOUT = timedelta(seconds=10)
@@ -36,7 +38,13 @@ class AbortableStore(dist.Store):
         if not serves:
             self._wait_until(lambda: _answers(address, port), f"rank 0 at {address}:{port}", _CONNECT_POLL)
         self._inner = dist.TCPStore(
-            address, port, None, serves, _SERVER_TIMEOUT, wait_for_workers=False, multi_tenant=False
+            address,
+            port,
+            None,
+            serves,
+            _SERVER_TIMEOUT,
+            wait_for_workers=False,
+            master_listen_fd=listen_on(address, port).detach() if serves else None,
         )
 
     def _wait_until(self, done: Callable[[], bool], awaited: str, pause: float) -> None:

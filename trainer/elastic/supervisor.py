@@ -16,7 +16,7 @@ from trainer.elastic.node import ElasticNode
 from trainer.elastic.protocol import LINK
 from trainer.elastic.rank_links import RankLinks
 from trainer.elastic.run_end import RunEnd
-from trainer.network.addresses import free_port
+from trainer.network.addresses import LOOPBACK, free_port
 from trainer.supervision.failure import NodeFailures
 from trainer.supervision.protocol import Attempt, AttemptEnd
 from trainer.supervision.rendezvous import Peers, RendezvousError
@@ -79,13 +79,13 @@ class ElasticSupervisor(Supervisor):
             self._report("failed", str(error), number, "ERROR")
             return number, exit_codes.PEER_LOST
         links = RankLinks(self._errors, top.node_rank, count, self._node.begin(count))
-        attempt = Attempt(number, "127.0.0.1", free_port(), (count,))
+        attempt = Attempt(number, LOOPBACK, free_port(), (count,))
         failures = NodeFailures(self._errors, number, top.node_rank, (count,) * top.nodes)
         alone = replace(top, node_rank=0, nodes=1)
         variables = environments(attempt, alone, failures, self._program.launch.max_restarts)
         own = self._program.variables("") | {LINK: str(links.path)}
         self._record(number, time.time())
-        self._processes.spawn([own | process for process in variables])
+        self._processes.spawn([own | process for process in variables], LOOPBACK)
         try:
             return number, self._watch_all(number, _Running(links, failures, count))
         finally:

@@ -19,16 +19,19 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from trainer.checkpoint.locations import needs_client, upload_uri
 from trainer.config import parse
 from trainer.errors import UsageError
-from trainer.launch import script_process
+from trainer.launch import script_process, store_host
 from trainer.launch.rank_process import run_rank_with
+from trainer.network.addresses import listen_on
 from trainer.network.messages import MessageStream
 from trainer.prctl import die_with_parent, set_process_name
 from trainer.registry import STRATEGIES, model_entry
+from trainer.structured_log import emit
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CHUNK = 65536
@@ -59,12 +62,14 @@ class _Forked:
 
     `preload` imports what a process needs before its first step, and nothing that opens a GPU; `run` returns
     the exit code; `command` starts a process that can't be forked because the module `needed` is missing.
+    `alone`: a single process uses torch's store too.
     """
 
     preload: Callable[[Sequence[str]], None]
     run: Callable[[Sequence[str]], int]
     command: Callable[[Sequence[str]], list[str]]
     needed: str
+    alone: bool
 
 
 def _preload_task(argv: Sequence[str]) -> None:
@@ -97,8 +102,10 @@ def _task_command(argv: Sequence[str]) -> list[str]:
 
 
 _PROGRAMS = {
-    "task": _Forked(_preload_task, run_rank_with, _task_command, "trainer.train"),
-    "script": _Forked(script_process.preload, script_process.run, script_process.command, "torch"),
+    "task": _Forked(_preload_task, run_rank_with, _task_command, "trainer.train", alone=False),
+    "script": _Forked(
+        script_process.preload, script_process.run, script_process.command, "torch", alone=True
+    ),
 }
 
 
@@ -109,6 +116,8 @@ class ForkServer:
         self._stream, self._program, self._argv = MessageStream(sock), program, argv
         self._local_ranks: dict[int, int] = {}
         """Local ranks by process id."""
+        self._store = 0
+        """Process id of torch's store, or 0."""
         self._wakeup: int
         self._wakeup, wakeup_write = os.pipe()
         os.set_blocking(self._wakeup, False)
@@ -129,14 +138,47 @@ class ForkServer:
                 elif "signal" in message:
                     self._signal(int(message["signal"]))
                 elif "spawn" in message:
-                    for local_rank, environment in enumerate(message["spawn"]):
-                        if self._fork(local_rank):
-                            return _run_forked(self._program, environment, self._argv)
+                    child = self._spawn(message["spawn"], message["store_address"])
+                    if child is not None:
+                        return child()
         self._signal(signal.SIGKILL)
         return 0
 
-    def _fork(self, local_rank: int) -> bool:
-        """Fork; True in the child, where signals stay blocked until it has handlers."""
+    def _spawn(
+        self, environments: Sequence[Mapping[str, str]], store_address: str | None
+    ) -> Callable[[], int] | None:
+        """Fork torch's store, and a process for each environment; in a child, return what it runs."""
+        try:
+            listener = self._replace_store(environments, store_address)
+        except OSError as error:
+            text = f"torch's store can't listen at port {environments[0]['MASTER_PORT']}: {error.strerror}"
+            emit("phase", text, severity="ERROR", phase="starting")
+            for local_rank in range(len(environments)):
+                self._stream.send(ended=local_rank, code=1)
+            return None
+        if listener is not None:
+            return partial(_run_store, listener)
+        for local_rank, environment in enumerate(environments):
+            if self._fork(local_rank):
+                return partial(_run_forked, self._program, environment, self._argv)
+        return None
+
+    def _replace_store(
+        self, environments: Sequence[Mapping[str, str]], address: str | None
+    ) -> socket.socket | None:
+        """End the last attempt's store, and fork one at this address unless it is `None`.
+
+        Returns its listening socket in the child. Raises OSError if the port is in use.
+        """
+        if self._store:
+            _kill_group(self._store, signal.SIGKILL)
+        if address is None or (environments[0]["WORLD_SIZE"] == "1" and not self._program.alone):
+            return None
+        with listen_on(address, int(environments[0]["MASTER_PORT"])) as listener:
+            return listener.dup() if self._fork(None) else None
+
+    def _fork(self, local_rank: int | None) -> bool:
+        """Fork a rank or the store; True in the child, where signals stay blocked until it has handlers."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         parent = os.getpid()
         pid = os.fork()
@@ -150,7 +192,10 @@ class ForkServer:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             return True
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        self._local_ranks[pid] = local_rank
+        if local_rank is None:
+            self._store = pid
+        else:
+            self._local_ranks[pid] = local_rank
         return False
 
     def _reap(self) -> None:
@@ -162,6 +207,8 @@ class ForkServer:
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)
             local_rank = self._local_ranks.pop(ended.si_pid, None)
+            if ended.si_pid == self._store:
+                self._store = 0
             if local_rank is not None:
                 code = os.waitstatus_to_exitcode(status)
                 self._stream.send(ended=local_rank, code=128 - code if code < 0 else code)
@@ -182,6 +229,14 @@ def _run_forked(program: _Forked, environment: Mapping[str, str], argv: list[str
         os.execv(command[0], command)
     set_process_name(f"train-rank-{environment['RANK']}")
     return program.run(argv)
+
+
+def _run_store(listener: socket.socket) -> int:
+    """Host torch's store in a forked process."""
+    if not _can_fork("torch"):
+        command = store_host.command(listener)
+        os.execv(command[0], command)
+    return store_host.host(listener)
 
 
 def _can_fork(needed: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trainer import exit_codes
@@ -12,6 +13,7 @@ from trainer.elastic.restarting import RestartingSupervisor
 from trainer.elastic.supervisor import ElasticSupervisor
 from trainer.errors import UsageError
 from trainer.launch.container_init import run_as_init
+from trainer.network.run_key import run_key
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
 from trainer.supervision.program import Program
@@ -35,6 +37,8 @@ def start(program: Program, topology: Topology) -> int:
     elastic = program.launch.elastic
     if elastic > topology.nodes:
         raise UsageError(f"--elastic {elastic} needs more nodes than the job has ({topology.nodes})")
+    if topology.nodes > 1:
+        topology = replace(topology, key=run_key(topology))
     outcome = _supervisor(program, topology).run()
     code = exit_codes.for_platform(outcome, os.environ)
     if code != outcome:

@@ -1,1 +1,2 @@
-"""Sockets that the parts of a run share: addresses and ports, messages, rejected connections."""
+"""Sockets that the parts of a run share: addresses and ports, the run's key, messages, rejected
+connections."""

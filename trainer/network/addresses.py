@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import ipaddress
+import os
 import random
 import socket
 import struct
+from collections.abc import Iterable
+from pathlib import Path
 
+LOOPBACK = "127.0.0.1"
+LISTEN = "VXTUI_LISTEN"
+"""Variable with the address at which this machine listens, instead of the one that `listening_address`
+finds."""
 _GET_ADDRESS = 0x8915
 """SIOCGIFADDR: the IPv4 address of an interface."""
 _LISTENERS = range(20_000, 30_000)
+_BACKLOG = 512
+_GLOBAL = "00"
+"""Scope of an IPv6 address that other networks reach."""
 
 
 def local_address(sock: socket.socket) -> str:
@@ -27,23 +38,72 @@ def without_prefix(address: str) -> str:
     return address.removeprefix("::ffff:")
 
 
-def interface_of(address: str) -> str:
-    """The network interface with this IPv4 address, or ""."""
+def is_loopback(host: str) -> bool:
+    """Whether this is an address of the loopback. A name is not, as another machine may resolve it
+    otherwise."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _interfaces() -> dict[str, str]:
+    """Interfaces of this machine by their IPv4 addresses."""
+    names = dict[str, str]()
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):
                 answer = fcntl.ioctl(probe, _GET_ADDRESS, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(answer[20:24]) == address:
-                    return name
-    return ""
+                names[socket.inet_ntoa(answer[20:24])] = name
+    return names
 
 
-def listen_on(port: int) -> socket.socket:
-    """Listen on IPv4, and on IPv6 if this machine has it. Raises OSError."""
-    if socket.has_dualstack_ipv6():
+def interface_of(address: str) -> str:
+    """The network interface with this IPv4 address, or ""."""
+    return _interfaces().get(address, "")
+
+
+def _own_addresses() -> set[str]:
+    """Addresses of this machine that other machines may reach."""
+    addresses = {address for address in _interfaces() if not is_loopback(address)}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/if_inet6").read_text().splitlines():
+            number, _, _, scope, *_ = line.split()
+            if scope == _GLOBAL:
+                addresses.add(str(ipaddress.IPv6Address(bytes.fromhex(number))))
+    return addresses
+
+
+def listening_address(peers: Iterable[str], own_name: str) -> str:
+    """The narrowest address at which the nodes of a run reach this machine; "" for all, if that is unclear.
+
+    `peers` are the known hosts of the run, and `own_name` this machine's among them, or "". On Vertex AI it
+    is a service's, whose packets arrive at the pod's only address (docs/facts/vertex.md 3.3). A name that
+    resolves to the loopback, as in Debian's /etc/hosts, says nothing of what the others use.
+    """
+    if chosen := os.environ.get(LISTEN):
+        return chosen
+    if all(map(is_loopback, peers)):
+        return LOOPBACK
+    resolved = set[str]()
+    with contextlib.suppress(OSError, UnicodeError):
+        resolved = {str(info[4][0]) for info in socket.getaddrinfo(own_name, None)} if own_name else set()
+    own = _own_addresses()
+    if any(map(is_loopback, resolved)):
+        return ""
+    candidates = resolved & own or own
+    return candidates.pop() if len(candidates) == 1 else ""
+
+
+def listen_on(address: str, port: int) -> socket.socket:
+    """Listen at this address; at "" on IPv4, and on IPv6 if this machine has it. Raises OSError."""
+    if not address and socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
-    return socket.create_server(("", port), backlog=512)
+            return socket.create_server(
+                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
+            )
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, port), family=family, backlog=_BACKLOG)
 
 
 def free_port() -> int:

@@ -1,6 +1,7 @@
 """Messages between two supervisors, or a supervisor and its fork server: one JSON object per line.
 
-Nothing here blocks: the caller also serves signals and other sockets.
+On a network, a `Handshake` comes first. Nothing here blocks: the caller also serves signals and other
+sockets.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import socket
 import time
 from collections.abc import Callable
 from typing import Any
+
+from trainer.network.handshake import NO_KEY, Handshake, HandshakeError
 
 _MAX_BYTES = 1 << 20
 """Longest line. A peer that sends a longer one is not part of this run."""
@@ -24,9 +27,14 @@ class MessageStream:
     """One end of a connection. `closed` is set once either side closes it."""
 
     def __init__(
-        self, sock: socket.socket, clock: Callable[[], float] = time.monotonic, peer: str = ""
+        self,
+        sock: socket.socket,
+        clock: Callable[[], float] = time.monotonic,
+        peer: str = "",
+        handshake: Handshake | None = None,
     ) -> None:
-        """`peer` is the peer's address, for the log."""
+        """`peer` is the peer's address, for the log. No message is sent or read before the `handshake`
+        ends."""
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -34,15 +42,29 @@ class MessageStream:
         self.problem = ""
         """The invalid message that it sent, after which the connection is closed."""
         self._clock, self._last_received = clock, clock()
+        self._handshake = handshake
         self._partial = b""
-        self._unsent = b""
+        self._unsent, self._held = b"", b""
+        """Bytes that the peer has not read yet, and those that wait for the end of the handshake."""
+        if handshake is not None:
+            self._unsent = handshake.opening
+            self._flush()
+
+    @property
+    def is_authentic(self) -> bool:
+        """Whether the peer has proved that it has the run's key."""
+        return self._handshake is None or not self._handshake.needs
 
     def send(self, **message: Any) -> None:
         """Send a message. If the peer's receive buffer is full, the next `receive` sends the rest."""
         if self.closed:
             return
-        self._unsent += json.dumps(message).encode() + b"\n"
-        self._flush()
+        line = json.dumps(message).encode() + b"\n"
+        if self.is_authentic:
+            self._unsent += line
+            self._flush()
+        else:
+            self._held += line
 
     def _flush(self) -> None:
         try:
@@ -68,9 +90,16 @@ class MessageStream:
                 block = b""
             self._partial += block
             if not block:
+                self.problem = NO_KEY if self._partial and not self.is_authentic else ""
                 self.close()
             elif len(self._partial) > _MAX_BYTES:
                 return self._reject(f"a line of more than {_MAX_BYTES >> 20} MiB")
+            elif not self._shake_hands():
+                return []
+        return self._messages() if self.is_authentic else []
+
+    def _messages(self) -> list[dict[str, Any]]:
+        """Take the complete lines out of the bytes that arrived."""
         *lines, self._partial = self._partial.split(b"\n")
         messages = []
         for line in lines:
@@ -84,6 +113,21 @@ class MessageStream:
         if messages:
             self._last_received = self._clock()
         return messages
+
+    def _shake_hands(self) -> bool:
+        """Answer the bytes of the handshake that have arrived; False if the peer does not have the key."""
+        while self._handshake is not None and 0 < self._handshake.needs <= len(self._partial):
+            size = self._handshake.needs
+            data, self._partial = self._partial[:size], self._partial[size:]
+            try:
+                self._unsent += self._handshake.answer(data)
+            except HandshakeError as error:
+                self._reject(str(error))
+                return False
+            if self.is_authentic:
+                self._unsent, self._held = self._unsent + self._held, b""
+            self._flush()
+        return True
 
     def _reject(self, problem: str) -> list[dict[str, Any]]:
         self.problem, self._partial = problem, b""

@@ -38,12 +38,19 @@ class Topology:
     """Processes per node, if the variables tell; 0: one per GPU, or one."""
     variables: dict[str, str] = field(default_factory=dict)
     """With `per_process`: torchrun's variables for this process, if another launcher sets its own."""
+    key: bytes = field(default=b"", repr=False)
+    """The run's key, which the nodes prove to one another; the launcher sets it (`network.run_key`)."""
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """Address and port of each node, node 0's first; the port is 0 if unknown."""
         others = [split_port(host) for host in self.hosts[1:]] or [("", 0)] * (self.nodes - 1)
         return [(self.address, self.port), *others]
+
+    @property
+    def peers(self) -> list[str]:
+        """The known hosts of the run."""
+        return [host for host, _ in self.addresses if host]
 
     @property
     def own_port(self) -> int:

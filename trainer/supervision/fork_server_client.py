@@ -63,11 +63,15 @@ class ForkServerClient:
                 raise RuntimeError("the fork server, which imports torch, ended before the training started")
         return self._gpus
 
-    def spawn(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Start a process for each environment, with the run's arguments."""
+    def spawn(self, environments: Sequence[Mapping[str, str]], store_address: str | None = None) -> None:
+        """Start a process for each environment, with the run's arguments.
+
+        With a `store_address`, "" for all of this machine, another process hosts torch's store there, at the
+        port that the environments name.
+        """
         self.start()
         self._running = set(range(len(environments)))
-        self._stream.send(spawn=list(environments))
+        self._stream.send(spawn=list(environments), store_address=store_address)
 
     def ended(self, wait: float) -> list[tuple[int, int]]:
         """Local ranks that ended within `wait` seconds, with their exit codes: 128 + n for signal n."""

@@ -1,20 +1,19 @@
-"""The messages of the rendezvous, validated, because anything may connect to node 0's port.
+"""The messages of the rendezvous, validated: after the handshake, a node may still be of another version.
 
-A node begins with `hello`: the protocol's version, the job and its rank. Everything else is closed without
-effect on the run.
+A node begins with `hello`: the protocol's version and its rank.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.placement.topology import Topology
 from trainer.supervision.failure import AttemptFailure
 
-VERSION = 1
+VERSION = 2
 _MAX_TEXT = 20_000
 _MAX_PROCESSES = 4096
 _MAX_COUNT = 1 << 53
@@ -28,8 +27,9 @@ class ProtocolError(Exception):
 class Attempt:
     """One attempt. `processes` are the numbers of processes, by node rank.
 
-    `address`:`port` is where this node's processes reach rank 0 of torch.distributed. `own_address` is this
-    node's address on the same network; each node sets it itself, no message carries it.
+    `address`:`port` is where this node's processes reach the store of torch.distributed. `own_address` is
+    this node's address on the same network; each node sets it itself, no message carries it. `store_address`
+    is where this node must host the store: "" for all of its addresses, `None` if another node hosts it.
     """
 
     number: int
@@ -37,6 +37,7 @@ class Attempt:
     port: int
     processes: tuple[int, ...]
     own_address: str = ""
+    store_address: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,6 @@ def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
     """The first message of a connection, which also joins the next attempt."""
     return {
         "protocol": VERSION,
-        "job": topology.job,
         "rank": topology.node_rank,
         "join": number,
         "processes": processes,
@@ -59,14 +59,12 @@ def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
 
 
 def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
-    """The node's rank. Raises ProtocolError if it is not another node of this run."""
+    """The node's rank. Raises ProtocolError if it is not that of another node."""
     if "protocol" not in message:
         raise ProtocolError("it did not send the hello of a node")
-    version, job = read_integer(message, "protocol", 0), read_text(message, "job")
+    version = read_integer(message, "protocol", 0)
     if version != VERSION:
         raise ProtocolError(f"it has version {version} of the protocol, not {VERSION}")
-    if job != topology.job:
-        raise ProtocolError(f"it belongs to job {job[:60]}, not to {topology.job}")
     rank = read_integer(message, "rank", 1, topology.nodes - 1)
     read_join(message)
     return rank

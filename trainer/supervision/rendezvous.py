@@ -20,7 +20,15 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from trainer import exit_codes
-from trainer.network.addresses import free_port, listen_on, local_address, without_prefix
+from trainer.network.addresses import (
+    LOOPBACK,
+    free_port,
+    listen_on,
+    listening_address,
+    local_address,
+    without_prefix,
+)
+from trainer.network.handshake import Handshake
 from trainer.network.messages import MessageStream
 from trainer.network.rejected_connections import RejectionLog
 from trainer.placement.topology import Topology
@@ -33,13 +41,15 @@ HEARTBEAT = 1.0
 """Seconds between two heartbeats; at most a fifth of --peer-timeout."""
 REJOIN_DELAY = 0.5
 """Seconds after which a node whose rank is taken asks again."""
+CLOSED_UNPROVED = (
+    "it closed the connection before the handshake: all nodes need the same job, and the same VXTUI_RUN_KEY"
+)
 REPLACE_AFTER = 3.0
 """Seconds of silence after which another process with the node's rank replaces it."""
 PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_UNAVAILABLE})
 """Exit codes after which the other nodes finish their own part."""
-_MAX_UNIDENTIFIED = 64
+MAX_UNIDENTIFIED = 256
 """Connections that have not identified themselves yet; the oldest ones are closed."""
-_LOOPBACK = "127.0.0.1"
 
 Clock = Callable[[], float]
 
@@ -128,7 +138,7 @@ class SingleNode:
     """Implements `Rendezvous` for one node."""
 
     def join(self, number: int, processes: int) -> Attempt:
-        return Attempt(number, _LOOPBACK, free_port(), (processes,))
+        return Attempt(number, LOOPBACK, free_port(), (processes,), LOOPBACK, LOOPBACK)
 
     def poll(self) -> AttemptEnd | None:
         return None
@@ -197,8 +207,10 @@ class RendezvousLeader:
         self._last_id += 1
         self._running = True
         addresses = {rank: local_address(stream.sock) for rank, stream in self._followers.items()}
-        own = next(filter(None, addresses.values()), _LOOPBACK)
-        attempt = Attempt(number, own, port, processes, own)
+        own = next(filter(None, addresses.values()), LOOPBACK)
+        # Nodes of several networks reach this one at several addresses.
+        store_address = own if len(set(addresses.values())) == 1 else ""
+        attempt = Attempt(number, own, port, processes, own, store_address)
         for rank, follower in self._followers.items():
             follower.send(**protocol.start(replace(attempt, address=addresses[rank]), self._last_id))
         return attempt
@@ -257,8 +269,8 @@ class RendezvousLeader:
         with contextlib.suppress(OSError):
             while True:
                 sock, peer = server.accept()
-                self._unidentified.append(MessageStream(sock, self._clock, without_prefix(peer[0])))
-                if len(self._unidentified) > _MAX_UNIDENTIFIED:
+                self._unidentified.append(accepted(sock, peer[0], self._topology, self._clock))
+                if len(self._unidentified) > MAX_UNIDENTIFIED:
                     self._unidentified.pop(0).close()
 
     def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
@@ -334,7 +346,7 @@ class RendezvousLeader:
         port = self._topology.port
         while True:
             try:
-                server = listen_on(port)
+                server = listen_on(listening_address(self._topology.peers, self._topology.address), port)
                 server.setblocking(False)
                 return server
             except OSError as error:
@@ -413,7 +425,8 @@ class Follower:
             time.sleep(REJOIN_DELAY)
         with contextlib.suppress(OSError):
             sock = socket.create_connection((self._topology.address, self._topology.port), timeout=5)
-            self._leader = MessageStream(sock, self._clock)
+            handshake = Handshake(self._topology.key, self._topology.job, serves=False)
+            self._leader = MessageStream(sock, self._clock, handshake=handshake)
             self._leader.send(**request)
 
     def _exchange(self, wait: float) -> None:
@@ -422,13 +435,16 @@ class Follower:
         _wait_readable([leader.sock] if leader is not None else [], wait)
         if leader is None:
             return
+        messages = leader.receive()
         try:
-            for message in leader.receive():
+            for message in messages:
                 self._handle(leader, message)
         except ProtocolError as error:
             self._refused = f"it sent a wrong message: {error}"
             leader.close()
-        if leader.closed or self.rank_taken or self._refused:
+        if leader.closed and not leader.is_authentic:
+            self._refused = leader.problem or CLOSED_UNPROVED
+        if leader.closed or (messages and (self.rank_taken or self._refused)):
             code = self._leader_left
             self._drop(
                 "node 0 is gone" if code is None else f"node 0 left with exit code {code}", hangs=False
@@ -467,6 +483,12 @@ class Follower:
         if self._running:
             code = exit_codes.PEER_LOST if self._leader_left is None else self._leader_left
             self._running, self._end = False, AttemptEnd(AttemptFailure(reason, time.time(), code), hangs)
+
+
+def accepted(sock: socket.socket, peer: str, topology: Topology, clock: Clock) -> MessageStream:
+    """The stream of a connection from `peer`, which must prove first that it has the run's key."""
+    handshake = Handshake(topology.key, topology.job, serves=True)
+    return MessageStream(sock, clock, without_prefix(peer), handshake)
 
 
 def close_all(streams: Iterable[MessageStream], code: int) -> None:

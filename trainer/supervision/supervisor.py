@@ -175,7 +175,8 @@ class Supervisor:
         self._ranks = NodeRanks(self._errors, attempt.number, range(first, first + count), limits)
         common = self._program.variables(attempt.own_address)
         self._processes.spawn(
-            [common | own | self._ranks.variables(local) for local, own in enumerate(variables)]
+            [common | own | self._ranks.variables(local) for local, own in enumerate(variables)],
+            attempt.store_address,
         )
         if self._hangs is not None:
             self._hangs.begin(self._ranks, attempt.number)
@@ -313,7 +314,7 @@ def environments(
         "GROUP_RANK": str(node),
         "GROUP_WORLD_SIZE": str(len(attempt.processes)),
         "TORCHELASTIC_RUN_ID": topology.job or "none",
-        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TORCHELASTIC_RESTART_COUNT": str(attempt.number),
         "TORCHELASTIC_MAX_RESTARTS": str(max_restarts),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),

@@ -1,16 +1,14 @@
 """Messages between peer-copy stores and training processes: JSON lines, and bytes of files.
 
-Anything may connect to a store's port. A connection begins with `hello`: the protocol's version, the job and
-the store's key, which only the processes of this launch know. Everything else is closed unread.
+Anything may connect to a store's port. A connection begins with the handshake of `network.handshake`, with
+the store's random key, which only the processes of this run know. Everything else is closed unread.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import socket
-import time
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,15 +16,17 @@ from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, BinaryIO
 
-VERSION = 1
+from trainer.network import handshake
+from trainer.network.addresses import local_address
+from trainer.network.handshake import Handshake, HandshakeError, authenticate
+
 STORE = "VXTUI_PEER_STORE"
 """Variable with the address of the node's store, as JSON; the supervisor sets it."""
 IO_SECONDS = 30.0
 """Seconds without a byte after which the peer counts as lost."""
 CONNECT_SECONDS = 5.0
-HELLO_SECONDS = 10.0
-"""Seconds in which a new connection must send `hello`."""
-_HELLO_BYTES = 4096
+_PURPOSE = "peer copies 2"
+"""What the key is used for, with the version of these messages."""
 _MESSAGE_BYTES = 4 << 20
 """Longest line: a manifest has about 100 bytes per file."""
 _BLOCK = 1 << 20
@@ -42,7 +42,6 @@ class StoreAddress:
     """Where a node's store listens. Each store has a random key."""
 
     node: int
-    job: str
     host: str
     port: int
     key: str = field(repr=False)
@@ -53,7 +52,7 @@ class StoreAddress:
     @classmethod
     def from_json(cls, address: object) -> StoreAddress:
         """Parse a store's address. Raises PeerError."""
-        kinds = {"node": int, "job": str, "host": str, "port": int, "key": str}
+        kinds = {"node": int, "host": str, "port": int, "key": str}
         if not isinstance(address, dict) or {name: type(value) for name, value in address.items()} != kinds:
             raise PeerError("it is not the address of a store")
         return cls(**address)
@@ -113,7 +112,7 @@ class PeerConnection:
 
     def receive(self) -> dict[str, Any] | None:
         """The next message; None at the end of the connection."""
-        line = self._line(_MESSAGE_BYTES, None)
+        line = self._line()
         return None if line is None else _message(line)
 
     def answer(self) -> dict[str, Any]:
@@ -142,38 +141,33 @@ class PeerConnection:
             done += count
         return checksum
 
-    def check_hello(self, job: str, key: str) -> bool:
-        """Whether the peer belongs to this launch; False if it closes without a message.
+    def prove(self, key: str, seconds: float, *, serves: bool) -> None:
+        """Exchange proofs of this key within `seconds`. Raises PeerError, without a reason for a mere
+        probe."""
+        timeout = self._sock.gettimeout()
+        try:
+            authenticate(self._sock, Handshake(key.encode(), _PURPOSE, serves=serves), seconds)
+        except HandshakeError as error:
+            raise PeerError(str(error)) from error
+        except EOFError as error:
+            raise PeerError("" if serves else f"{error}: it may have another key") from error
+        except OSError as error:
+            raise PeerError(_reason(error)) from error
+        self._sock.settimeout(timeout)
 
-        Raises:
-            PeerError: if it does not belong to this launch.
-        """
-        line = self._line(_HELLO_BYTES, time.monotonic() + HELLO_SECONDS)
-        self._sock.settimeout(IO_SECONDS)
-        if line is None:
-            return False
-        hello = _message(line)
-        if "protocol" not in hello:
-            raise PeerError("it did not send the hello of this run's protocol")
-        if hello["protocol"] != VERSION:
-            raise PeerError(f"it has version {str(hello['protocol'])[:9]} of the protocol, not {VERSION}")
-        if hello.get("job") != job:
-            raise PeerError(f"it belongs to job {str(hello.get('job'))[:_MAX_SHOWN]}, not to {job}")
-        peer_key = hello.get("key")
-        if not isinstance(peer_key, str) or not hmac.compare_digest(peer_key.encode(), key.encode()):
-            raise PeerError("it does not have the key of this launch")
-        return True
+    @property
+    def is_local(self) -> bool:
+        """Whether the peer is a process of this machine."""
+        return self.peer == local_address(self._sock)
 
-    def _line(self, limit: int, deadline: float | None) -> bytes | None:
+    def _line(self) -> bytes | None:
         """The next line without its newline; None at the end of the connection."""
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
-            if searched > limit:
-                raise PeerError(f"it sent a line of more than {limit} bytes")
+            if searched > _MESSAGE_BYTES:
+                raise PeerError(f"it sent a line of more than {_MESSAGE_BYTES} bytes")
             try:
-                if deadline is not None:
-                    self._sock.settimeout(max(0.001, deadline - time.monotonic()))
                 block = self._sock.recv(65536)
             except OSError as error:
                 raise PeerError(_reason(error)) from error
@@ -186,17 +180,21 @@ class PeerConnection:
 
 
 def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> PeerConnection:
-    """Connect to this store and send `hello`; `seconds` limits each answer.
+    """Connect to this store; `seconds` limits each answer.
 
     Raises:
-        PeerError: if it can't be reached.
+        PeerError: if it can't be reached, or has another key.
     """
     try:
         sock = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
     except OSError as error:
         raise PeerError(_reason(error)) from error
     connection = PeerConnection(sock, address.host, seconds)
-    connection.send(protocol=VERSION, job=address.job, key=address.key)
+    try:
+        connection.prove(address.key, min(seconds, handshake.SECONDS), serves=False)
+    except PeerError:
+        connection.close()
+        raise
     return connection
 
 

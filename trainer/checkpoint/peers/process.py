@@ -12,29 +12,26 @@ from dataclasses import asdict
 
 from trainer.checkpoint.peers.connection import STORE, StoreAddress
 from trainer.checkpoint.peers.server import StoreSettings
-from trainer.network.addresses import listen_on
+from trainer.network.addresses import listen_on, local_address
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
 
 
 class StoreProcess:
-    """Listens from the start; the process takes over connections that came before it. Never raises."""
+    """The process takes over the listening socket, with the connections that came before it. Never raises."""
 
     def __init__(self, topology: Topology, keep: int) -> None:
-        self._settings = StoreSettings(
-            topology.job, topology.node_rank, topology.nodes, keep, secrets.token_hex(16)
-        )
+        self._settings = StoreSettings(topology.node_rank, topology.nodes, keep, secrets.token_hex(32))
         self._listener: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._ensure()
 
     def variables(self, address: str) -> dict[str, str]:
         """Variables for the training processes of an attempt; other nodes reach this one at `address`."""
-        self._ensure()
-        if self._listener is None or not address:
+        if not address or not self._ensure(address):
             return {}
+        assert self._listener is not None
         settings, port = self._settings, int(self._listener.getsockname()[1])
-        where = StoreAddress(settings.node, settings.job, address, port, settings.key)
+        where = StoreAddress(settings.node, address, port, settings.key)
         return {STORE: json.dumps(where.to_json())}
 
     def close(self) -> None:
@@ -45,13 +42,19 @@ class StoreProcess:
         if self._listener is not None:
             self._listener.close()
 
-    def _ensure(self) -> None:
-        """Start the process unless it runs: the kernel kills it first when memory is short."""
-        if self._process is not None and self._process.poll() is None:
-            return
+    def _ensure(self, address: str) -> bool:
+        """Start the process at this address unless it runs there; False if it can't.
+
+        The kernel kills it first when memory is short.
+        """
+        if self._listener is not None and local_address(self._listener) != address:
+            self.close()
+            self._listener = None
+        elif self._process is not None and self._process.poll() is None:
+            return True
         try:
             if self._listener is None:
-                self._listener = listen_on(0)
+                self._listener = listen_on(address, 0)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "trainer.checkpoint.peers.server", str(self._listener.fileno())],
                 stdin=subprocess.PIPE,
@@ -60,8 +63,9 @@ class StoreProcess:
         except OSError as error:
             text = f"this node keeps no copies of another node's checkpoints: {error.strerror or error}"
             emit("phase", text, severity="WARNING", phase="checkpoint")
-            return
+            return False
         assert self._process.stdin is not None
         # Not in the arguments, which other users of the machine can see. OSError: the process has ended.
         with suppress(OSError), self._process.stdin as stdin:
             stdin.write(json.dumps(asdict(self._settings)).encode())
+        return True

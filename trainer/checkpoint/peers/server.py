@@ -21,6 +21,7 @@ from typing import Any
 from trainer.checkpoint.peers.connection import PeerConnection, PeerError, StoreAddress
 from trainer.checkpoint.peers.sender import Sender
 from trainer.checkpoint.peers.store import CopyStore, check_part, read_manifest
+from trainer.network import handshake
 from trainer.network.addresses import without_prefix
 from trainer.network.rejected_connections import RejectionLog
 from trainer.prctl import die_with_parent, set_process_name
@@ -31,14 +32,12 @@ _NICE = 10
 """Copying has a lower priority than training."""
 _OOM_SCORE = 1000
 """OOM score: when memory is short, the kernel kills the copies and not the training."""
-_LOOPBACK = ("127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """A node's store: it keeps `keep` copies of the previous node, for processes of `job` that have `key`."""
+    """A node's store: it keeps `keep` copies of the previous node, for processes that have `key`."""
 
-    job: str
     node: int
     nodes: int
     keep: int
@@ -88,11 +87,9 @@ class PeerStoreServer:
 
     def _answer(self, connection: PeerConnection) -> None:
         try:
-            if not connection.check_hello(self._settings.job, self._settings.key):
-                return
+            connection.prove(self._settings.key, handshake.SECONDS, serves=True)
         except PeerError as error:
             self._rejections.report(connection.peer, str(error))
-            connection.send(refused=str(error))
             return
         request = connection.receive() or {}
         answers = {"put": self._put, "fetch": self._fetch, "list": self._list, "copy": self._copy}
@@ -142,7 +139,7 @@ class PeerStoreServer:
 
     def _copy(self, connection: PeerConnection, request: dict[str, Any]) -> None:
         """Send a checkpoint that a process of this node saved to the next node."""
-        if connection.peer not in _LOOPBACK:
+        if not connection.is_local:
             raise PeerError("only a process of this node may request that")
         self._sender.offer(Path(str(request.get("folder"))), StoreAddress.from_json(request.get("to")))
         connection.send(offered=True)
