@@ -106,6 +106,17 @@ def listen_on(address: str, port: int) -> socket.socket:
     return socket.create_server((address, port), family=family, backlog=_BACKLOG)
 
 
+def peer_user(host: str, port: int, own_port: int) -> int | None:
+    """The user whose process is the client of a connection over the loopback; `None` if it has gone."""
+    client = f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, local, remote, _, _, _, _, user, *_ = line.split()
+            if local == client and remote.endswith(f":{own_port:04X}"):
+                return int(user)
+    return None
+
+
 def free_port() -> int:
     """A port that is free now, below those that Linux gives to outgoing connections (from 32,768).
 

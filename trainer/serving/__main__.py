@@ -2,6 +2,9 @@
 
 CHECKPOINT is a folder or gs://…, by default $AIP_STORAGE_URI. The port and the routes are those of
 $AIP_HTTP_PORT, $AIP_HEALTH_ROUTE and $AIP_PREDICT_ROUTE. The server listens once the model is loaded.
+
+In a container it listens at all addresses: Vertex AI forwards what it has authorized. If $VXTUI_LISTEN is an
+address of the loopback, it serves only processes of its own user.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.errors import CheckpointError, DataError, UsageError
+from trainer.network.addresses import LISTEN, is_loopback, peer_user
 from trainer.serving.answerer import ServedModel, open_answerer
 from trainer.structured_log import emit
 
 MAX_REQUEST = 16 << 20
 """Most bytes of a request; Vertex AI's own limit for a public endpoint is 1.5 MB."""
+_MAX_DIGITS = 12
 
 
 class PredictionServer(ThreadingHTTPServer):
@@ -30,32 +35,43 @@ class PredictionServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, answerer: ServedModel, env: Mapping[str, str], host: str = "0.0.0.0") -> None:
+    def __init__(self, answerer: ServedModel, env: Mapping[str, str]) -> None:
         self.answerer, self.lock = answerer, threading.Lock()
         self.health = env.get("AIP_HEALTH_ROUTE") or "/health"
         self.predict = env.get("AIP_PREDICT_ROUTE") or "/predict"
+        host = env.get(LISTEN) or "0.0.0.0"
+        self._checks_user = is_loopback(host)
         super().__init__((host, int(env.get("AIP_HTTP_PORT") or 8080)), _Handler)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether the client may send requests; otherwise the connection is closed unread."""
+        return not self._checks_user or peer_user(*client_address, self.server_port) == os.getuid()
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = 600
+    """Seconds after which a silent connection is closed."""
     server: PredictionServer
 
     def do_GET(self) -> None:
         """Answer the health check."""
         is_health = self.path == self.server.health
-        self._reply(200 if is_health else 404, {} if is_health else {"error": f"no such path: {self.path}"})
+        self._reply(200 if is_health else 404, {} if is_health else {"error": "no such path"})
 
     def do_POST(self) -> None:
         """Answer a prediction."""
-        length = int(self.headers.get("Content-Length") or 0)
+        text = self.headers.get("Content-Length") or "0"
+        length = (
+            int(text) if text.isascii() and text.isdigit() and len(text) < _MAX_DIGITS else MAX_REQUEST + 1
+        )
         if length > MAX_REQUEST:
             self.close_connection = True
-            self._reply(413, {"error": f"the request has {length:,} bytes; the limit is {MAX_REQUEST:,}"})
+            self._reply(413, {"error": f"the request has more than {MAX_REQUEST:,} bytes, or no length"})
             return
         body = self.rfile.read(length)
         if self.path != self.server.predict:
-            self._reply(404, {"error": f"no such path: {self.path}"})
+            self._reply(404, {"error": "no such path"})
             return
         try:
             self._reply(200, {"predictions": self._predictions(body)})
@@ -67,10 +83,14 @@ class _Handler(BaseHTTPRequestHandler):
             instances = json.loads(body)["instances"]
             if not isinstance(instances, list):
                 raise TypeError("instances is not a list")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(f'the request is not {{"instances": […]}}: {error!r}') from error
         with self.server.lock:
             return self.server.answerer.answer(instances)
+
+    def version_string(self) -> str:
+        """Return no name and no version: the `Server` header goes to whoever asks."""
+        return "-"
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the platform counts the requests."""

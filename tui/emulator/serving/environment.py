@@ -2,7 +2,8 @@
 
 It follows the documentation 'Custom container requirements for prediction'. Differences: the server listens
 on a free port of this machine, named by AIP_HTTP_PORT, whatever `ports` says; AIP_STORAGE_URI is the
-artifact_uri itself, in the emulator's buckets, instead of a copy; /gcs paths are below $VXTUI_GCS_ROOT.
+artifact_uri itself, in the emulator's buckets, instead of a copy; /gcs paths are below $VXTUI_GCS_ROOT;
+VXTUI_LISTEN keeps the trainer's own server on the loopback.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ def _of_this_machine(place: Path, deployed: Pb, state: StateDir) -> dict[str, st
         "TMPDIR": str(place / "tmp"),
         "VXTUI_GCS_ROOT": str(state.buckets),
         MARK: str(place),
+        "VXTUI_LISTEN": "127.0.0.1",
         **gpus.variables(devices),
     }
     buckets = os.environ.get(STORAGE_HOST) or state.bucket_url()
