@@ -25,6 +25,7 @@ from trainer.errors import CheckpointError, UsageError
 from trainer.models.arr_coc.answers import AnswerCheck
 from trainer.models.arr_coc.build import build_parts
 from trainer.models.arr_coc.dataset import collate
+from trainer.network.addresses import LISTEN
 from trainer.serving.__main__ import PredictionServer
 from trainer.serving.answerer import fetch, open_answerer, settings
 from trainer.weights.source import materialize
@@ -73,8 +74,10 @@ class Client:
 
 @pytest.fixture(scope="module")
 def client(trained: tuple[Path, RunFinished]) -> Iterator[Client]:
-    env = {"AIP_HTTP_PORT": "0", "AIP_PREDICT_ROUTE": "/answers", "AIP_HEALTH_ROUTE": "/alive"}
-    with PredictionServer(open_answerer(str(trained[0])), env, "127.0.0.1") as server:
+    env = {"AIP_HTTP_PORT": "0", "AIP_PREDICT_ROUTE": "/answers", "AIP_HEALTH_ROUTE": "/alive"} | {
+        LISTEN: "127.0.0.1"
+    }
+    with PredictionServer(open_answerer(str(trained[0])), env) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield Client(server.server_port)
