@@ -215,7 +215,7 @@ def test_a_thousand_connections_to_our_ports_and_some_to_torchs_admit_nobody_and
     ours = [port for port, name in names.items() if not name.startswith(("torch-store", "train-rank"))]
     theirs = [port for port in names if port not in ours]
     replay = b"x" * 64 if runs.kind == "elastic" else genuine(topology, envs[1])
-    print(len(ours), len(theirs))
+    print(sorted(names.values()))
     answers = strike(ours, theirs, guesses(topology.job), replay)()
     during = runs.step(nodes[0])
     assert [node.process.wait(180) for node in nodes] == [0, 0]

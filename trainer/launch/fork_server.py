@@ -25,9 +25,9 @@ from pathlib import Path
 from trainer.checkpoint.locations import needs_client, upload_uri
 from trainer.config import parse
 from trainer.errors import UsageError
-from trainer.launch import script_process, store_host
+from trainer.launch import script_process
 from trainer.launch.rank_process import run_rank_with
-from trainer.network.addresses import listen_on
+from trainer.network.addresses import LOOPBACK, listen_on
 from trainer.network.messages import MessageStream
 from trainer.prctl import die_with_parent, set_process_name
 from trainer.registry import STRATEGIES, model_entry
@@ -147,35 +147,29 @@ class ForkServer:
     def _spawn(
         self, environments: Sequence[Mapping[str, str]], store_address: str | None
     ) -> Callable[[], int] | None:
-        """Fork torch's store, and a process for each environment; in a child, return what it runs."""
-        try:
-            listener = self._replace_store(environments, store_address)
-        except OSError as error:
-            text = f"torch's store can't listen at port {environments[0]['MASTER_PORT']}: {error.strerror}"
-            emit("phase", text, severity="ERROR", phase="starting")
-            for local_rank in range(len(environments)):
-                self._stream.send(ended=local_rank, code=1)
-            return None
-        if listener is not None:
-            return partial(_run_store, listener)
+        """Fork torch's store, if it has an address, and a process for each environment.
+
+        Returns what a forked process runs, and `None` in this one.
+        """
+        if self._store:
+            _kill_group(self._store, signal.SIGKILL)
+        port, alone = int(environments[0]["MASTER_PORT"]), environments[0]["WORLD_SIZE"] == "1"
+        if store_address is not None and (self._program.alone or not alone):
+            try:
+                listener = listen_on(store_address, port)
+            except OSError as error:
+                text = f"torch's store can't listen at port {port}: {error.strerror or error}"
+                emit("phase", text, severity="ERROR", phase="starting")
+                for local_rank in range(len(environments)):
+                    self._stream.send(ended=local_rank, code=1)
+                return None
+            if self._fork(None):
+                return partial(_host_store, listener)
+            listener.close()
         for local_rank, environment in enumerate(environments):
             if self._fork(local_rank):
                 return partial(_run_forked, self._program, environment, self._argv)
         return None
-
-    def _replace_store(
-        self, environments: Sequence[Mapping[str, str]], address: str | None
-    ) -> socket.socket | None:
-        """End the last attempt's store, and fork one at this address unless it is `None`.
-
-        Returns its listening socket in the child. Raises OSError if the port is in use.
-        """
-        if self._store:
-            _kill_group(self._store, signal.SIGKILL)
-        if address is None or (environments[0]["WORLD_SIZE"] == "1" and not self._program.alone):
-            return None
-        with listen_on(address, int(environments[0]["MASTER_PORT"])) as listener:
-            return listener.dup() if self._fork(None) else None
 
     def _fork(self, local_rank: int | None) -> bool:
         """Fork a rank or the store; True in the child, where signals stay blocked until it has handlers."""
@@ -231,12 +225,17 @@ def _run_forked(program: _Forked, environment: Mapping[str, str], argv: list[str
     return program.run(argv)
 
 
-def _run_store(listener: socket.socket) -> int:
-    """Host torch's store in a forked process."""
-    if not _can_fork("torch"):
-        command = store_host.command(listener)
-        os.execv(command[0], command)
-    return store_host.host(listener)
+def _host_store(listener: socket.socket) -> int:
+    """Host torch's store on this socket until the process is killed; alone it listens at all addresses."""
+    from torch.distributed import TCPStore
+
+    set_process_name("torch-store")
+    address, port = listener.getsockname()[:2]
+    local = LOOPBACK if address in {"0.0.0.0", "::"} else address
+    store = TCPStore(local, port, None, is_master=True, master_listen_fd=listener.detach())
+    while store is not None:
+        signal.pause()
+    return 0
 
 
 def _can_fork(needed: str) -> bool:
