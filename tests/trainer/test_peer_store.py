@@ -19,6 +19,7 @@ from tests.waiting import wait_for
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.manifest import Manifest, damage
 from trainer.checkpoint.peers import client as clients
+from trainer.checkpoint.peers import connection as connections
 from trainer.checkpoint.peers.client import HeldCopy, PeerCopies
 from trainer.checkpoint.peers.connection import PeerError, StoreAddress, connect
 from trainer.checkpoint.peers.memory import FreeMemory, free_memory
@@ -30,6 +31,7 @@ from trainer.checkpoint.run_identity import RunIdentity
 from trainer.distributed.process_group import ProcessGroup
 from trainer.network import handshake
 from trainer.network.addresses import listen_on
+from trainer.network.handshake import Handshake
 from trainer.placement.topology import Topology
 
 PLENTY = FreeMemory(1 << 40, 1 << 40)
@@ -195,6 +197,22 @@ def test_strangers_are_closed_and_change_nothing(
     assert KEY not in repr(store.address)
     assert send_part(tmp_path / "step-10", manifest, store.address)
     assert store.steps() == [10]
+
+
+def test_what_a_process_of_the_run_sent_admits_nobody_a_second_time(store: Store) -> None:
+    place, client = (
+        ("127.0.0.1", store.address.port),
+        Handshake(KEY.encode(), connections.PURPOSE, serves=False),
+    )
+    with socket.create_connection(place) as raw:
+        proof = client.answer(raw.recv(32, socket.MSG_WAITALL))
+        raw.sendall(proof)
+        client.answer(raw.recv(32, socket.MSG_WAITALL))
+        raw.sendall(b'{"request": "list"}\n')
+        assert raw.recv(4096) == b'{"copies": 0}\n'
+    with socket.create_connection(place) as raw, suppress(OSError):
+        raw.sendall(proof + b'{"request": "list"}\n')
+        assert len(all_of(raw)) <= 32, "a nonce, no word"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import os
 import random
 import re
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -23,16 +24,16 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.processes import asked
 from tests.trainer.elastic_run import ElasticCluster
 from tests.trainer.multi_node_support import ROOT, Cluster, Node, losses
 from tests.waiting import wait_for
 from trainer.errors import UsageError
 from trainer.network import run_key
-from trainer.network.addresses import is_loopback, listening_address
+from trainer.network.addresses import LISTEN, is_loopback, listening_address
 from trainer.network.handshake import Handshake, HandshakeError, authenticate
 from trainer.placement.sources import find_topology
 from trainer.placement.topology import Topology
+from trainer.serving.__main__ import PredictionServer
 
 NOBODY = 65534
 CONNECTIONS = 1200
@@ -145,10 +146,11 @@ def listeners(*nodes: Node) -> dict[int, str]:
     """The ports of these nodes, with the process's name; all are those of the loopback."""
     found = {}
     for process in [process for node in nodes for process in node.family()]:
-        for one in asked(lambda process=process: process.net_connections("inet"), []):  # type: ignore[misc]
-            if one.status == psutil.CONN_LISTEN:
-                assert is_loopback(one.laddr.ip), (process.name(), one.laddr)
-                found[one.laddr.port] = asked(process.name, "")
+        with suppress(psutil.NoSuchProcess):
+            for one in process.net_connections("inet"):
+                if one.status == psutil.CONN_LISTEN:
+                    assert is_loopback(one.laddr.ip), (process.name(), one.laddr)
+                    found[one.laddr.port] = process.name()
     return found
 
 
@@ -232,6 +234,44 @@ def test_a_thousand_connections_to_our_ports_and_some_to_torchs_admit_nobody_and
     assert not [line for line in lines if line["phase"] in {"restarting", "failed"}]
     key = run_key.user_secret().decode()
     assert key not in "".join(node.out.read_text() + (node.out.parent / "err").read_text() for node in nodes)
+
+
+class Echo:
+    """A model that answers with the questions."""
+
+    def answer(self, instances: Sequence[Any]) -> list[dict[str, Any]]:
+        return [{"answer": instance} for instance in instances]
+
+
+def ask(port: int, pipe: Connection, user: int) -> None:
+    """Request a prediction as this user, in a process of its own."""
+    os.setuid(user)
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as sock, suppress(OSError):
+        sock.sendall(
+            b'POST /predict HTTP/1.1\r\nConnection: close\r\nContent-Length: 18\r\n\r\n{"instances": [1]}'
+        )
+        while block := sock.recv(4096):
+            answer += block
+    pipe.send(answer)
+    os._exit(0)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user of this machine")
+def test_a_model_server_on_the_loopback_serves_only_its_own_user() -> None:
+    "loaded".encode("idna")
+    with PredictionServer(Echo(), {"AIP_HTTP_PORT": "0", LISTEN: "127.0.0.1"}) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        answers = []
+        for user in (NOBODY, 0):
+            here, there = multiprocessing.Pipe()
+            arguments = (server.server_port, there, user)
+            multiprocessing.get_context("fork").Process(target=ask, args=arguments).start()
+            assert here.poll(60)
+            answers.append(here.recv())
+        server.shutdown()
+    assert answers[0] == b"", "not a word, not even of HTTP"
+    assert b'{"predictions": [{"answer": 1}]}' in answers[1] and b"Python" not in answers[1]
 
 
 def pair(server_key: bytes, client_key: bytes, job: str = "a") -> list[bool]:

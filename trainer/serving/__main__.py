@@ -45,7 +45,8 @@ class PredictionServer(ThreadingHTTPServer):
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Whether the client may send requests; otherwise the connection is closed unread."""
-        return not self._checks_user or peer_user(*client_address, self.server_port) == os.getuid()
+        host, port = client_address
+        return not self._checks_user or peer_user(host, port, self.server_port) == os.getuid()
 
 
 class _Handler(BaseHTTPRequestHandler):

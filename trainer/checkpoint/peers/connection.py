@@ -25,7 +25,7 @@ STORE = "VXTUI_PEER_STORE"
 IO_SECONDS = 30.0
 """Seconds without a byte after which the peer counts as lost."""
 CONNECT_SECONDS = 5.0
-_PURPOSE = "peer copies 2"
+PURPOSE = "peer copies 2"
 """What the key is used for, with the version of these messages."""
 _MESSAGE_BYTES = 4 << 20
 """Longest line: a manifest has about 100 bytes per file."""
@@ -146,7 +146,7 @@ class PeerConnection:
         probe."""
         timeout = self._sock.gettimeout()
         try:
-            authenticate(self._sock, Handshake(key.encode(), _PURPOSE, serves=serves), seconds)
+            authenticate(self._sock, Handshake(key.encode(), PURPOSE, serves=serves), seconds)
         except HandshakeError as error:
             raise PeerError(str(error)) from error
         except EOFError as error:
