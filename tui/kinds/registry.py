@@ -73,7 +73,7 @@ def own_fields(listed: Collection[str]) -> list[Field[JobRow]]:
 
 
 def may_cancel(job: Job) -> bool:
-    """Whether the job can be cancelled: a job that a cancel suspended has no pods any more."""
+    """Whether the job can be cancelled: a job that a cancel has suspended has no pods left."""
     return job.state.active and not (job.state is JobState.SUSPENDED and kind_of(job).cancel_suspends)
 
 

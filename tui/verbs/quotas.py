@@ -25,7 +25,7 @@ STATUSES = ("fits", "unknown", "short")
 
 @click.command()
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Only this region; repeatable.")
-@click.option("--all", "every", is_flag=True, help="Also regions where nothing is used.")
+@click.option("--all", "every", is_flag=True, help="Show unused regions too.")
 @click.option("--fit", "profile", metavar="PROFILE", help="Show the regions where this profile fits.")
 @verb(READS)
 async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str | None) -> None:
@@ -63,7 +63,7 @@ async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
 
 
 async def _read(backend: Backend, regions: Sequence[str]) -> list[Quota]:
-    """The quotas with the use of the jobs that run, as every screen shows them."""
+    """Read the quotas with the usage of running jobs, as every screen shows them."""
     now = datetime.now(UTC)
     listed, jobs = await asyncio.gather(backend.quotas.read(regions), active_jobs(backend))
     return with_running(listed, jobs, now)

@@ -367,7 +367,7 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
     except NotFound as error:
         if job.runner in {"", job.name}:
             raise
-        message = f"{job.display_name} has no figures any more: {lost_runner(job)}."
+        message = f"{job.display_name} no longer has figures: {lost_runner(job)}."
         fix = f"`vxtui logs {job.id}` prints what is left of its log."
         raise VerbFailure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
 

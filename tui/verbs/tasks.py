@@ -24,7 +24,7 @@ from tui.verbs.run import READS, Run, find_job, verb
 @click.argument("job")
 @verb(READS)
 async def tasks(run: Run, job: str) -> None:
-    """List the parts of JOB that are jobs of their own: the trials of a tuning job, the best first."""
+    """List the parts of JOB that are jobs of their own, e.g. the trials of a tuning job, the best first."""
     async with run.backend() as backend:
         target = await find_job(backend, job)
         target = await backend.job_service(target.name).get(target.name)
@@ -52,7 +52,7 @@ async def tasks(run: Run, job: str) -> None:
 
 
 def _print_tree(job: Job, tasks: list[Task]) -> None:
-    """Each task below the one it is a part of, after those that it waits for."""
+    """Print each task below its parent, after the tasks that it waits for."""
     now, branches = datetime.now(UTC), tree(tasks)
     print_fields(PIPELINE_FIELDS, [PipelineRow(branch, branches, job, now) for branch in branches.values()])
 

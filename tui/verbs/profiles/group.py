@@ -26,7 +26,7 @@ def profiles() -> None:
 @profiles.command("list")
 @verb(READS)
 async def list_profiles(run: Run) -> None:
-    """List every profile, with the problem of one that can't be used."""
+    """List every profile, with the problems of unusable ones."""
     profile_entries = entries(profile_folder(run.settings))
     problems = {e.key: "; ".join(e.check_rules(run.context)[0]) for e in profile_entries}
     rows = [e.row(problems[e.key]) for e in profile_entries]
@@ -45,7 +45,7 @@ async def list_profiles(run: Run) -> None:
 @click.option("--reveal", is_flag=True, help="Show secrets instead of masking them.")
 @verb(READS)
 async def show(run: Run, profile: str, assignments: tuple[str, ...], reveal: bool) -> None:
-    """Show the request that PROFILE would send, its secrets masked."""
+    """Show the request that PROFILE would send, with masked secrets."""
     request = await named_offline(run, profile, prepare(run, profile, assignments))
     if run.json:
         print_json({"region": request.region or None, "body": request.shown(reveal=reveal)})

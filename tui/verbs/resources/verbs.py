@@ -144,15 +144,15 @@ async def delete(run: Run, resource: str, yes: bool) -> int:
 
 async def _jobs_of(backend: Backend, resources_read: Sequence[PersistentResource]) -> dict[str, list[Job]]:
     """The jobs of each resource by its name; only jobs younger than the oldest resource are listed."""
-    jobs: dict[str, list[Job]] = {each.name: [] for each in resources_read}
-    times = [each.create_time for each in resources_read if each.create_time is not None]
+    jobs: dict[str, list[Job]] = {read.name: [] for read in resources_read}
+    times = [read.create_time for read in resources_read if read.create_time is not None]
     service = backend.jobs.get("custom_job")
     if service is None or not resources_read:
         return jobs
     since = f'create_time>="{rfc3339(min(times))}"' if len(times) == len(resources_read) else ""
     async for page in service.list_all(filter=since):
-        for each in resources_read:
-            jobs[each.name] += [job for job in page.jobs if each.runs(job)]
+        for read in resources_read:
+            jobs[read.name] += [job for job in page.jobs if read.runs(job)]
     return jobs
 
 
@@ -170,8 +170,10 @@ def _rows(results: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) 
     ]
 
 
-def _print_one(run: Run, made: PersistentResource) -> None:
+def _print_one(run: Run, resource: PersistentResource) -> None:
     if run.json:
-        print_json({"resource": json_object(RESOURCE_FIELDS, _rows([made], {})[0])})
+        print_json({"resource": json_object(RESOURCE_FIELDS, _rows([resource], {})[0])})
     else:
-        note(f"{made.id} is {made.state.lower()}; `vxtui resources {made.id}` shows how it goes on.")
+        note(
+            f"{resource.id} is {resource.state.lower()}; `vxtui resources {resource.id}` shows its progress."
+        )

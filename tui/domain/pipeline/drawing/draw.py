@@ -19,9 +19,9 @@ from tui.domain.pipeline.drawing.rows import entries, place
 __all__ = ["Box", "Drawing", "Node", "NotDrawable", "draw"]
 
 MOST_NODES, MOST_EDGES = 60, 150
-"""More of them do not read well, and take long."""
+"""Larger graphs are hard to read and slow to draw."""
 WIDE_TRACKS = 6
-"""Up to so many upright lines between two layers have a free column between them."""
+"""Maximum vertical tracks between two layers that are separated by free columns."""
 UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
 _LINES = {
     UP | DOWN: "│", LEFT | RIGHT: "─", UP | RIGHT: "└", UP | LEFT: "┘", DOWN | RIGHT: "┌", DOWN | LEFT: "┐",
@@ -35,7 +35,7 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where a node's text stands, in one row."""
+    """The row and columns of a node's text."""
 
     id: str
     x: int
@@ -46,7 +46,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Boxes by id, the characters of the lines by cell, and of each edge the cells that it runs through."""
+    """Boxes by id, the characters of the lines by cell, and the cells of each edge."""
 
     boxes: Mapping[str, Box] = field(default_factory=dict)
     lines: Mapping[Cell, str] = field(default_factory=dict)
@@ -56,17 +56,17 @@ class Drawing:
 
 
 def draw(nodes: Sequence[Node]) -> Drawing:
-    """The drawing of a graph; equal graphs have equal drawings. What it does not have is left out of `after`.
-    Raises NotDrawable for a graph that is too large to read, or that has a circle."""
+    """Draw a graph; equal graphs have equal drawings. Ids in `after` that are missing from the graph are
+    dropped. Raises NotDrawable for a graph that is too large to read, or that has a cycle."""
     if len(nodes) > MOST_NODES:
-        raise NotDrawable(f"{len(nodes)} tasks side by side, and at most {MOST_NODES} read well.")
+        raise NotDrawable(f"{len(nodes)} tasks are too many to read; the maximum is {MOST_NODES}.")
     known = {node.id for node in nodes}
     nodes = [
         Node(node.id, node.width, tuple(dict.fromkeys(s for s in node.after if s in known))) for node in nodes
     ]
     edges = sum(len(node.after) for node in nodes)
     if edges > MOST_EDGES:
-        raise NotDrawable(f"{edges} lines, and at most {MOST_EDGES} read well.")
+        raise NotDrawable(f"{edges} lines are too many to read; the maximum is {MOST_EDGES}.")
     columns = layered(nodes)
     place(columns)
     return _Canvas(nodes, columns).drawing()
@@ -77,10 +77,10 @@ class _Canvas:
         self._columns = columns
         self._widths = {node.id: node.width for node in nodes}
         self._arms: dict[Cell, dict[str, int]] = {}
-        """Of each cell the directions of the lines in it, by whose lines they are."""
+        """Directions of the lines in each cell, by the net that owns them."""
         self._boxes: dict[str, Box] = {}
         self._paths: dict[Item, list[Cell]] = {}
-        """The cells of a net from its beginning up to an item where it ends or passes."""
+        """The cells of a net from its start to an item where it ends or passes."""
         self._edges: dict[tuple[str, str], tuple[Cell, ...]] = {}
         self._arrows: set[Cell] = set()
 
@@ -133,7 +133,7 @@ class _Canvas:
         return bar + 2
 
     def _enter(self, net: str, target: Item, path: list[Cell], end: Cell) -> None:
-        """The last cells of a line: down or up the target's bar, and into its arrow."""
+        """Draw the last cells of a line: along the target's bar, and into its arrow."""
         bar, row = end
         owner = f"to {target.net}"
         self._add((bar - 1, row), net, RIGHT)
@@ -142,7 +142,7 @@ class _Canvas:
         self._arrows.add((bar + 1, target.row))
 
     def _line(self, owner: str, path: list[Cell], corners: Sequence[Cell]) -> None:
-        """Draw from corner to corner, and add the cells to the path."""
+        """Draw from corner to corner, and append the cells to the path."""
         here = corners[0]
         path.append(here)
         for x, y in corners[1:]:
@@ -165,7 +165,7 @@ class _Canvas:
         arms[owner] = arms.get(owner, 0) | arm
 
     def _moved(self, width: int) -> Drawing:
-        """The drawing with its first row at 0."""
+        """The drawing moved so that its first row is 0."""
         lines = {cell: _character(list(arms.values())) for cell, arms in self._arms.items()}
         lines |= dict.fromkeys(self._arrows, ARROW)
         for box in self._boxes.values():
@@ -200,7 +200,7 @@ def _corners(item: Item, end: int, turns: Sequence[Turn], x: int, pitch: int) ->
 
 
 def _outside(path: Iterable[Cell], box: Box, top: int) -> tuple[Cell, ...]:
-    """The cells of an edge, each once, from the end of the box where it begins."""
+    """The cells of an edge, each once, from the end of its first box."""
     return tuple((x, y - top) for x, y in dict.fromkeys(path) if x >= box.x + box.width)
 
 
