@@ -117,8 +117,7 @@ def _manifest(source: ConversionSource, profile: Profile, kind: str) -> tuple[di
 
 
 def plain_values(profile: Profile) -> dict[str, Any]:
-    """Return a profile as plain values with its references: the header, and `jobSpec` or a list as
-    `manifest`."""
+    """Return a profile as plain values with references: the header, and `jobSpec` or a list as `manifest`."""
     header: dict[str, Any] = {"displayName": profile.display_name}
     header |= {"description": profile.description} if profile.description else {}
     header |= {"labels": dict(profile.labels)} if profile.labels else {}

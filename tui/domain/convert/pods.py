@@ -14,8 +14,7 @@ from tui.domain.kubernetes.workloads import ACCELERATOR, FLEX_START, GPU, SPOT, 
 from tui.domain.vertex.catalog import Machine, machines
 
 OUTPUTS = {"AIP_MODEL_DIR": "model", "AIP_CHECKPOINT_DIR": "checkpoints", "AIP_TENSORBOARD_LOG_DIR": "logs"}
-"""Variables that Vertex AI sets for the output folder, and the folders they name (docs/facts/vertex.md
-3.6)."""
+"""Variables that Vertex AI sets for the output folder, and their folders (docs/facts/vertex.md 3.6)."""
 JOB_ID = "CLOUD_ML_JOB_ID"
 GPU_TAINT = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 NAME_LABELS = {
@@ -176,8 +175,7 @@ def is_place(variable: Mapping[str, Any]) -> bool:
 
 
 def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the machineSpec for the nodeSelector `group` and these resources, and whether it was a
-    choice."""
+    """Return the machineSpec for the nodeSelector `group` and the resources, and whether it was a choice."""
     gke = str(group.get(ACCELERATOR) or "")
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU))
     named = str(group.get(INSTANCE_TYPE) or "")

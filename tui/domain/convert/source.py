@@ -62,8 +62,7 @@ class ConversionSource:
         return at(self.value, *path)
 
     def fixed(self, *path: str | int) -> Any:
-        """Return the value at a path, a parameter's default in place of its reference; None without a
-        default."""
+        """Return the value at a path; a reference becomes the parameter's default, or None without one."""
         value = self.take(*path)
         if not isinstance(value, str) or not REFERENCE.search(value):
             return value

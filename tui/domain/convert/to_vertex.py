@@ -151,8 +151,7 @@ def _pool(
 
 
 def _placement(source: ConversionSource, head: Path, group: ManifestGroup) -> tuple[Mapping[str, Any], Path]:
-    """Return the nodeSelector of a group's pods and the path of the pod's spec; a TrainJob has it in its
-    patches."""
+    """Return the nodeSelector of a group's pods and the pod spec's path; a TrainJob has it in its patches."""
     if group.template:
         return fields(group.pod, "nodeSelector"), (*head, *group.pod_path)
     inner: Path = (

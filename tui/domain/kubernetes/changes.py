@@ -71,8 +71,7 @@ def scale_problem(obj: Obj, replicas: int) -> str:
 
 
 def job_scale_problem(job: Job, replicas: int | None = None) -> str:
-    """Return why the job's workers can't be scaled to `replicas`, or can't be scaled at all if that is
-    None."""
+    """Return why the job's workers can't be scaled to `replicas`, or not at all if that is None."""
     if worker_group(job) is None:
         return "It has no workers that can be scaled."
     return _scale_problem(job.kind == "pytorch_job", job_bounds(job), replicas)

@@ -316,8 +316,7 @@ def _cleans_up(obj: Obj) -> bool:
 
 
 def _without_pod(replica: Replica, state: JobState, cleaned: bool) -> Replica:
-    """Return a replica without a pod, before its creation or after its deletion: nobody knows how it
-    ended."""
+    """Return a replica without a pod, before its creation or after its deletion: its end is unknown."""
     if cleaned and state is JobState.SUCCEEDED:
         # For example an MPIJob's worker, which waits for the launcher until it is stopped.
         return replace(replica, state=state, reason="ended with the job: removed by cleanPodPolicy")
@@ -364,8 +363,7 @@ _SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})
 
 
 _AFTER = timedelta(seconds=5)
-"""Longest delay between a replica's failure and the operator's report of it; other replicas may end within
-it."""
+"""Longest delay between a replica's failure and the operator's report; other replicas may end within it."""
 
 
 def _until(end: datetime | None, failures: Sequence[ReplicaFailure]) -> Sequence[ReplicaFailure]:

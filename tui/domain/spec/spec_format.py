@@ -180,8 +180,7 @@ class SpecFormat(ABC):
         return ()
 
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
-        """Return the body with the content of the file that it names, if any; `file` is the profile's
-        file."""
+        """Return the body with the content of the file that it names; `file` is the profile's file."""
         return dict(body), None
 
     def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
@@ -194,8 +193,7 @@ class SpecFormat(ABC):
 
     @abstractmethod
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a body's fields beside the spec; the custom job's REST form has them under the body's
-        name."""
+        """Return a body's fields beside the spec; the REST form has them under the body's name."""
 
     def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
         """Return the custom jobs known before a launch."""
@@ -249,8 +247,7 @@ def first_format() -> SpecFormat:
 
 
 def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a create call sends for the custom job `job` of a profile with this body, by its name
-    there."""
+    """Return what a create call sends for the custom job `job` with this body, by its name there."""
     spec_format = format_of(body)
     return {spec_format.resource_key: spec_format.resource(job)}
 

@@ -110,7 +110,7 @@ class _Text:
         return self.text
 
     def _merging(self, alias: YamlNode, flow: bool, column: int) -> str | None:
-        """Return the text in which a map merges the alias' target in place of the alias, or None if
+        """Return the text in which a map merges the alias' target instead of the alias, or None if
         impossible."""
         parent, *_ = self._around(alias)
         merge = f"<<: *{alias.real.anchor}"

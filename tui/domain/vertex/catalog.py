@@ -28,8 +28,7 @@ FLEX_ACCELERATORS = frozenset(
         "NVIDIA_B200",
     }
 )
-"""What the strategy FLEX_START takes (docs/facts/vertex.md 1.6 and 3.9): L4, A100, H100, H200, B200, in all
-sizes."""
+"""GPUs that FLEX_START accepts (docs/facts/vertex.md 1.6 and 3.9): L4, A100, H100, H200, B200, all sizes."""
 
 _QUOTA_WORD = {
     "NVIDIA_TESLA_P4": "nvidia_p4_gpus",
@@ -113,14 +112,12 @@ def quota_metrics(
 
 
 def quota_word(accelerator_type: str) -> str:
-    """Return the part of an accelerator's quota metrics that names it, e.g. `nvidia_a100_gpus`; "" if
-    unknown."""
+    """Return the part of an accelerator's quota metrics that names it, e.g. `nvidia_a100_gpus`, or ""."""
     return _QUOTA_WORD.get(accelerator_type, "")
 
 
 def quota_words() -> dict[str, str]:
-    """Return the short name of each accelerator by that part of its metrics, in the order of the API's
-    types."""
+    """Return each accelerator's short name by that part of its metrics, in the order of the API's types."""
     return {word: ACCELERATOR_SHORT[kind] for kind, word in _QUOTA_WORD.items()}
 
 

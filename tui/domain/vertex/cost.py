@@ -245,8 +245,7 @@ def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[CostPart]:
 
 
 def missing(job: Job, prices: Prices | None = None) -> str:
-    """Return why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`; "" if it has
-    one."""
+    """Return why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`, or ""."""
     if job.in_cluster and job.state is JobState.SUSPENDED:
         return "it is suspended and costs nothing now; how long it ran before is not kept"
     if job.in_cluster and not job.nodes:

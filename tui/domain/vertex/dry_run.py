@@ -31,8 +31,7 @@ def document(
 
 
 def price_json(price: Estimate) -> dict[str, Any]:
-    """Return USD an hour, its share for reducers, and USD for the whole timeout; null if a price is
-    unknown."""
+    """Return USD an hour, its share for reducers, and USD for the timeout; null if a price is unknown."""
 
     def span(usd: Range | None) -> dict[str, float] | None:
         return None if usd is None else {"low": round(usd.low, 4), "high": round(usd.high, 4)}

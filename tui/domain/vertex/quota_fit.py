@@ -248,8 +248,8 @@ class _Headroom:
 
 
 def _lacking_hardware(job: Mapping[str, Any], region: str, lines: Sequence[Line]) -> str:
-    """Accelerators that the region is not documented to have; a quota above 0 decides (docs/facts/vertex.md
-    8.5)."""
+    """Return the accelerators that the region lacks by its documentation (docs/facts/vertex.md 8.5) and
+    quota."""
     there = catalog.region_accelerators().get(region.rpartition("/")[2])
     allowed = {line.metric for line in lines if line.limit}
     pools = [

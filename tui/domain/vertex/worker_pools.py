@@ -1,5 +1,4 @@
-"""Worker pools of Vertex AI as replica groups: the position of a pool is its role (docs/facts/vertex.md
-1.3)."""
+"""Worker pools of Vertex AI as replica groups: a pool's position is its role (docs/facts/vertex.md 1.3)."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""Why replicas of a cluster's job failed, were replaced or restarted, from all evidence the API still
-holds."""
+"""Why replicas of a cluster's job failed, were replaced or restarted, from everything the API still has."""

@@ -34,8 +34,7 @@ from tui.domain.kubernetes.pods import Pod, words_of
 EVENTS_KEPT = timedelta(hours=1)
 """How long a cluster keeps an Event after its last count, by default."""
 NEAR = timedelta(seconds=30)
-"""Largest distance between an Event of a node and the end of a pod that it explains: nodes have their own
-clocks."""
+"""Largest distance between an Event of a node and a pod's end that it explains: nodes have own clocks."""
 _SECOND = timedelta(seconds=1)
 """Resolution of Event times."""
 _STOPS_WITHIN = timedelta(seconds=15)
@@ -173,8 +172,7 @@ class Replaced:
 def replaced_pods(
     owner: OwningJob, pods: Sequence[Pod], seen: Iterable[Pod], events: EventIndex | None
 ) -> Replaced:
-    """Return the history of the job's pods that are not among `pods`; `seen` failed before they were
-    replaced."""
+    """Return the history of the job's pods outside `pods`; `seen` failed before they were replaced."""
     reports = _reports_of(owner, events) if events is not None else _Reports()
     ends = [(run, _failure(run, reports, events, owner)) for run in _runs(owner, pods, seen, events)]
     removed: dict[str, datetime] = {}

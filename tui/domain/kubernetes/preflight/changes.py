@@ -15,8 +15,8 @@ _KEYS = ("name", "mountPath", "key", "containerPort", "manager")
 
 
 def changes(there: Any, desired: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield each path where the existing value differs from the desired one; the cluster's extra fields don't
-    count."""
+    """Yield each path whose existing value differs from the desired one, ignoring the cluster's extra
+    fields."""
     if isinstance(desired, Mapping):
         for key, value in desired.items():
             below = there.get(key) if isinstance(there, Mapping) else None

@@ -35,8 +35,7 @@ def label_syntax(case: ManifestCase) -> Iterator[Finding]:
 
 
 def _all_labels(case: ManifestCase) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield labels with their paths in the profile's job: of the header, the objects and the pod
-    templates."""
+    """Yield labels with their paths in the profile's job: of header, objects and pod templates."""
     yield ("labels",), case.labels
     for i, obj in enumerate(case.objects):
         yield (*HEAD, i, "metadata", "labels"), fields(obj, "metadata", "labels")

@@ -1,5 +1,4 @@
-"""Check an object against an OpenAPI v3 schema as Kubernetes does, with a schema of ours or of a cluster's
-CRD."""
+"""Check an object against an OpenAPI v3 schema, ours or a cluster's CRD, as Kubernetes does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Rules about TPU machines: one pool, one replica, and a topology or a number of cores (docs/facts/vertex.md
-8.4)."""
+"""Rules about TPU machines: one pool, one replica, a topology or cores (docs/facts/vertex.md 8.4)."""
 
 from __future__ import annotations
 
