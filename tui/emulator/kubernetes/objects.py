@@ -125,6 +125,11 @@ class Objects:
         """Return one object; the namespace of a cluster-scoped type is "". Raises ApiNotFound."""
         return self.stored(resource, namespace, name).obj
 
+    def find(self, resource: ApiResource, namespace: str, name: str) -> Obj | None:
+        """Return one object, if it exists."""
+        stored = self._tables[resource].get((namespace, name))
+        return None if stored is None else stored.obj
+
     def stored(self, resource: ApiResource, namespace: str, name: str) -> Stored:
         """Return one object with its JSON. Raises ApiNotFound."""
         stored = self._tables[resource].get((namespace, name))

@@ -40,7 +40,7 @@ class GarbageCollector(Controller):
         return [key] if references else []
 
     def reconcile(self, key: Key) -> float | None:
-        obj = store.find(self.objects, key.resource, key.namespace, key.name)
+        obj = self.objects.find(key.resource, key.namespace, key.name)
         if obj is None:
             return None
         if is_terminating(obj):
@@ -90,7 +90,7 @@ class GarbageCollector(Controller):
         """Return the stored objects that reference this owner."""
         dependents = []
         for key in sorted(self._owned.get(uid_of(owner), ()), key=str):
-            obj = store.find(self.objects, key.resource, key.namespace, key.name)
+            obj = self.objects.find(key.resource, key.namespace, key.name)
             references = (obj or {"metadata": {}})["metadata"].get("ownerReferences") or ()
             if obj is not None and any(reference["uid"] == uid_of(owner) for reference in references):
                 dependents.append((key.resource, obj))
@@ -109,7 +109,7 @@ class GarbageCollector(Controller):
         where = self._key_of_owner(key, reference)
         if where is None:
             return None
-        owner = store.find(self.objects, where.resource, where.namespace, where.name)
+        owner = self.objects.find(where.resource, where.namespace, where.name)
         return owner if owner is not None and uid_of(owner) == reference["uid"] else {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tui.emulator.kubernetes.controller import Controller, Key
-from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NAMESPACES, Obj
 
@@ -20,9 +19,8 @@ class NamespaceController(Controller):
         self._contents = [resource for resource in objects.resources if resource.namespaced]
 
     def reconcile(self, key: Key) -> float | None:
-        try:
-            namespace = self.objects.get(NAMESPACES, "", key.name)
-        except ApiNotFound:
+        namespace = self.objects.find(NAMESPACES, "", key.name)
+        if namespace is None:
             return None
         finalizers = (namespace.get("spec") or {}).get("finalizers") or []
         if "deletionTimestamp" not in namespace["metadata"] or FINALIZER not in finalizers:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import controller_of, is_controlled_by, is_terminating, uid_of
 from tui.emulator.kubernetes.resources import ApiResource, Obj
 from tui.emulator.kubernetes.watching import WatchEvent
@@ -31,7 +30,7 @@ class Owned:
             own = self._keys.get(owner["uid"]) if owner is not None else None
             key = key_of(event.resource, event.obj)
             # A new object may already have the name.
-            if own is not None and store.find(self._objects, *key) is None:
+            if own is not None and self._objects.find(*key) is None:
                 own.pop(key, None)
                 if not own and owner is not None:
                     del self._keys[owner["uid"]]
@@ -47,7 +46,7 @@ class Owned:
     def of(self, owner: Obj, resource: ApiResource) -> list[Obj]:
         """Return the owner's objects of a type, sorted by name."""
         keys = sorted(key for key in self._keys.get(uid_of(owner), ()) if key.resource == resource)
-        objs = (store.find(self._objects, *key) for key in keys)
+        objs = (self._objects.find(*key) for key in keys)
         return [obj for obj in objs if obj is not None and is_controlled_by(obj, owner)]
 
 
@@ -69,7 +68,7 @@ class JobController(Controller):
         return owner_keys(event.obj, self.jobs)
 
     def reconcile(self, key: Key) -> float | None:
-        job = store.find(self.objects, *key)
+        job = self.objects.find(*key)
         if job is None or is_terminating(job):
             return None
         managed_by = job["spec"].get("managedBy") or (job["spec"].get("runPolicy") or {}).get("managedBy")

@@ -35,7 +35,7 @@ class PodGroupController(Controller):
         return [Key(self.groups[group], namespace, name) for group, name in _groups_of(event.obj)]
 
     def reconcile(self, key: Key) -> float | None:
-        group = store.find(self.objects, key.resource, key.namespace, key.name)
+        group = self.objects.find(key.resource, key.namespace, key.name)
         if group is None:
             return None
         mine = (key.resource.group, key.name)

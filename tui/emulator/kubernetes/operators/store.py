@@ -12,14 +12,6 @@ from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.resources import ApiResource, Obj
 
 
-def find(objects: Objects, resource: ApiResource, namespace: str, name: str) -> Obj | None:
-    """Return the object with this name, if it exists."""
-    try:
-        return objects.get(resource, namespace, name)
-    except ApiNotFound:
-        return None
-
-
 def create(objects: Objects, obj: Obj) -> bool:
     """Create an object of its declared type; return False if the name is taken."""
     group, _, version = obj["apiVersion"].rpartition("/")

@@ -204,7 +204,7 @@ class ObjectWriter:
         if meta.get("managedFields"):
             raise BadRequest("metadata.managedFields must be nil")
         warnings = types.drop_unknown_fields(resource, applied, query)
-        live = self._live(resource, target)
+        live = self._objects.find(resource, target.namespace, target.name)
         status, force = target.subresource == "status", query.get("force") in {"true", "1"}
         merged = apply_configuration(
             resource,
@@ -225,12 +225,6 @@ class ObjectWriter:
             return self._reply(request, resource, created, 201, warnings)
         updated = self._objects.update(resource, merged, status=status, dry_run=dry_run)
         return self._reply(request, resource, updated, 200, warnings)
-
-    def _live(self, resource: ApiResource, target: Target) -> Obj | None:
-        try:
-            return self._objects.get(resource, target.namespace, target.name)
-        except ApiNotFound:
-            return None
 
     def _record(self, request: Request, resource: ApiResource, subresource: str = "") -> Record:
         schema, manager, now = types.schema(resource), self._manager(request), self._objects.now()

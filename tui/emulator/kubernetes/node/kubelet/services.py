@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from tui.emulator.kubernetes.config import KubernetesConfig
-from tui.emulator.kubernetes.errors import ApiNotFound, ApiStorageFull
+from tui.emulator.kubernetes.errors import ApiStorageFull
 from tui.emulator.kubernetes.node.kubelet import volumes
 from tui.emulator.kubernetes.node.kubelet.folders import NodeFolder
 from tui.emulator.kubernetes.node.kubelet.hostnames import Host, LocalPorts
@@ -46,10 +46,7 @@ class PodServices:
 
     def node(self, name: str) -> Obj:
         """Return the Node object, or an empty one if it was deleted."""
-        try:
-            return self.objects.get(NODES, "", name)
-        except ApiNotFound:
-            return {}
+        return self.objects.find(NODES, "", name) or {}
 
     def simulates(self, node: str) -> bool:
         machine = self.machines.get(node)
@@ -66,11 +63,7 @@ class PodServices:
         def known(host: Host) -> bool:
             if (host.namespace, host.label) in pods:
                 return True
-            try:
-                self.objects.get(SERVICES, host.namespace, host.label)
-            except ApiNotFound:
-                return False
-            return True
+            return self.objects.find(SERVICES, host.namespace, host.label) is not None
 
         return known
 
@@ -164,10 +157,7 @@ class NamespaceLookup:
         self._objects.change(claims, self.namespace, name, fill, status=True)
 
     def _find(self, plural: str, name: str) -> Obj | None:
-        try:
-            return self._objects.get(self._objects.resource(plural), self.namespace, name)
-        except ApiNotFound:
-            return None
+        return self._objects.find(self._objects.resource(plural), self.namespace, name)
 
 
 def _planned_devices(folder: AttemptDir) -> tuple[int, ...]:

@@ -176,9 +176,8 @@ class Scheduler:
 
     def _schedule_group(self, key: GroupKey, ready: list[Obj], rooms: list[NodeRoom]) -> None:
         """Bind enough pods of a group at once, or none."""
-        try:
-            group = self._objects.get(self._groups[key.group], key.namespace, key.name)
-        except ApiNotFound:
+        group = self._objects.find(self._groups[key.group], key.namespace, key.name)
+        if group is None:
             for pod in ready:
                 self._refuse(pod, f"PodGroup not found: {key.namespace}/{key.name}")
             return
@@ -237,11 +236,8 @@ class Scheduler:
             claim = volume.get("persistentVolumeClaim")
             if claim is None:
                 continue
-            try:
-                stored_claim = self._objects.get(
-                    self._claims, pod["metadata"]["namespace"], claim["claimName"]
-                )
-            except ApiNotFound:
+            stored_claim = self._objects.find(self._claims, pod["metadata"]["namespace"], claim["claimName"])
+            if stored_claim is None:
                 return f'persistentvolumeclaim "{claim["claimName"]}" not found'
             if "deletionTimestamp" in stored_claim["metadata"]:
                 return f'persistentvolumeclaim "{claim["claimName"]}" is being deleted'

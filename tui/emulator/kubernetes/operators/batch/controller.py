@@ -37,11 +37,11 @@ class BatchJobController(Controller):
 
     def reconcile(self, key: Key) -> float | None:
         if key.resource == self.pods:
-            pod = store.find(self.objects, *key)
+            pod = self.objects.find(*key)
             if pod is not None and self._job_of(pod) is None:
                 self._untrack(pod)  # no Job is left to count it
             return None
-        job = store.find(self.objects, *key)
+        job = self.objects.find(*key)
         if job is None or job["spec"].get("managedBy") not in (None, MANAGER):
             return None
         plan = plan_job(job, self.owned.of(job, self.pods), self.objects.now())
@@ -51,7 +51,7 @@ class BatchJobController(Controller):
     def _job_of(self, pod: Obj) -> Obj | None:
         """Return the Job that created a pod, if it still exists."""
         for owner in owner_keys(pod, self.jobs):
-            job = store.find(self.objects, *owner)
+            job = self.objects.find(*owner)
             if job is not None and is_controlled_by(pod, job):
                 return job
         return None

@@ -45,7 +45,7 @@ class JobSetController(JobController):
             if not is_terminating(job):
                 store.delete(self.objects, self.child_jobs, namespace, name_of(job), propagation="Foreground")
         if plan.needs_service:
-            if store.find(self.objects, self.services, namespace, subdomain(jobset)) is None:
+            if self.objects.find(self.services, namespace, subdomain(jobset)) is None:
                 store.create(self.objects, headless_service(jobset))
             for claim in claims(jobset):
                 store.create(self.objects, claim)

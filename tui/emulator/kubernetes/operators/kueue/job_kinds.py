@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import conditions, store
+from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.jobset.child_jobs import replicated_jobs
 from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
 from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
@@ -231,8 +231,7 @@ class TrainJobs(QueuedKind):
         return any(counts["active"] for counts in (job.get("status") or {}).get("jobsStatus") or ())
 
     def pods_ready(self, job: Obj) -> bool:
-        jobset = store.find(
-            self._objects,
+        jobset = self._objects.find(
             self._objects.resource("jobsets", JobSets.group),
             namespace_of(job),
             name_of(job),

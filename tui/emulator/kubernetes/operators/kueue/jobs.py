@@ -67,7 +67,7 @@ class QueuedJobs(Controller):
         if key.resource == self.workloads:
             self._release(key)
             return None
-        job = store.find(self.objects, key.resource, key.namespace, key.name)
+        job = self.objects.find(key.resource, key.namespace, key.name)
         # A job with an owner is part of another job, as the Job of a JobSet.
         if job is None or is_terminating(job) or job["metadata"].get("ownerReferences"):
             return None
@@ -78,7 +78,7 @@ class QueuedJobs(Controller):
 
     def _release(self, key: Key) -> None:
         """Remove the finalizers of a workload that is being deleted."""
-        workload = store.find(self.objects, self.workloads, key.namespace, key.name)
+        workload = self.objects.find(self.workloads, key.namespace, key.name)
         if workload is not None and is_terminating(workload):
             store.change(
                 self.objects,
@@ -124,7 +124,7 @@ class _QueuedJob:
             self._stop(workload, "Not admitted by cluster queue")
 
     def _workload(self) -> Obj | None:
-        workload = store.find(self.objects, self.workloads, namespace_of(self.job), workload_name(self.job))
+        workload = self.objects.find(self.workloads, namespace_of(self.job), workload_name(self.job))
         return workload if workload is not None and is_controlled_by(workload, self.job) else None
 
     def _say(self, reason: str, message: str) -> None:
@@ -147,7 +147,7 @@ class _QueuedJob:
             group, kind = "scheduling.k8s.io", "PriorityClass"
         if not named:
             return {"priority": 0}
-        priority = store.find(self.objects, self.objects.resource(kind, group), "", named)
+        priority = self.objects.find(self.objects.resource(kind, group), "", named)
         value = int((priority or {}).get("value") or 0)
         return {"priority": value, "priorityClassRef": {"group": group, "kind": kind, "name": named}}
 
@@ -232,7 +232,7 @@ class _QueuedJob:
         selector: dict[str, str] = {}
         tolerations: list[Obj] = []
         for name in dict.fromkeys((assignment.get("flavors") or {}).values()):
-            spec = (store.find(self.objects, self.flavors, "", name) or {}).get("spec") or {}
+            spec = (self.objects.find(self.flavors, "", name) or {}).get("spec") or {}
             selector.update(spec.get("nodeLabels") or {})
             tolerations += spec.get("tolerations") or []
         return PodSetInfo(assignment["name"], selector, tolerations)

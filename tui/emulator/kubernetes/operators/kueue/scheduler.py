@@ -110,7 +110,7 @@ class QueueScheduler(Controller):
         self.report(victim, "Preempted", message + priorities)
 
     def _conditions(self, workload: Obj) -> Conditions:
-        stored = store.find(self.objects, self.workloads, namespace_of(workload), name_of(workload))
+        stored = self.objects.find(self.workloads, namespace_of(workload), name_of(workload))
         return Conditions(stored or workload, self.objects.now())
 
     def _store(self, workload: Obj, answer: Conditions) -> None:

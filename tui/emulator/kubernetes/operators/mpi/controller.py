@@ -104,7 +104,7 @@ class _OneJob:
 
     def _launcher(self) -> Obj | None:
         name = mpi_objects.launcher_name(self.job)
-        launcher = store.find(self.objects, self.launchers, self.namespace, name)
+        launcher = self.objects.find(self.launchers, self.namespace, name)
         return launcher if launcher is not None and is_controlled_by(launcher, self.job) else None
 
     def _make_objects(self) -> None:
@@ -116,7 +116,7 @@ class _OneJob:
                 self.objects, self.config_maps, config, lambda stored: stored.update(data=config["data"])
             )
         secret = f"{name_of(self.job)}-ssh"
-        if store.find(self.objects, self.objects.resource("secrets"), self.namespace, secret) is None:
+        if self.objects.find(self.objects.resource("secrets"), self.namespace, secret) is None:
             store.create(self.objects, ssh_secret(self.job, secret))
         if not self.suspended:
             self._make_workers()

@@ -88,7 +88,7 @@ class TrainingController(JobController):
                 store.set_spec(self.objects, resource, pod_group, pod_group["spec"])
         if plan.delete_pod_group:
             for resource in self.pod_groups:
-                present = store.find(self.objects, resource, namespace_of(job), name_of(job))
+                present = self.objects.find(resource, namespace_of(job), name_of(job))
                 if present is not None and is_controlled_by(present, job):
                     self.report(job, "JobTerminated", "Job has been terminated. Deleting PodGroup")
                     store.delete(self.objects, resource, namespace_of(job), name_of(job))

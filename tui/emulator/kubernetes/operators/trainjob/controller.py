@@ -53,7 +53,7 @@ class TrainJobController(JobController):
             self._build(job)
         now = self.objects.now()
         _set_suspended(job, status, now)
-        jobset = store.find(self.objects, self.jobsets, namespace_of(job), name_of(job))
+        jobset = self.objects.find(self.jobsets, namespace_of(job), name_of(job))
         if jobset is not None and is_controlled_by(jobset, job):
             _take_over(jobset, status, now)
         elif failed is not None and failed["reason"] != DEADLINE:
@@ -72,7 +72,7 @@ class TrainJobController(JobController):
             self.report(trainjob, reason, message, warning=True, action="Reconciling")
             return
         namespace, name = namespace_of(trainjob), name_of(trainjob)
-        old = store.find(self.objects, self.jobsets, namespace, name)
+        old = self.objects.find(self.jobsets, namespace, name)
         if old is not None and not (trainjob["spec"].get("suspend") or old["spec"].get("suspend")):
             return
         runtime = Runtime(trainjob, template)
@@ -98,7 +98,7 @@ class TrainJobController(JobController):
     def _runtime(self, trainjob: Obj) -> Obj | None:
         """Return the runtime as of the TrainJob's creation; later changes do not affect the job."""
         namespace, snapshot = namespace_of(trainjob), f"{name_of(trainjob)}{SNAPSHOT_SUFFIX}"
-        kept = store.find(self.objects, self.config_maps, namespace, snapshot)
+        kept = self.objects.find(self.config_maps, namespace, snapshot)
         if kept is not None and is_controlled_by(kept, trainjob):
             snapshotted: Obj = yaml.safe_load(kept["data"]["runtime"])
             return snapshotted
@@ -111,7 +111,7 @@ class TrainJobController(JobController):
     def _make_key(self, trainjob: Obj) -> None:
         """Create the SSH key of a TrainJob under MPI. It is unused here, but the pods mount it."""
         namespace, name = namespace_of(trainjob), f"{name_of(trainjob)}{KEY_SUFFIX}"
-        if store.find(self.objects, self.secrets, namespace, name) is None:
+        if self.objects.find(self.secrets, namespace, name) is None:
             store.create(self.objects, ssh_secret(trainjob, name))
 
     def _watch_deadline(self, trainjob: Obj, status: Obj, now: datetime) -> float | None:

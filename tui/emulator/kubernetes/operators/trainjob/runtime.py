@@ -7,7 +7,6 @@ from typing import Any
 
 from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.resources import Obj
 
@@ -159,7 +158,7 @@ def find_runtime(objects: Objects, trainjob: Obj) -> Obj | None:
     """Return the runtime that a TrainJob names, if it exists."""
     kind, name = runtime_reference(trainjob)
     namespace = namespace_of(trainjob) if kind == "TrainingRuntime" else ""
-    return store.find(objects, objects.resource(kind, GROUP), namespace, name)
+    return objects.find(objects.resource(kind, GROUP), namespace, name)
 
 
 def pod_spec(job: Obj) -> Obj:
