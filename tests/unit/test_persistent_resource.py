@@ -144,11 +144,11 @@ def test_the_table_of_the_verb(
     found = machines()
     on = job(7, "a", persistent_resource="nlp-a100")
     ran = job(8, "b", JobState.SUCCEEDED, age=300, ended=200, persistent_resource="weekend [h100]")
-    verbs._print(found, {each.name: [on, ran] for each in found})
+    verbs._print(verbs._rows(found, {each.name: [on, ran] for each in found}))
     said = capsys.readouterr()
     header, _, pool, reducers, idle, _ = said.out.splitlines()
-    assert header.split()[:3] == ["NAME", "STATE", "REGION"]
-    assert pool.startswith("nlp-a100") and "3/4" in pool and pool.endswith(" 7")
-    assert "2/2 (1-6)" in reducers and not reducers.startswith("nlp")
+    assert header.split()[:3] == ["STATE", "NAME", "REGION"]
+    assert "nlp-a100" in pool and pool.endswith("3/4") and " 7 " in pool
+    assert "2/2 (1-6)" in reducers and "nlp" not in reducers
     assert "3h20" in idle and "~$" in idle
     assert "old-t4: The machines of the zone" in said.err

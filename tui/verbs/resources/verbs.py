@@ -60,10 +60,7 @@ async def show(run: Run, resource: str | None) -> int:
         objects = [json_object(RESOURCE_FIELDS, row) for row in _rows(shown, jobs)]
         print_json({"resources": objects, "errors": errors_json(results)})
     else:
-        print_nested(RESOURCE_FIELDS, POOL_FIELDS, [(row, row.resource.pools) for row in _rows(shown, jobs)])
-        for listed in shown:
-            if listed.error:
-                note(f"{listed.id}: {listed.error}")
+        _print(_rows(shown, jobs))
         if not shown and not results.errors:
             note("No persistent resources here. `vxtui resources create NAME --from PROFILE` makes one.")
     return end(run, results)
@@ -168,6 +165,14 @@ def _rows(results: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) 
         )
         for resource in results
     ]
+
+
+def _print(rows: Sequence[ResourceRow]) -> None:
+    """Print a line per pool, and the errors of resources on stderr."""
+    print_nested(RESOURCE_FIELDS, POOL_FIELDS, [(row, row.resource.pools) for row in rows])
+    for row in rows:
+        if row.resource.error:
+            note(f"{row.resource.id}: {row.resource.error}")
 
 
 def _print_one(run: Run, resource: PersistentResource) -> None:
