@@ -72,9 +72,10 @@ class ResourceStore:
         if "-" not in parts:
             return [self._resources[name] for name in self._children.get((parent, kind.collection), ())]
         parents = [
-            above for above, collection in self._children
+            above
+            for above, collection in self._children
             if collection == kind.collection and _matches(above.split("/"), parts)
-        ]  # fmt: skip
+        ]
         names = [name for above in parents for name in self._children[above, kind.collection]]
         return sorted((self._resources[name] for name in names), key=lambda pb: (created_us(pb), pb.name))
 
@@ -82,9 +83,10 @@ class ResourceStore:
         """Return every resource of a kind."""
         return [
             self._resources[name]
-            for (_, collection), names in self._children.items() if collection == kind.collection
+            for (_, collection), names in self._children.items()
+            if collection == kind.collection
             for name in names
-        ]  # fmt: skip
+        ]
 
     def change(self, put: Sequence[Pb] = (), delete: Iterable[str] = ()) -> Change:
         """Prepare a change that stores `put`, and deletes `delete` with everything below them."""
@@ -172,9 +174,12 @@ class ResourceStore:
     def _deleting(self, names: Sequence[str]) -> Change:
         gone = {name for name in self._resources if any(name == n or name.startswith(f"{n}/") for n in names)}
         dead = [
-            link for by_source in self._links.values() for links in by_source.values()
-            for link in links.values() if link.source in gone or link.target in gone
-        ]  # fmt: skip
+            link
+            for by_source in self._links.values()
+            for links in by_source.values()
+            for link in links.values()
+            if link.source in gone or link.target in gone
+        ]
 
         def write(db: sqlite3.Connection) -> None:
             rows = [(name,) for name in gone]

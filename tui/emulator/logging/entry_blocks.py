@@ -194,14 +194,12 @@ class BlockTable:
         """Store ordered entries of a source, between its other blocks."""
         for part in cut(rows):
             received = [row[6] for row in part]
+            lines = part[0][1], part[-1][1], len(part)
             db.execute(
                 "INSERT INTO blocks (source, first, last, entries, severity, received, received_last, data)"
                 " VALUES (?,?,?,?,?,?,?,?)",
-                (
-                    source, part[0][1], part[-1][1], len(part), max(row[3] for row in part),
-                    min(received), max(received), encode(part),
-                ),
-            )  # fmt: skip
+                (source, *lines, max(row[3] for row in part), min(received), max(received), encode(part)),
+            )
         self.newest[source] = max(self.newest.get(source, 0), rows[-1][1])
 
     def remove(self, db: sqlite3.Connection, heads: Sequence[BlockHead]) -> int:

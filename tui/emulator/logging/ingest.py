@@ -230,13 +230,10 @@ class LogCollector:
             job.project, log_name(job, stream.replica), RESOURCE, resource_labels(job, stream.replica)
         )
         with db:
-            known = db.execute(
-                "INSERT OR IGNORE INTO streams VALUES (?,?,?,?,?,?,?,0,0,0)",
-                (
-                    stream.key, job.project, job.location, job.id,
-                    stream.attempt, stream.replica, stream.stream,
-                ),
-            ).rowcount == 0  # fmt: skip
+            identity = stream.key, job.project, job.location, job.id
+            values = *identity, stream.attempt, stream.replica, stream.stream
+            added = db.execute("INSERT OR IGNORE INTO streams VALUES (?,?,?,?,?,?,?,0,0,0)", values).rowcount
+            known = not added
         # A repair may have kept entries but lost the offset after them.
         stream.fresh = known or not self._store.has_entries(source)
         row = db.execute("SELECT offset, last FROM streams WHERE key=?", (stream.key,)).fetchone()

@@ -69,10 +69,10 @@ class MonitoringService:
         project = _project(request.name)
         question = Question.of(request)
         size = page_size(request.page_size, MAX_PAGE, MAX_PAGE)
+        aggregations = str(request.aggregation), str(request.secondary_aggregation)
         digest = query_digest(
-            "series", request.name, request.filter, str(request.interval), str(request.aggregation),
-            str(request.secondary_aggregation), str(request.view),
-        )  # fmt: skip
+            "series", request.name, request.filter, str(request.interval), *aggregations, str(request.view)
+        )
         key = read_token(request.page_token, digest, (str, int))
         after = None if key is None else (str(key[0]), int(key[1]))
         find = self._finder(project, question)
@@ -187,10 +187,8 @@ def _labels(replica: str, accelerator: str) -> dict[str, str]:
 def _series(
     metric: EmulatedMetric, labels: dict[str, str], resource: dict[str, str], points: Sequence[SeriesPoint]
 ) -> TimeSeries:
-    return TimeSeries(
-        metric.type, metric.resource, metric.kind, metric.value_type, metric.unit, labels, resource,
-        tuple(points),
-    )  # fmt: skip
+    about = metric.type, metric.resource, metric.kind, metric.value_type, metric.unit
+    return TimeSeries(*about, labels, resource, tuple(points))
 
 
 def _page(

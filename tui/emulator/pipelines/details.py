@@ -41,9 +41,13 @@ def write_details(
 
 
 def _write(  # noqa: PLR0917
-    detail: Pb, node: PlanNode, record: TaskRecord | None, spans: Mapping[str, tuple[float, float | None]],
-    ids: Mapping[str, int], pipeline: str,
-) -> None:  # fmt: skip
+    detail: Pb,
+    node: PlanNode,
+    record: TaskRecord | None,
+    spans: Mapping[str, tuple[float, float | None]],
+    ids: Mapping[str, int],
+    pipeline: str,
+) -> None:
     detail.task_id, detail.parent_task_id = ids[node.path], ids[node.parent]
     detail.task_name = node.name if node.iteration is None else f"{node.name}-{node.iteration}"
     detail.task_unique_name = node.path

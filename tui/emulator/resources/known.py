@@ -76,11 +76,11 @@ class PersistentResources:
         wrong = unfit(spec, resource.resource_pools)
         if wrong:
             index, why = wrong
-            raise invalid((
-                f"{path}.worker_pool_specs[{index}]",
+            text = (
                 f"persistent resource {resource_id}: this pool {why}. Machine, accelerators and disk must "
-                "be exactly those of a resource pool.",
-            ))  # fmt: skip
+                "be exactly those of a resource pool."
+            )
+            raise invalid((f"{path}.worker_pool_specs[{index}]", text))
         if spec.network != resource.network:
             has = resource.network or "none"
             raise invalid(

@@ -98,10 +98,8 @@ class PersistentResourceService(ResourceServer):
             if metadata is None:
                 continue
             work = self._work(resource)
-            begun = [
-                name for name in self._operations.interrupted(metadata)
-                if name.startswith(f"{resource.name}/operations/")
-            ]  # fmt: skip
+            above = f"{resource.name}/operations/"
+            begun = [name for name in self._operations.interrupted(metadata) if name.startswith(above)]
             if begun:
                 self._operations.resume(begun[0], work)
             else:

@@ -30,15 +30,19 @@ class HttpServer:
         await self._task
 
 
+def server_config(app: Any, **options: Any) -> uvicorn.Config:
+    """Return how uvicorn serves an application of the emulator; `options` are further options of uvicorn."""
+    quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+    ends: dict[str, Any] = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": KEEP_ALIVE}
+    return uvicorn.Config(app, lifespan="off", http="h11", **quiet, **ends, **options)
+
+
 async def serve_http(app: Any, listener: socket.socket, name: str, **options: Any) -> HttpServer:
     """Serve the ASGI application on a listening socket; `options` are further options of uvicorn.
 
     Raises OSError when the server ended before it served.
     """
-    server = _Server(uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", server_header=False, http="h11",
-        timeout_graceful_shutdown=1, timeout_keep_alive=KEEP_ALIVE, **options,
-    ))  # fmt: skip
+    server = _Server(server_config(app, **options))
     task = asyncio.create_task(server.serve(sockets=[listener]), name=name)
     ready = asyncio.create_task(server.ready.wait())
     try:

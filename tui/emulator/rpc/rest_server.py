@@ -131,10 +131,11 @@ class RestApp:
     def _authorize(self, headers: dict[str, str]) -> None:
         if not is_loopback(host_only(headers.get("host", ""))):
             raise RequestRefused(
-                HTTPStatus.FORBIDDEN, "PERMISSION_DENIED",
+                HTTPStatus.FORBIDDEN,
+                "PERMISSION_DENIED",
                 f"Host {headers.get('host', '')!r} is not a loopback name; use "
                 "127.0.0.1, [::1] or localhost.",
-            )  # fmt: skip
+            )
         if "origin" in headers:
             raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
@@ -148,10 +149,11 @@ class RestApp:
         if scheme.lower() != "bearer" or not known:
             problem = "is missing" if not token else "is not this emulator's"
             raise RequestRefused(
-                HTTPStatus.UNAUTHORIZED, "UNAUTHENTICATED",
+                HTTPStatus.UNAUTHORIZED,
+                "UNAUTHENTICATED",
                 f"The bearer token {problem}. Send `Authorization: Bearer TOKEN` with the token in the file "
                 "`token` of the emulator's state directory.",
-            )  # fmt: skip
+            )
 
     async def _call(
         self, verb: str, path: str, query: list[tuple[str, str]], body: bytes, content_type: str
@@ -193,9 +195,10 @@ class RestApp:
 
 async def _body(headers: dict[str, str], receive: Receive) -> bytes:
     too_large = RequestRefused(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "INVALID_ARGUMENT",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "INVALID_ARGUMENT",
         f"Request payload size exceeds the limit: {BODY_LIMIT} bytes.",
-    )  # fmt: skip
+    )
     if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > BODY_LIMIT:
         raise too_large
     if headers.get("content-encoding", "identity") != "identity":

@@ -75,10 +75,10 @@ class Guard:
 
     def _start(self) -> subprocess.Popen[bytes]:
         Path(self._plan.workdir, "tmp").mkdir(parents=True, exist_ok=True)
+        plan, nothing = self._plan, subprocess.DEVNULL
         return subprocess.Popen(
-            list(self._plan.argv), cwd=self._plan.workdir, env=self._plan.env, stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
+            list(plan.argv), cwd=plan.workdir, env=plan.env, stdin=nothing, start_new_session=True
+        )
 
     def _watch(self, server: subprocess.Popen[bytes]) -> None:
         """Wait until the server ends or the emulator requests its end."""

@@ -87,10 +87,9 @@ class Loads:
                 for labels, value, distribution in _values(metric, period):
                     points.setdefault(labels, []).append(SeriesPoint(period.start, end, value, distribution))
             for labels, values in points.items():
-                yield TimeSeries(
-                    metric.type, ENDPOINT_RESOURCE, metric.kind, metric.value_type, metric.unit,
-                    {**self._names[key], **dict(labels)}, resource_labels(key[0]), tuple(values),
-                )  # fmt: skip
+                about = metric.type, ENDPOINT_RESOURCE, metric.kind, metric.value_type, metric.unit
+                every_label = {**self._names[key], **dict(labels)}
+                yield TimeSeries(*about, every_label, resource_labels(key[0]), tuple(values))
 
 
 def _values(

@@ -114,13 +114,12 @@ class ModelServer:
             pause = min(pause * 2, RESTARTS[1])
 
     async def _run_once(self) -> int:
-        plan, port = self._plan()
+        (plan, port), pipe = self._plan(), asyncio.subprocess.PIPE
         # Inherit nothing from the emulator's environment: models must not see the user's credentials.
+        env = {"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"}
         process = await asyncio.create_subprocess_exec(
-            *_GUARD, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE, cwd="/", start_new_session=True,
-            env={"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"},
-        )  # fmt: skip
+            *_GUARD, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", start_new_session=True, env=env
+        )
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         copies = [
             asyncio.create_task(self._log.copy(process.stdout, "stdout")),

@@ -257,9 +257,11 @@ def _upload_problems(request: Pb) -> list[Problem]:
 def _upload_of(parent: str, pipeline: Pb) -> Pb:
     """Make the upload request of a pipeline's model; its artifacts are in AIP_MODEL_DIR."""
     request = types.UploadModelRequest.pb()(
-        parent=parent, parent_model=pipeline.parent_model, model_id=pipeline.model_id,
+        parent=parent,
+        parent_model=pipeline.parent_model,
+        model_id=pipeline.model_id,
         model=pipeline.model_to_upload,
-    )  # fmt: skip
+    )
     base = read_custom_task(pipeline).base_output_directory.output_uri_prefix
     if base and not request.model.artifact_uri:
         request.model.artifact_uri = f"{base.rstrip('/')}/model"

@@ -172,10 +172,9 @@ class PredictionService:
         finally:
             total = time.monotonic() - began
             model = min(total, target.model_seconds)
-            self._loads.count(
-                target.endpoint, target.deployed, predictions=predictions, status=status,
-                latencies={"total": total, "model": model, "overhead": total - model},
-            )  # fmt: skip
+            took = {"total": total, "model": model, "overhead": total - model}
+            where = target.endpoint, target.deployed
+            self._loads.count(*where, predictions=predictions, status=status, latencies=took)
 
     def _reply(self, target: _Target, answer: Answer) -> Pb:
         reply = _Predicted(

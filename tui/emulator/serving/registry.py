@@ -88,9 +88,10 @@ class ModelRegistry:
         """Return where a model, or a version of it, is deployed or being deployed."""
         done = [(endpoint.name, deployed.id) for endpoint, deployed in self.deployments(model, version)]
         begun = [
-            where for where, (name, number) in self.deploying.items()
+            where
+            for where, (name, number) in self.deploying.items()
             if name == model and version in {"", number}
-        ]  # fmt: skip
+        ]
         return [f"{endpoint} (id {deployed_id})" for endpoint, deployed_id in (*done, *begun)]
 
     def deployments(self, model: str, version: str = "") -> list[tuple[Pb, Pb]]:

@@ -88,12 +88,12 @@ class ReplicaProgram:
         mark = secrets.token_hex(8)
         env = {**place.environment, **more, SHELL_VARIABLE: mark}
         words = [sys.executable, "-I", "-S", str(START), *argv]
+        options: dict[str, Any] = {"env": env, "cwd": place.folder, "start_new_session": True}
         if terminal is None:
             pipe = asyncio.subprocess.PIPE
             process = await asyncio.create_subprocess_exec(
-                *words, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=place.folder,
-                start_new_session=True,
-            )  # fmt: skip
+                *words, stdin=pipe, stdout=pipe, stderr=pipe, **options
+            )
             program = cls(place, process, mark)
             assert process.stdout and process.stderr
             program._outputs = [(OUTPUT, process.stdout), (ERRORS, process.stderr)]
@@ -103,9 +103,8 @@ class ReplicaProgram:
         try:
             _set_size(master, *terminal)
             process = await asyncio.create_subprocess_exec(
-                *words, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=place.folder,
-                start_new_session=True,
-            )  # fmt: skip
+                *words, stdin=slave, stdout=slave, stderr=slave, **options
+            )
         except BaseException:
             os.close(master)
             raise

@@ -128,14 +128,12 @@ class _ServerThread:
     async def _serve(self) -> None:
         import uvicorn  # noqa: PLC0415
 
+        from tui.emulator.rpc.http_server import server_config  # noqa: PLC0415
+
         # Create the application here: its database belongs to this thread.
         served, app = self._make()
         try:
-            config = uvicorn.Config(
-                served, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
-                http="h11", timeout_graceful_shutdown=1, timeout_keep_alive=75,
-            )  # fmt: skip
-            self._server = uvicorn.Server(config)
+            self._server = uvicorn.Server(server_config(served, ws="none"))
             # The emulator handles the signals.
             self._server.capture_signals = contextlib.nullcontext
             if not self._stopping.is_set():

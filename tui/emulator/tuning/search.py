@@ -93,13 +93,13 @@ def _by_estimate(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     startup = min(max(trials // STARTUP_SHARE, SHORTEST_STARTUP), LONGEST_STARTUP)
+    seed = (seed + len(past)) % 2**32
     with warnings.catch_warnings():
         # optuna marks both options as experimental.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         sampler = optuna.samplers.TPESampler(
-            n_startup_trials=startup, multivariate=True, group=True, constant_liar=True,
-            seed=(seed + len(past)) % 2**32,
-        )  # fmt: skip
+            n_startup_trials=startup, multivariate=True, group=True, constant_liar=True, seed=seed
+        )
     directions = optuna.study.StudyDirection
     goal = directions.MAXIMIZE if study.metrics[0].goal == MAXIMIZE else directions.MINIMIZE
     known = optuna.create_study(direction=goal, sampler=sampler)

@@ -189,9 +189,10 @@ class TuningRun:
             succeeded = state == State.JOB_STATE_SUCCEEDED or stopped
             trials.end_trial(now, study, "" if succeeded else error or "Its custom job did not succeed.")
         elif (
-            trial.state == Trial.ACTIVE and changed
+            trial.state == Trial.ACTIVE
+            and changed
             and await asyncio.to_thread(is_hopeless, now, known, study)
-        ):  # fmt: skip
+        ):
             now.state = Trial.STOPPING
         reached = trials.update_access(now, job.pb if job is not None else None)
         if changed or reached or now.state != trial.state:

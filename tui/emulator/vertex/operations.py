@@ -472,8 +472,6 @@ def read_operations(db: sqlite3.Connection) -> list[OperationRow]:
 
 def _put(db: sqlite3.Connection, row: OperationRow) -> None:
     """Insert or replace one operation in the transaction of `db`."""
-    values = (
-        int(_number(row.operation.name)), row.project, row.location, int(row.subject_id),
-        row.operation.SerializeToString(),
-    )  # fmt: skip
+    number = int(_number(row.operation.name))
+    values = number, row.project, row.location, int(row.subject_id), row.operation.SerializeToString()
     db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
