@@ -123,7 +123,7 @@ async def test_an_unknown_value_is_said_at_its_field(folder: Path, monkeypatch: 
         await launch_screen(app, pilot, "closed")
         fields = {f.field: f for f in app.screen.query(LaunchField)}
         for name, sentence in (
-            ("strategy", "strategy is one of STANDARD, SPOT, not 'SPOOT'."),
+            ("strategy", "strategy must be one of STANDARD, SPOT, not 'SPOOT'."),
             ("kind", "'SPOOT' is not one of STANDARD, SPOT, FLEX_START"),
         ):
             await go_to(app, pilot, name)
