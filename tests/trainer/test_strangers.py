@@ -360,7 +360,13 @@ def test_a_node_listens_on_the_narrowest_address_that_serves(monkeypatch: pytest
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     assert listening_address(["127.0.0.1", "127.0.0.1"], "127.0.0.1") == "127.0.0.1"
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert listening_address(["localhost"], "") == "127.0.0.1"
+    with monkeypatch.context() as pod:
+        # Node 0 of an operator that calls it localhost, while the others are in pods of their own.
+        pod.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+        names["localhost"] = ["127.0.0.1"]
+        assert listening_address(["localhost"], "localhost") == ""
     # The name of a service leads to the pod's only address; Debian's name of the machine itself says nothing.
     assert listening_address(["service"], "service") == listening_address(["unknown"], "") == "10.0.0.7"
     assert listening_address(["gpu-7"], "gpu-7") == ""

@@ -9,7 +9,7 @@ import os
 import random
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -47,6 +47,16 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def on_one_machine(peers: Collection[str]) -> bool:
+    """Whether a run is on this machine alone, as far as its known hosts tell.
+
+    In a pod, node 0 may be called localhost in its own variables, and the others are elsewhere.
+    """
+    if chosen := os.environ.get(LISTEN):
+        return is_loopback(chosen)
+    return all(map(is_loopback, peers)) and (len(peers) > 1 or "KUBERNETES_SERVICE_HOST" not in os.environ)
+
+
 def _interfaces() -> dict[str, str]:
     """Interfaces of this machine by their IPv4 addresses."""
     names = dict[str, str]()
@@ -74,7 +84,7 @@ def _own_addresses() -> set[str]:
     return addresses
 
 
-def listening_address(peers: Iterable[str], own_name: str) -> str:
+def listening_address(peers: Collection[str], own_name: str) -> str:
     """The narrowest address at which the nodes of a run reach this machine; "" for all, if that is unclear.
 
     `peers` are the known hosts of the run, and `own_name` this machine's among them, or "". On Vertex AI it
@@ -83,7 +93,7 @@ def listening_address(peers: Iterable[str], own_name: str) -> str:
     """
     if chosen := os.environ.get(LISTEN):
         return chosen
-    if all(map(is_loopback, peers)):
+    if on_one_machine(peers):
         return LOOPBACK
     resolved = set[str]()
     with contextlib.suppress(OSError, UnicodeError):

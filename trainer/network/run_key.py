@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainer.errors import UsageError
-from trainer.network.addresses import is_loopback
+from trainer.network.addresses import on_one_machine
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
 
@@ -39,7 +39,7 @@ def run_key(topology: Topology, env: MutableMapping[str, str] = os.environ) -> b
         secret = _read(Path(file)).strip()
     if (secret or file) and len(secret) < _MIN_LENGTH:
         raise UsageError(f"the secret in {SECRET} or {SECRET_FILE} has fewer than {_MIN_LENGTH} characters")
-    if not secret and all(is_loopback(host) for host in topology.peers):
+    if not secret and on_one_machine(topology.peers):
         secret = user_secret()
     if not secret and "CLOUD_ML_JOB_ID" not in env:
         text = (
