@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,9 +27,10 @@ import pytest
 from tests.trainer.elastic_run import ElasticCluster
 from tests.trainer.multi_node_support import ROOT, Cluster, Node, losses
 from tests.waiting import wait_for
+from trainer.elastic.rank_links import RankLinks
 from trainer.errors import UsageError
 from trainer.network import run_key
-from trainer.network.addresses import LISTEN, is_loopback, listening_address
+from trainer.network.addresses import LISTEN, is_loopback, listening_address, short_path
 from trainer.network.handshake import Handshake, HandshakeError, authenticate
 from trainer.placement.sources import find_topology
 from trainer.placement.topology import Topology
@@ -346,6 +347,18 @@ def test_the_file_with_the_key_is_this_users_alone(tmp_path: Path) -> None:
     (mine / "run-key").chmod(0o644)
     with pytest.raises(UsageError, match="open to other users"):
         run_key.user_secret((mine,))
+
+
+def test_a_socket_may_have_a_long_path(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    links = RankLinks(folder, 0, 1, 7)
+    with closing(links), socket.socket(socket.AF_UNIX) as client:
+        with short_path(links.path) as short:
+            client.connect(short)
+        client.sendall(b'{"local_rank": 0, "ready": "data"}\n')
+        wait_for(lambda: links.poll() or links.ready, "the message")
+    assert links.data == "data" and not links.path.exists()
 
 
 def test_a_node_listens_on_the_narrowest_address_that_serves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from trainer.distributed.wait import StoppedBySignal
 from trainer.elastic.membership import Membership, read_membership
+from trainer.network.addresses import short_path
 
 _POLL = 0.02
 
@@ -33,7 +35,8 @@ class SupervisorLink:
     def __init__(self, path: str, local_rank: int) -> None:
         self._local_rank = local_rank
         self._sock = socket.socket(socket.AF_UNIX)
-        self._sock.connect(path)
+        with short_path(Path(path)) as short:
+            self._sock.connect(short)
         self._writing, self._changed = threading.Lock(), threading.Condition()
         self._newest: MembershipNotice | None = None
         self.stopping = False

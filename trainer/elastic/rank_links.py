@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.elastic.context import NewMembership
-from trainer.network.addresses import interface_of
+from trainer.network.addresses import interface_of, short_path
 from trainer.network.messages import MessageStream
 
 
@@ -22,7 +22,8 @@ class RankLinks:
         self._node = node
         self.path = folder / f"ranks-{spawn:x}"
         self._server = socket.socket(socket.AF_UNIX)
-        self._server.bind(str(self.path))
+        with short_path(self.path) as short:
+            self._server.bind(short)
         self._server.listen(processes)
         self._server.setblocking(False)
         self._processes = processes

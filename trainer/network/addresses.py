@@ -9,7 +9,7 @@ import os
 import random
 import socket
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -114,6 +114,16 @@ def listen_on(address: str, port: int) -> socket.socket:
             )
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+
+
+@contextlib.contextmanager
+def short_path(path: Path) -> Iterator[str]:
+    """A path to the same socket below this process's descriptors: the kernel takes at most 107 bytes."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def peer_user(host: str, port: int, own_port: int) -> int | None:
