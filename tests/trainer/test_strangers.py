@@ -1,7 +1,8 @@
 """A stranger, another user where that is possible, at every port of a run: nobody gets in, nothing changes.
 
-What stays open is in the section on security of trainer/README.md: torch's own store and gloo's connections
-can't be authenticated, so that here only malformed and guessed messages go to them.
+What stays open is in the README of the trainer, "Who may join a run": torch's own store can't be
+authenticated, so that here only malformed and guessed messages go to it, and gloo's connections neither:
+who stays connected to one of its ports can make the rank abort when it ends, in gloo's own thread.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
         cluster.end()
 
 
-def test_a_thousand_connections_to_our_ports_and_some_to_torchs_admit_nobody_and_change_no_loss(
+def test_a_thousand_connections_admit_nobody_and_change_no_loss(
     runs: Runs,
 ) -> None:
     peaceful, envs = runs.begin("peace")
@@ -216,15 +217,14 @@ def test_a_thousand_connections_to_our_ports_and_some_to_torchs_admit_nobody_and
     wait_for(lambda: runs.step(nodes[0]) >= 1, "the first step")
     names = listeners(*nodes)
     ours = [port for port, name in names.items() if not name.startswith(("torch-store", "train-rank"))]
-    theirs = [port for port in names if port not in ours]
+    theirs = [port for port, name in names.items() if name == "torch-store"]
     replay = b"x" * 64 if runs.kind == "elastic" else genuine(topology, envs[1])
-    print(sorted(names.values()))
     answers = strike(ours, theirs, guesses(topology.job), replay)()
     during = runs.step(nodes[0])
     assert [node.process.wait(180) for node in nodes] == [0, 0]
 
     assert during < (300 if runs.kind == "script" else 600), "the attack ended before the run did"
-    assert sum(map(len, answers.values())) == CONNECTIONS and set(answers) == set(names)
+    assert sum(map(len, answers.values())) == CONNECTIONS and set(answers) == {*ours, *theirs}
     for port in ours:
         for answer in (*answers[port], *early.get(port, [])):
             assert len(answer) in {0, 32} and not WORDS.search(answer), (names[port], answer)
@@ -349,6 +349,11 @@ def test_the_file_with_the_key_is_this_users_alone(tmp_path: Path) -> None:
         run_key.user_secret((mine,))
 
 
+def _polled(links: RankLinks) -> bool:
+    links.poll()
+    return links.ready
+
+
 def test_a_socket_may_have_a_long_path(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
@@ -357,7 +362,7 @@ def test_a_socket_may_have_a_long_path(tmp_path: Path) -> None:
         with short_path(links.path) as short:
             client.connect(short)
         client.sendall(b'{"local_rank": 0, "ready": "data"}\n')
-        wait_for(lambda: links.poll() or links.ready, "the message")
+        wait_for(lambda: _polled(links), "the message")
     assert links.data == "data" and not links.path.exists()
 
 
