@@ -1,8 +1,7 @@
 """A stranger, another user where that is possible, at every port of a run: nobody gets in, nothing changes.
 
 What stays open is in the README of the trainer, "Who may join a run": torch's own store can't be
-authenticated, so that here only malformed and guessed messages go to it, and gloo's connections neither:
-who stays connected to one of its ports can make the rank abort when it ends, in gloo's own thread.
+authenticated, so that here only malformed and guessed messages go to it, and none to the ports of gloo.
 """
 
 from __future__ import annotations
