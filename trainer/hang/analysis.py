@@ -186,7 +186,7 @@ def _deviating(
         fewest = min(counts.values())
         wrong = [rank for rank, collective in begun.items() if counts[collective.signature] == fewest]
         if len({begun[rank].signature for rank in wrong}) == len(counts):
-            # As many ranks on each side: name all.
+            # Both sides have the same number of ranks: name all of them.
             right = []
         else:
             right = [rank for rank in begun if rank not in wrong]

@@ -67,7 +67,7 @@ def user_secret(folders: tuple[Path, ...] = ()) -> bytes:
 
 
 def _folders() -> tuple[Path, ...]:
-    """The same folders for all processes of this user, whatever HOME and TMPDIR they have."""
+    """Folders that do not depend on HOME and TMPDIR: all processes of this user share them."""
     user, homes = os.getuid(), list[Path]()
     with suppress(KeyError):
         homes.append(Path(pwd.getpwuid(user).pw_dir) / ".local" / "state" / "vxtui-trainer")

@@ -52,7 +52,7 @@ NO_SOURCES = JobSources()
 
 
 class JobRow(NamedTuple):
-    """A job at a moment, with what its list knows of it."""
+    """A job at one time, with the figures that the list adds."""
 
     job: Job
     now: datetime

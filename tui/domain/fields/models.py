@@ -14,7 +14,7 @@ from tui.domain.serving.traffic import Model
 
 
 class ModelRow(NamedTuple):
-    """A version at a moment, with what its list knows of it."""
+    """A version at one time, with the figures that the list adds."""
 
     model: Model
     now: datetime

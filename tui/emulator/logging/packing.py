@@ -91,7 +91,7 @@ class Packer:
         # The timestamp of the last row may have more rows.
         whole = [row for row in rows if row[1] < rows[-1][1]]
         if not whole:
-            # So many entries of one timestamp stay rows: they would be one block.
+            # All of them have one timestamp and would become one block: they stay rows.
             return rows[-1][1]
         heads = list(islice(blocks.between(db, source, whole[0][1], whole[-1][1]), STEP_BLOCKS + 1))
         if len(heads) > STEP_BLOCKS:
