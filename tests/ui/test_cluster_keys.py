@@ -38,10 +38,10 @@ BY_STATE = {"cancel", "delete", "shell", "suspend", "resume", "scale"}
 BY_KIND = BY_STATE | {"clone", "copy_command", "link"}
 """Methods that may act otherwise on a job of another state, and of another kind."""
 REFUSED = {
-    JobState.RUNNING: {"resume": "is running; only a suspended job is resumed."},
+    JobState.RUNNING: {"resume": "is running; only a suspended job can be resumed."},
     JobState.SUCCEEDED: {
         "cancel": "succeeded already.", "suspend": "succeeded already.", "scale": "succeeded already.",
-        "resume": "succeeded; only a suspended job is resumed.", "shell": "a shell needs a running replica.",
+        "resume": "succeeded; only a suspended job can be resumed.", "shell": "a shell needs a running replica.",
     },
     JobState.FAILED: {"cancel": "failed already.", "suspend": "failed already."},
     JobState.SUSPENDED: {
