@@ -90,7 +90,7 @@ async def test_what_does_not_read_well_stays_a_tree(tmp_path: Path) -> None:
         await pilot.press("v")
         assert pane.table_view.display and not pane._drawn
         said = "".join(note.message for note in app._notifications)
-        assert "Not drawn: 300 tasks side by side" in said
+        assert "Not drawn: 300 tasks are too many" in said
 
 
 async def test_a_drawing_that_grows_too_large_becomes_a_tree(tmp_path: Path) -> None:

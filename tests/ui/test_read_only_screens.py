@@ -93,6 +93,7 @@ async def test_nothing_changes_on(place: str, tmp_path: Path, monkeypatch: pytes
                 "THEME": app.theme,
                 "COLUMN": "name",
                 "FILTER": "none",
+                "A B": "ended running",
             }.get(found.argument)
             reason = screen.blocked_reason(found)
             if found.mutates:

@@ -121,9 +121,9 @@ def test_what_does_not_read_well_is_declined_at_once() -> None:
     for nodes, why in (
         (
             [Node(str(n), 9, (str(n - 1),) if n else ()) for n in range(300)],
-            "300 tasks side by side",
+            "300 tasks are too many",
         ),
-        ([Node(str(n), 9, tuple(map(str, range(n)))) for n in range(30)], "435 lines, and at most"),
+        ([Node(str(n), 9, tuple(map(str, range(n)))) for n in range(30)], "435 lines are too many"),
         ([Node("a", 3, ("b",)), Node("b", 3, ("a",))], "in a cycle"),
     ):
         with pytest.raises(NotDrawable, match=why):
