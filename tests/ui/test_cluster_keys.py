@@ -41,7 +41,8 @@ REFUSED = {
     JobState.RUNNING: {"resume": "is running; only a suspended job can be resumed."},
     JobState.SUCCEEDED: {
         "cancel": "succeeded already.", "suspend": "succeeded already.", "scale": "succeeded already.",
-        "resume": "succeeded; only a suspended job can be resumed.", "shell": "a shell needs a running replica.",
+        "resume": "succeeded; only a suspended job can be resumed.",
+        "shell": "a shell needs a running replica.",
     },
     JobState.FAILED: {"cancel": "failed already.", "suspend": "failed already."},
     JobState.SUSPENDED: {
