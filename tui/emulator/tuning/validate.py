@@ -70,7 +70,7 @@ def study_problems(study: Pb) -> Iterator[Problem]:
 
 
 def _parameter(spec: Pb, ids: set[str], grid: bool) -> Iterator[Problem]:
-    """Problems of a parameter and of its conditional parameters. `ids` holds the ids before it."""
+    """Problems of a parameter and of its conditional parameters. `ids` holds earlier ids."""
     yield from _own(spec, ids, grid)
     for number, child in enumerate(spec.conditional_parameter_specs):
         here = f"conditional_parameter_specs[{number}]"

@@ -28,7 +28,7 @@ class ConsoleOperations:
         session: Callable[[], Session | None],
         profile_folder: Path,
     ) -> None:
-        """`runner` and `session` return those of the open context."""
+        """`runner` and `session` return the open context's runner and session."""
         self._runner = runner
         self._session = session
         self._profile_folder = profile_folder

@@ -72,7 +72,7 @@ class JobsViews:
         self.filters: dict[str, str] = {}
         """Saved filters by name, in the order in which they were saved."""
         self._kept: tuple[str, JobsView] | None = None
-        """The context, and its view as last kept."""
+        """The context and its last saved view."""
         self._now: JobsView | None = None
         """The view as last shown."""
 

@@ -200,7 +200,7 @@ class LogStore:
         return self.add(Lines.of(entries, gaps))
 
     def add(self, lines: Lines) -> Appended:
-        """`append` for columns."""
+        """Add lines that are already in column form; see `append`."""
         if not lines.ordered:
             lines = merge([lines])
         if self._floor is not None and len(lines) and lines.key(0) <= self._floor:

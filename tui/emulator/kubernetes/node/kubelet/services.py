@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class PodServices:
-    """Services of all nodes, which are one machine."""
+    """Services shared by all emulated nodes, which run on one machine."""
 
     def __init__(self, objects: Objects, settings: KubernetesConfig, state: StateDir) -> None:
         self.objects, self.settings, self.state = objects, settings, state
