@@ -259,6 +259,7 @@ async def test_a_shell_is_opened_where_its_job_lives_and_only_where_there_are_sh
         here, there = next(iter(one.stored)), next(iter(two.stored))
         assert group.offers_for(here, "shells") and not group.offers_for(there, "shells")
         assert not group.offers_for("projects/of-nobody/locations/r/customJobs/1", "shells")
+        assert not group.offers_for("projects/of-nobody/locations/r/customJobs/1", "jobs.cancel")
         with pytest.raises(NotFound):
             async with group.shells.open(here, "workerpool0-0", ShellRequest()):
                 pass
@@ -285,3 +286,20 @@ async def test_a_member_of_other_kinds_is_no_error_once_it_is_connected() -> Non
         slow.reachable.set()
         await group.settle()
         assert await errors() == set()
+
+
+async def test_a_member_that_is_not_connected_refuses_no_operation_as_impossible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two = member("one", 1), member("two", 1)
+    async with GroupBackend(ALL, [one, two]) as group:
+        await until_ready(group, 2)
+        await pages(group)
+        name = next(iter(two.stored))
+
+        def unreached(*_: object, **__: object) -> bool:
+            raise Unavailable("two is not reached")
+
+        monkeypatch.setattr(two, "offers", unreached)
+        assert group.offers_for(name, "jobs.cancel", "custom_job", anybody=True)
+        assert not group.offers_for(name, "shells")

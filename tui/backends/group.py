@@ -164,8 +164,11 @@ class GroupBackend(Backend):
     def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
         try:
             return self.owner(job_name).offers(need, kind, anybody=anybody)
-        except (NotFound, Unavailable):
+        except NotFound:
             return False
+        except Unavailable:
+            # A member that is not connected: the operation itself says so, and why.
+            return need.startswith("jobs.")
 
     def runs_here(self, job_name: str) -> bool:
         try:
