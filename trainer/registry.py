@@ -65,9 +65,9 @@ STRATEGIES: dict[str, StrategyEntry] = {
         ("data_parallel_replicate", "tensor_parallel"),
         elastic="trainer.elastic.replica:ReplicaFSDP",
     ),
-    "zero1": StrategyEntry("trainer.strategy.deepspeed:ZeRO1", _DEEPSPEED_FLAGS),
-    "zero2": StrategyEntry("trainer.strategy.deepspeed:ZeRO2", _DEEPSPEED_FLAGS),
-    "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),
+    "zero1": StrategyEntry("trainer.strategy.deepspeed.engine:ZeRO1", _DEEPSPEED_FLAGS),
+    "zero2": StrategyEntry("trainer.strategy.deepspeed.engine:ZeRO2", _DEEPSPEED_FLAGS),
+    "zero3": StrategyEntry("trainer.strategy.deepspeed.engine:ZeRO3", _DEEPSPEED_FLAGS),
 }
 _ADAM_FLAGS = ("beta1", "beta2", "eps")
 

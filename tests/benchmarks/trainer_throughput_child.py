@@ -109,8 +109,8 @@ def bare(config: Config, batches: Any) -> Loop:
     if strategy == "fsdp":
         shard(net, config)
         return by_hand(net, make_optimizer(net, config), config, batches)
-    from trainer.strategy.deepspeed_package import load_deepspeed
-    from trainer.strategy.deepspeed_settings import engine_settings
+    from trainer.strategy.deepspeed.package import load_deepspeed
+    from trainer.strategy.deepspeed.settings import engine_settings
 
     stage = int(strategy.removeprefix("zero"))
     settings = engine_settings(config, BatchPlan.of(BATCH, BATCH, 2), torch.float32, stage)

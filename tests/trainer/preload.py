@@ -16,7 +16,7 @@ import trainer.task
 import trainer.train  # noqa: F401
 from tests.trainer import toys
 from trainer import registry
-from trainer.strategy.deepspeed_package import load_deepspeed
+from trainer.strategy.deepspeed.package import load_deepspeed
 
 load_deepspeed(torch.device("cpu"))
 

@@ -22,7 +22,7 @@ from trainer.distributed.device import select_device
 from trainer.errors import UsageError
 from trainer.loop.schedule import learning_rate
 from trainer.metrics.step_log import StepLog
-from trainer.strategy import deepspeed
+from trainer.strategy.deepspeed import engine as deepspeed
 
 TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
 

@@ -14,8 +14,8 @@ from tests.trainer.in_turn import InTurn
 from trainer.config import parse
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
-from trainer.strategy.deepspeed_package import load_deepspeed
-from trainer.strategy.deepspeed_settings import _REFUSED, _SUPPORTED, engine_settings
+from trainer.strategy.deepspeed.package import load_deepspeed
+from trainer.strategy.deepspeed.settings import _REFUSED, _SUPPORTED, engine_settings
 
 README = Path(__file__).parents[2] / "README.md"
 

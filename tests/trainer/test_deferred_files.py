@@ -13,8 +13,8 @@ from trainer.checkpoint.manifest import damage
 from trainer.config import parse
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
-from trainer.strategy.deepspeed_settings import engine_settings
-from trainer.strategy.deferred_files import DeferredFiles
+from trainer.strategy.deepspeed.deferred_files import DeferredFiles
+from trainer.strategy.deepspeed.settings import engine_settings
 
 pytestmark = pytest.mark.arithmetic
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.unit.progress_dialects_support import CORPUS, FILES, log_entry, negative, read_all
 from tui.domain.progress.dialects import DIALECTS, line_reading, readings
 from tui.domain.progress.job_progress import JobProgress
-from tui.domain.progress.line_text import may_report
-from tui.domain.progress.reading import duration, number
+from tui.domain.progress.parsing.line_text import may_report
+from tui.domain.progress.parsing.reading import duration, number
 
 
 def test_every_dialect_has_lines_in_the_corpus() -> None:

@@ -10,7 +10,7 @@ from tests.unit.progress_dialects_support import START, log_entry, read_all
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.training_progress import SAMPLES, Progress, TrainingStep
 from tui.domain.progress.job_progress import QUIET, JobProgress
-from tui.domain.progress.line_text import MOST_PARTS
+from tui.domain.progress.parsing.line_text import MOST_PARTS
 from tui.domain.training.training_steps import history
 from tui.store.job.training import JobTraining
 

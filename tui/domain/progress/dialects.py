@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tui.domain.core.log_entry import LogEntry
-from tui.domain.progress import (
+from tui.domain.progress.formats import (
     bars,
     dicts,
     example_lines,
@@ -14,9 +14,9 @@ from tui.domain.progress import (
     named_lines,
     rich_bars,
 )
-from tui.domain.progress.line_text import may_report, parts, rank_of
+from tui.domain.progress.parsing.line_text import may_report, parts, rank_of
+from tui.domain.progress.parsing.reading import LineReading
 from tui.domain.progress.pattern import ProgressPattern
-from tui.domain.progress.reading import LineReading
 
 DIALECTS: tuple[Callable[[str], LineReading | None], ...] = (
     bars.read, keras_bars.read, rich_bars.read, example_lines.read, dicts.read, named_lines.read,

@@ -19,8 +19,8 @@ from tui.domain.core.training_progress import (
     with_evaluation,
 )
 from tui.domain.progress.dialects import readings
+from tui.domain.progress.parsing.reading import LineReading
 from tui.domain.progress.pattern import ProgressPattern
-from tui.domain.progress.reading import LineReading
 from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64

@@ -14,8 +14,8 @@ from typing import Any
 from tui.domain.core.figures import count
 from tui.domain.core.training_progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 from tui.domain.log.pattern import PatternError, compiled_with_groups
-from tui.domain.progress.names import MOST_NAME, unit_seconds
-from tui.domain.progress.reading import LineReading, duration, number
+from tui.domain.progress.parsing.names import MOST_NAME, unit_seconds
+from tui.domain.progress.parsing.reading import LineReading, duration, number
 
 VARIABLE = "VXTUI_PROGRESS"
 DIALECT = "pattern"

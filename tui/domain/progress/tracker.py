@@ -8,8 +8,8 @@ from enum import IntEnum
 
 from tui.domain.core.figures import MOST_STEPS, count, figure
 from tui.domain.core.training_progress import TOKENS, TrainingStep
+from tui.domain.progress.parsing.reading import Bar, LineReading
 from tui.domain.progress.pattern import DIALECT as PATTERN
-from tui.domain.progress.reading import Bar, LineReading
 
 SILENT = 50
 """Number of other readings after which a silent dialect is given up."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tui.backends.vertex.logs.filters import any_of, quote
-from tui.domain.progress.line_text import LINE_FORMS
+from tui.domain.progress.parsing.line_text import LINE_FORMS
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "hang", "replicas", "save_failed", "done")
 """Kinds of lines that change a job's progress; `gpu` lines would fill the page."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.domain.core.figures import count, figure
 from tui.domain.core.training_progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
-from tui.domain.progress.names import (
+from tui.domain.progress.parsing.names import (
     LOSS_NAMES,
     STEP_NAMES,
     Meaning,
@@ -18,8 +18,8 @@ from tui.domain.progress.names import (
     plain_name,
     unit_seconds,
 )
-from tui.domain.progress.numbered import Named
-from tui.domain.progress.reading import LineReading, number
+from tui.domain.progress.parsing.numbered import Named
+from tui.domain.progress.parsing.reading import LineReading, number
 
 _SPEEDS = (TOKENS, SAMPLES, STEPS)
 """Units of a speed, the best first."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tui.domain.progress.measured import Measured, numbers_in
-from tui.domain.progress.reading import LineReading
+from tui.domain.progress.parsing.measured import Measured, numbers_in
+from tui.domain.progress.parsing.reading import LineReading
 
 DIALECT = "JSON"
 _CONTAINERS = ("metrics", "data", "logs", "log", "train", "values", "extra")

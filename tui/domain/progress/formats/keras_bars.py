@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 
 from tui.domain.core.training_progress import STEPS
-from tui.domain.progress.measured import Measured
-from tui.domain.progress.named_lines import remaining_in
-from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, LineReading, duration
+from tui.domain.progress.formats.named_lines import remaining_in
+from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.numbered import named_numbers
+from tui.domain.progress.parsing.reading import Bar, LineReading, duration
 
 DIALECT = "Keras"
 _EPOCH = re.compile(r"\s{0,4}Epoch (?P<epoch>\d{1,7})/(?P<epochs>\d{1,7})\s{0,4}")

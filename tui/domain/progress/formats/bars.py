@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from tui.domain.core.figures import count
 from tui.domain.core.training_progress import STEPS
-from tui.domain.progress.measured import Measured
-from tui.domain.progress.names import counted_unit
-from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, LineReading, duration, number
+from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.names import counted_unit
+from tui.domain.progress.parsing.numbered import named_numbers
+from tui.domain.progress.parsing.reading import Bar, LineReading, duration, number
 
 TQDM, LIGHTNING = "tqdm", "Lightning"
 _AMOUNT = r"\d[\d.]{0,15}[kMGTP]?"

@@ -7,9 +7,9 @@ the step: the bar beside it does, or the epoch together with the run's length. T
 
 from __future__ import annotations
 
-from tui.domain.progress.measured import Measured
-from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import LineReading
+from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.numbered import named_numbers
+from tui.domain.progress.parsing.reading import LineReading
 
 DIALECT = "Hugging Face"
 _SUMMARY = "'train_runtime'"

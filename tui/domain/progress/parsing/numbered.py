@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from tui.domain.progress.names import MOST_NAME, counted_unit
-from tui.domain.progress.reading import number
+from tui.domain.progress.parsing.names import MOST_NAME, counted_unit
+from tui.domain.progress.parsing.reading import number
 
 MOST_NUMBERS = 80
 """Maximum numbers read from one text."""

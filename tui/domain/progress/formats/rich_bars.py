@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 from tui.domain.core.training_progress import STEPS
-from tui.domain.progress.measured import Measured
-from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, LineReading, duration, number
+from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.numbered import named_numbers
+from tui.domain.progress.parsing.reading import Bar, LineReading, duration, number
 
 DIALECT = "Lightning"
 _TIME = r"(?:\d{1,4} days?, )?\d{1,6}:\d\d:\d\d|-:--:--"

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from trainer.errors import CheckpointError
-from trainer.strategy.deepspeed_package import TAG, load_deepspeed
+from trainer.strategy.deepspeed.package import TAG, load_deepspeed
 
 UNIVERSAL = "universal"
 """The folder of the converted files, inside the checkpoint, with which it is deleted."""

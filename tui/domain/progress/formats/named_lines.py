@@ -18,9 +18,9 @@ import re
 from datetime import timedelta
 
 from tui.domain.core.figures import count
-from tui.domain.progress.measured import Measured
-from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import LineReading, duration
+from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.numbered import named_numbers
+from tui.domain.progress.parsing.reading import LineReading, duration
 
 _SIGNATURES = (
     ("DeepSpeed", ("skipped=", "lr=")),

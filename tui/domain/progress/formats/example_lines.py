@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 
-from tui.domain.progress.measured import Measured
-from tui.domain.progress.named_lines import remaining_in
-from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, LineReading
+from tui.domain.progress.formats.named_lines import remaining_in
+from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.numbered import named_numbers
+from tui.domain.progress.parsing.reading import Bar, LineReading
 
 DIALECT = "PyTorch's examples"
 _COUNT = r"\[ {0,11}(?P<n>\d{1,12})/(?P<total>\d{1,12})"

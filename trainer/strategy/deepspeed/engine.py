@@ -21,14 +21,14 @@ from trainer.errors import UsageError
 from trainer.models.workload import Workload
 from trainer.optimizers.build import make_optimizer
 from trainer.strategy.base import Weight, compute_dtype
-from trainer.strategy.deepspeed_package import TAG, load_deepspeed
-from trainer.strategy.deepspeed_settings import CONVERTIBLE, engine_settings
+from trainer.strategy.deepspeed.deferred_files import DeferredFiles
+from trainer.strategy.deepspeed.package import TAG, load_deepspeed
+from trainer.strategy.deepspeed.settings import CONVERTIBLE, engine_settings
+from trainer.strategy.deepspeed.universal_checkpoint import to_universal
+from trainer.strategy.deepspeed.zero3_init import partition
 from trainer.strategy.deferred_copies import StagedState
-from trainer.strategy.deferred_files import DeferredFiles
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
-from trainer.strategy.universal_checkpoint import to_universal
-from trainer.strategy.zero3_init import partition
 from trainer.weights.saved import LazyWeights, SavedWeights
 
 

@@ -1,0 +1,1 @@
+"""Parts of a progress line: its text, its numbers, their names and meanings."""
