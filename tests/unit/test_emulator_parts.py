@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.job_kinds import open_tables
+from tui.emulator.kinds.table import open_tables
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest, read_token, write_token
 from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.experiments.kinds import kind_of
-from tui.emulator.job_kinds import JOB_KINDS, open_tables
+from tui.emulator.kinds.table import JOB_KINDS, open_tables
 from tui.emulator.lock import Lock
 from tui.emulator.logging.entry_blocks import damaged_blocks
 from tui.emulator.logging.store import EntryStore

@@ -26,7 +26,7 @@ from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
 from tui.emulator.faults.table import FAULTS
-from tui.emulator.job_kinds import open_tables
+from tui.emulator.kinds.table import open_tables
 from tui.emulator.lock import hold, write_info
 from tui.emulator.parts import open_parts
 from tui.emulator.paths import StateDir, StateDirError

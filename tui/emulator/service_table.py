@@ -1,6 +1,7 @@
 """The table of services. A new service is one entry; a new RPC is one method of its service.
 
-The entries are opened in this order, so a service stands below those that it uses.
+The entries are opened in this order, so a service stands below those that it uses. The kinds of jobs
+(tui/emulator/kinds) stand in it by themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from tui.emulator.experiments.metadata_service import MetadataServer
 from tui.emulator.experiments.tensorboard_service import TensorboardServer
 from tui.emulator.faults import clock
-from tui.emulator.job_kinds import CUSTOM_JOB, PIPELINE_JOB, TRAINING_PIPELINE, TUNING_JOB, open_batches
+from tui.emulator.kinds.pipeline_jobs import open_batches
+from tui.emulator.kinds.table import JOB_KINDS
 from tui.emulator.logging import service as logging_service
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.parts import EmulatorParts
@@ -35,7 +37,6 @@ from tui.emulator.vertex.locations import Locations
 class ServiceEntry:
     """One service."""
 
-    name: str
     open: Callable[[EmulatorParts], Sequence[Method] | Awaitable[Sequence[Method]]]
     """Resumes the work of the previous server, and returns the RPCs to serve."""
     check_fault: str = ""
@@ -93,35 +94,26 @@ async def _schedules(parts: EmulatorParts) -> list[Method]:
 
 
 SERVICES = (
-    ServiceEntry("custom jobs", CUSTOM_JOB.open),
-    ServiceEntry("models", _models),
-    ServiceEntry("training pipelines", TRAINING_PIPELINE.open),
-    ServiceEntry("tuning jobs", TUNING_JOB.open),
-    ServiceEntry("persistent resources", _persistent_resources, "resources"),
-    ServiceEntry("endpoints and predictions", _endpoints),
-    ServiceEntry("pipeline jobs", PIPELINE_JOB.open),
-    ServiceEntry("batches of pipeline jobs", open_batches),
-    ServiceEntry("schedules", _schedules),
-    ServiceEntry("metadata", lambda parts: MetadataServer(parts.resources, parts.operations).methods()),
+    ServiceEntry(_models),
+    *(ServiceEntry(kind.open) for kind in JOB_KINDS if not kind.calls_services),
+    ServiceEntry(_persistent_resources, "resources"),
+    ServiceEntry(_endpoints),
+    *(ServiceEntry(kind.open) for kind in JOB_KINDS if kind.calls_services),
+    ServiceEntry(open_batches),
+    ServiceEntry(_schedules),
+    ServiceEntry(lambda parts: MetadataServer(parts.resources, parts.operations).methods()),
     ServiceEntry(
-        "TensorBoards",
-        lambda p: TensorboardServer(p.resources, p.operations, p.config, p.checks).methods(),
-        "boards",
+        lambda p: TensorboardServer(p.resources, p.operations, p.config, p.checks).methods(), "boards"
     ),
-    ServiceEntry("operations", lambda parts: parts.operations.methods()),
-    ServiceEntry("locations", lambda parts: Locations(parts.catalog).methods()),
-    ServiceEntry("logging", lambda parts: logging_service.methods(parts.logs)),
-    ServiceEntry(
-        "monitoring",
-        lambda parts: monitoring_service.methods(parts.state, parts.catalog, parts.loads.series),
-    ),
-    ServiceEntry("quotas", lambda parts: quota_service.methods(parts.catalog), "quotas"),
-    ServiceEntry("billing", lambda _: billing.methods()),
-    ServiceEntry("projects", lambda parts: iam.project_methods(parts.config, parts.checks), "projects"),
-    ServiceEntry(
-        "service accounts", lambda parts: iam.account_methods(parts.config, parts.checks), "accounts"
-    ),
-    ServiceEntry("artifact registry", lambda parts: registry.methods(parts.config, parts.checks), "registry"),
+    ServiceEntry(lambda parts: parts.operations.methods()),
+    ServiceEntry(lambda parts: Locations(parts.catalog).methods()),
+    ServiceEntry(lambda parts: logging_service.methods(parts.logs)),
+    ServiceEntry(lambda parts: monitoring_service.methods(parts.state, parts.catalog, parts.loads.series)),
+    ServiceEntry(lambda parts: quota_service.methods(parts.catalog), "quotas"),
+    ServiceEntry(lambda _: billing.methods()),
+    ServiceEntry(lambda parts: iam.project_methods(parts.config, parts.checks), "projects"),
+    ServiceEntry(lambda parts: iam.account_methods(parts.config, parts.checks), "accounts"),
+    ServiceEntry(lambda parts: registry.methods(parts.config, parts.checks), "registry"),
 )
 
 

@@ -39,7 +39,6 @@ def _kind(key: str, noun: str, short: str, objects: str, *, scales: bool = False
         spec_format="tui.domain.kubernetes.manifest:MANIFEST",
         objects=(objects,),
         cancel_suspends=True,
-        page="",
     )
 
 

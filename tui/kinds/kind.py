@@ -61,6 +61,8 @@ class Kind:
     tabs: tuple[Tab, ...]
     services: Mapping[str, str] = field(default_factory=dict)
     """By family of backends, e.g. `vertex`: the class of its `JobService`."""
+    emulated: str = ""
+    """The `EmulatedKind` that serves its jobs in the emulator; "" if the emulator has none."""
     fields: tuple[Field[JobRow], ...] = ()
     """Columns that the kind adds to the jobs list while a job of the kind is listed."""
     actions: tuple[KindAction, ...] = ()
@@ -75,7 +77,7 @@ class Kind:
     """Kinds of its tasks' jobs."""
     compared: str = "tui.domain.comparison.facts:job_facts"
     """A function from a job and its resource to the `RunFacts` that are compared."""
-    page: str = "training"
+    page: str = ""
     """Path of its jobs' pages in the cloud console, after the region; "" if there are none."""
     spec_format: str = ""
     """The `SpecFormat` of that body: fields, form, rules, export and request."""

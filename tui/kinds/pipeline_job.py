@@ -13,6 +13,7 @@ PIPELINE_JOB = Kind(
     words=Words("pipeline", group="pool"),
     tabs=(OVERVIEW, TASKS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.pipeline_jobs:PipelineJobs"},
+    emulated="tui.emulator.kinds.pipeline_jobs:PIPELINE_JOBS",
     actions=(
         KindAction(
             "rerun",

@@ -15,6 +15,8 @@ TRAINING_PIPELINE = Kind(
     words=Words("training pipeline", group="pool", short="training"),
     tabs=(OVERVIEW, TASKS, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.training_pipelines:TrainingPipelines"},
+    emulated="tui.emulator.kinds.training_pipelines:TRAINING_PIPELINES",
+    page="training",
     task_kinds=("custom_job",),
     body="trainingPipeline",
     spec_format="tui.domain.profile.vertex_formats:TRAINING_PIPELINE",

@@ -46,8 +46,8 @@ def show_link(console: ConsoleApp, job: Job) -> None:
     elif pages:
         _choose(console, f"Links of {job.display_name}", pages)
     else:
-        where = "on this machine" if kind_of(job).page else "in a cluster"
-        console.notify(f"A job {where} has no page in the cloud console.", markup=False)
+        subject = "job on this machine" if kind_of(job).page else kind_of(job).words.noun
+        console.notify(f"A {subject} has no page in the cloud console.", markup=False)
 
 
 def show_resource(console: ConsoleApp, name: str, title: str, path: str) -> None:

@@ -1,0 +1,19 @@
+"""Training pipelines: a custom job, whose model is then uploaded."""
+
+from __future__ import annotations
+
+from tui.emulator.kinds.emulated_kind import EmulatedKind
+from tui.emulator.parts import EmulatorParts
+from tui.emulator.serving.model_service import ModelService
+from tui.emulator.training_pipelines.runs import TrainingPipelineRuns
+from tui.emulator.training_pipelines.service import TrainingPipelineServer
+from tui.emulator.training_pipelines.table import TrainingPipelineTable
+
+
+def _handlers(parts: EmulatorParts, table: TrainingPipelineTable) -> TrainingPipelineServer:
+    models = parts.find(ModelService)
+    runs = TrainingPipelineRuns(table, parts.jobs, parts.scheduler, models.upload_trained)
+    return TrainingPipelineServer(table, runs, parts.operations, parts.persistent, models)
+
+
+TRAINING_PIPELINES = EmulatedKind(TrainingPipelineTable, _handlers)
