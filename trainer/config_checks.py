@@ -7,7 +7,7 @@ from typing import Any
 
 from trainer.cloud_paths import problem_of
 from trainer.errors import UsageError
-from trainer.registry import MODELS, OPTIMIZERS
+from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES
 
 NO_DECAY = ("biases", "norms", "embeddings")
 """Kinds of weights; `norms` are all vectors except biases."""
@@ -93,14 +93,14 @@ def check_optimizer(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
         if name not in (*NO_DECAY, "none"):
             raise UsageError(f"--no-decay {name}: use one of {', '.join(NO_DECAY)}, or none")
     name, strategy = options["optimizer"], options["strategy"]
-    allowed = OPTIMIZERS[name].strategies
-    if allowed and strategy not in allowed:
+    allowed = [other for other, entry in STRATEGIES.items() if name in entry.optimizers]
+    if strategy not in allowed:
         raise UsageError(
             f"--optimizer {name} needs --strategy {' or '.join(allowed)}, not {strategy}, which gives the "
             "optimizer parts of the weights"
         )
-    of_optimizer = {flag for entry in OPTIMIZERS.values() for flag in entry.flags}
-    for flag in sorted(of_optimizer - set(OPTIMIZERS[name].flags)):
+    of_optimizer = {flag for flags in OPTIMIZERS.values() for flag in flags}
+    for flag in sorted(of_optimizer - set(OPTIMIZERS[name])):
         if options[flag] != defaults[flag]:
             raise UsageError(f"--{flag} has no effect on --optimizer {name}")
     for flag, schedules in (("decay_share", ("wsd",)), ("final_share", ("cosine", "wsd", "linear"))):

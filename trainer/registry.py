@@ -1,4 +1,4 @@
-"""Every strategy and model, by its name in the flags. To add one, write its module and its line here.
+"""Every strategy and model, by its name in the flags. A strategy stands in its module, a model here.
 
 Nothing is imported here: flags are checked before torch is imported, and a strategy or model may need
 packages that others do not.
@@ -6,24 +6,29 @@ packages that others do not.
 
 from __future__ import annotations
 
+import ast
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyEntry:
-    """A value of `--strategy`.
+    """A value of `--strategy`, declared in the constant `STRATEGIES` of a module in `trainer/strategy`.
 
     `target` is the `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
     only. An optional function `preload(config)` of the module imports before the fork what the class needs.
     `elastic` is the class for --elastic, where each node has the whole state; without it --elastic is
-    refused.
+    refused. `optimizers` are those that work with the tensors it gives them. `sharded` says what its ranks
+    divide among them, for the estimate of `--micro-batch auto`.
     """
 
     target: str
     flags: tuple[str, ...] = ()
     elastic: str = ""
+    optimizers: tuple[str, ...] = ("adamw", "adam", "sgd")
+    sharded: Literal["", "optimizer", "weights"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,38 +53,29 @@ class ModelEntry:
     answerer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerEntry:
-    """A value of `--optimizer`: settings of only some optimizers, and usable strategies (empty: all)."""
-
-    flags: tuple[str, ...] = ()
-    strategies: tuple[str, ...] = ()
-
-
-_DEEPSPEED_FLAGS = ("offload", "deepspeed_config")
-
-STRATEGIES: dict[str, StrategyEntry] = {
-    "ddp": StrategyEntry("trainer.strategy.ddp:DDP", elastic="trainer.strategy.ddp:DDP"),
-    "fsdp": StrategyEntry(
-        "trainer.strategy.fsdp:FSDP",
-        ("data_parallel_replicate", "tensor_parallel"),
-        elastic="trainer.elastic.replica:ReplicaFSDP",
-    ),
-    "zero1": StrategyEntry("trainer.strategy.deepspeed.engine:ZeRO1", _DEEPSPEED_FLAGS),
-    "zero2": StrategyEntry("trainer.strategy.deepspeed.engine:ZeRO2", _DEEPSPEED_FLAGS),
-    "zero3": StrategyEntry("trainer.strategy.deepspeed.engine:ZeRO3", _DEEPSPEED_FLAGS),
-}
 _ADAM_FLAGS = ("beta1", "beta2", "eps")
+OPTIMIZERS: dict[str, tuple[str, ...]] = {
+    "adamw": _ADAM_FLAGS, "adam": _ADAM_FLAGS, "sgd": ("momentum",), "adafactor": (),
+    "muon": ("momentum", *_ADAM_FLAGS),
+}  # fmt: skip
+"""Every value of `--optimizer`, with the settings of only some optimizers that it has."""
 
-OPTIMIZERS: dict[str, OptimizerEntry] = {
-    "adamw": OptimizerEntry(_ADAM_FLAGS),
-    "adam": OptimizerEntry(_ADAM_FLAGS),
-    "sgd": OptimizerEntry(("momentum",)),
-    # Adafactor needs whole rows and columns; DeepSpeed gives it flat tensors, FSDP parts of a matrix.
-    "adafactor": OptimizerEntry((), ("ddp",)),
-    # Muon needs whole matrices, which it gathers where FSDP shards them.
-    "muon": OptimizerEntry(("momentum", *_ADAM_FLAGS), ("ddp", "fsdp")),
-}
+
+def declared_strategies(folder: Path) -> dict[str, StrategyEntry]:
+    """The entries of `STRATEGIES` in each module of a folder. A module is not imported: that would import
+    torch."""
+    entries: dict[str, StrategyEntry] = {}
+    for path in folder.rglob("*.py"):
+        text = path.read_text()
+        if "\nSTRATEGIES = {" in text:
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "STRATEGIES":
+                    code = compile(ast.Expression(node.value), str(path), "eval")
+                    entries |= eval(code, {"StrategyEntry": StrategyEntry})
+    return dict(sorted(entries.items()))
+
+
+STRATEGIES = declared_strategies(Path(__file__).with_name("strategy"))
 MODELS: dict[str, ModelEntry] = {
     "gpt": ModelEntry(
         "trainer.models.language:gpt", ("preset", "context"), prepare="trainer.models.language:prepare_gpt"

@@ -27,6 +27,7 @@ from trainer.loop.micro_batch import (
 from trainer.models.arr_coc.backbone import build_qwen, select_attention
 from trainer.models.build import build_workload
 from trainer.models.workload import Workload
+from trainer.registry import STRATEGIES
 
 pytestmark = pytest.mark.arithmetic
 
@@ -89,10 +90,10 @@ def test_what_each_strategy_keeps_of_weights_gradients_and_moments() -> None:
     workload = Workload(model, [model[0], model[1]], Sums(100), tokens_per_sample=1)
 
     def bytes_of(strategy: str, dtype: torch.dtype, world: int) -> float:
-        return fixed_bytes(model, workload, strategy, dtype, world)
+        return fixed_bytes(model, workload, STRATEGIES[strategy].sharded, dtype, world)
 
     trained, stored = 10_000, 80_000
-    assert bytes_of("ddp", torch.float32, 4) == bytes_of("unknown", torch.float32, 4) == stored + 12 * trained
+    assert bytes_of("ddp", torch.float32, 4) == stored + 12 * trained
     # Weights and gradients in 16 bits; a full copy and two moments for a fourth of the weights.
     assert bytes_of("zero2", torch.bfloat16, 4) == stored / 2 + 2 * trained + 12 * trained / 4
     # A fourth of all, and two gathered blocks.
@@ -114,7 +115,7 @@ def test_the_smallest_of_all_ranks_is_taken_and_said(
     config = parse([*GPT, "--micro-batch=auto"])
     workload = build_workload(config)
     need = saved_bytes(config, workload, torch.float32) * micro_batch.MARGIN
-    fixed = fixed_bytes(workload.model, workload, "ddp", torch.float32, 1)
+    fixed = fixed_bytes(workload.model, workload, "", torch.float32, 1)
 
     def found(memory: float) -> tuple[int, dict[str, Any]]:
         monkeypatch.setattr(micro_batch, "device_memory", lambda *_: memory)

@@ -25,6 +25,7 @@ from trainer.distributed.mesh import ParallelMesh
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import UsageError, one_line
 from trainer.models.workload import Workload
+from trainer.registry import STRATEGIES
 from trainer.strategy.base import compute_dtype
 from trainer.structured_log import emit
 from trainer.torch_private import FakeTensorMode, storage_id
@@ -36,7 +37,6 @@ CPU_SHARE = 0.5
 """Usable share of a machine's memory, for all of its ranks; the rest is for data, checkpoints and others."""
 MARGIN = 1.25
 """Factor for temporary buffers of kernels, and for gradients of activations."""
-_SHARDED = {"fsdp": "weights", "zero3": "weights", "zero1": "optimizer", "zero2": "optimizer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,13 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
     mesh = ParallelMesh.of(config.parallel, group.world_size)
     estimate = MemoryEstimate(
         device_memory(device, group.world_size // group.nodes),
-        fixed_bytes(workload.model, workload, config.parallel.strategy, dtype, mesh.shard * mesh.tensor),
+        fixed_bytes(
+            workload.model,
+            workload,
+            STRATEGIES[config.parallel.strategy].sharded,
+            dtype,
+            mesh.shard * mesh.tensor,
+        ),
         saved_bytes(config, workload, dtype),
     )
     share = config.data.batch // mesh.data_size
@@ -93,10 +99,9 @@ def device_memory(device: torch.device, local_ranks: int) -> float:
 
 
 def fixed_bytes(
-    model: nn.Module, workload: Workload, strategy: str, dtype: torch.dtype, world_size: int
+    model: nn.Module, workload: Workload, sharded: str, dtype: torch.dtype, world_size: int
 ) -> float:
-    """Bytes of weights, gradients and AdamW's two moments of a rank; an unknown strategy counts as DDP."""
-    sharded = _SHARDED.get(strategy, "")
+    """Bytes of weights, gradients and AdamW's two moments of a rank; `sharded` as in `StrategyEntry`."""
     stored = float(sum(p.numel() * p.element_size() for p in model.parameters()))
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     low = torch.empty((), dtype=dtype).element_size()

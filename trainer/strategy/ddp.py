@@ -11,8 +11,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.models.workload import Workload
+from trainer.registry import StrategyEntry
 from trainer.strategy.layout import DcpLayout
 from trainer.strategy.torch_strategy import TorchStrategy
+
+STRATEGIES = {
+    "ddp": StrategyEntry(
+        target="trainer.strategy.ddp:DDP",
+        elastic="trainer.strategy.ddp:DDP",
+        # Adafactor needs whole rows and columns, Muon whole matrices.
+        optimizers=("adamw", "adam", "sgd", "adafactor", "muon"),
+    )
+}
 
 
 class DDP(TorchStrategy):

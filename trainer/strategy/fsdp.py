@@ -18,9 +18,21 @@ from trainer.config import Config
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.mesh import REPLICATE, SHARD, TENSOR, ParallelMesh
 from trainer.models.workload import Workload
+from trainer.registry import StrategyEntry
 from trainer.strategy.layout import DcpLayout
 from trainer.strategy.tensor_parallel import parallelize
 from trainer.strategy.torch_strategy import TorchStrategy
+
+STRATEGIES = {
+    "fsdp": StrategyEntry(
+        target="trainer.strategy.fsdp:FSDP",
+        flags=("data_parallel_replicate", "tensor_parallel"),
+        elastic="trainer.elastic.replica:ReplicaFSDP",
+        # Muon gathers its matrices.
+        optimizers=("adamw", "adam", "sgd", "muon"),
+        sharded="weights",
+    )
+}
 
 
 class FSDP(TorchStrategy):

@@ -20,6 +20,7 @@ from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.models.workload import Workload
 from trainer.optimizers.build import make_optimizer
+from trainer.registry import StrategyEntry
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.deepspeed.deferred_files import DeferredFiles
 from trainer.strategy.deepspeed.package import TAG, load_deepspeed
@@ -30,6 +31,24 @@ from trainer.strategy.deferred_copies import StagedState
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
 from trainer.weights.saved import LazyWeights, SavedWeights
+
+STRATEGIES = {
+    "zero1": StrategyEntry(
+        target="trainer.strategy.deepspeed.engine:ZeRO1",
+        flags=("offload", "deepspeed_config"),
+        sharded="optimizer",
+    ),
+    "zero2": StrategyEntry(
+        target="trainer.strategy.deepspeed.engine:ZeRO2",
+        flags=("offload", "deepspeed_config"),
+        sharded="optimizer",
+    ),
+    "zero3": StrategyEntry(
+        target="trainer.strategy.deepspeed.engine:ZeRO3",
+        flags=("offload", "deepspeed_config"),
+        sharded="weights",
+    ),
+}
 
 
 def preload(config: Config) -> None:

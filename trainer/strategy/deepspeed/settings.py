@@ -130,8 +130,7 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
         "zero_optimization": zero,
         "bf16": {"enabled": dtype is torch.bfloat16},
         "fp16": {"enabled": dtype is torch.float16},
-        # Optimizers with a state per weight, which DeepSpeed's flat partitions keep: see
-        # `registry.OPTIMIZERS`.
+        # Optimizers with a state per weight, which DeepSpeed's flat partitions keep.
         "zero_allow_untested_optimizer": config.optimizer.optimizer not in CONVERTIBLE,
         # With offload DeepSpeed would require its own Adam, which must be compiled.
         "zero_force_ds_cpu_optimizer": False,
