@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.progress_dialects_support import CORPUS, FILES, log_entry, negative, read_all
-from tui.domain.progress.dialects import DIALECTS, line_reading, readings
+from tui.domain.progress.dialects import DIALECTS, line_reading, may_report, readings
 from tui.domain.progress.job_progress import JobProgress
-from tui.domain.progress.parsing.line_text import may_report
 from tui.domain.progress.parsing.reading import duration, number
 
 

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import pkgutil
 
 from tui.domain.core.log_entry import LogEntry
-from tui.domain.progress.formats import (
-    bars,
-    dicts,
-    example_lines,
-    json_fields,
-    keras_bars,
-    named_lines,
-    rich_bars,
-)
-from tui.domain.progress.parsing.line_text import may_report, parts, rank_of
+from tui.domain.progress import formats, json_fields
+from tui.domain.progress.parsing.line_format import LineFormat
+from tui.domain.progress.parsing.line_text import parts, rank_of
 from tui.domain.progress.parsing.reading import LineReading
 from tui.domain.progress.pattern import ProgressPattern
 
-DIALECTS: tuple[Callable[[str], LineReading | None], ...] = (
-    bars.read, keras_bars.read, rich_bars.read, example_lines.read, dicts.read, named_lines.read,
-)  # fmt: skip
-"""Dialects in the order in which they are tried; each is a pure function of one line."""
+FORMATS: tuple[LineFormat, ...] = tuple(
+    sorted(
+        (
+            importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
+            for module in pkgutil.iter_modules(formats.__path__)
+        ),
+        key=lambda form: form.priority,
+    )
+)
+"""The `FORMAT` of each module in `formats/`, in the order in which they are tried."""
+DIALECTS = tuple(form.read for form in FORMATS)
+EXPRESSIONS = tuple(expression for form in FORMATS for _, expression in form.signs)
+"""RE2 expressions that select progress lines on a log's server."""
+_MARKS = tuple(mark for form in FORMATS for marks, _ in form.signs for mark in marks)
+
+
+def may_report(text: str) -> bool:
+    """Whether the text can be progress; cheaply false for nearly every other line."""
+    for mark in _MARKS:
+        if mark in text:
+            return True
+    # A bar whose unit is not `it`, or a Keras line.
+    return ("<" in text and "%|" in text) or (len(text) < 40 and "Epoch " in text)
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:

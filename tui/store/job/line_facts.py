@@ -9,7 +9,7 @@ from enum import Flag, auto
 
 from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap
 from tui.domain.core.replica import is_of_task
-from tui.domain.progress.parsing.line_text import may_report
+from tui.domain.progress.dialects import may_report
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.training_progress import Progress, TrainingStep, after_step
+from tui.domain.progress.dialects import may_report
 from tui.domain.progress.job_progress import JobProgress
-from tui.domain.progress.parsing.line_text import may_report
 from tui.domain.progress.pattern import ProgressPattern
 from tui.domain.training.training_steps import History, history
 

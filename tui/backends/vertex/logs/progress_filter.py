@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tui.backends.vertex.logs.filters import any_of, quote
-from tui.domain.progress.parsing.line_text import LINE_FORMS
+from tui.domain.progress.dialects import EXPRESSIONS
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "hang", "replicas", "save_failed", "done")
 """Kinds of lines that change a job's progress; `gpu` lines would fill the page."""
-_TEXT = "|".join(expression for _, expression in LINE_FORMS)
+_TEXT = "|".join(EXPRESSIONS)
 _FIELDS = (
     "loss", "train_loss", '"train/loss"', "training_loss", "tokens_per_sec", "tokens_per_second",
     "metrics.loss", "metrics.train_loss",

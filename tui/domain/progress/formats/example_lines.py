@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from tui.domain.progress.formats.named_lines import remaining_in
+from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import Bar, LineReading
@@ -43,3 +44,6 @@ def read(text: str) -> LineReading | None:
         reading.remaining, reading.epoch = remaining_in(text), None
         return reading
     return None
+
+
+FORMAT = LineFormat(40, read)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from tui.domain.core.training_progress import STEPS
+from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import Bar, LineReading, duration, number
@@ -40,3 +41,6 @@ def read(text: str) -> LineReading | None:
     reading.epochs, reading.epoch = int(epoch["last"]) + 1 if epoch["last"] else None, None
     reading.remaining = duration(match["left"])
     return reading
+
+
+FORMAT = LineFormat(30, read)
