@@ -53,11 +53,11 @@ def test_a_missing_profile_says_where_it_looked(place: Home) -> None:
     assert "no-such-profile" in error["message"] and error["fix"]
 
 
-def test_a_command_that_does_not_exist_fails_with_127(place: Home) -> None:
+def test_a_command_that_does_not_exist_fails_with_128(place: Home) -> None:
     path = profile(place, "pass", replicas=1, name="nocommand")
     path.write_text(path.read_text().replace("python3", "no-such-program"))
     job = place.json("launch", str(path), "--yes", "--wait", code=1)
-    assert job["state"] == "FAILED" and job["replicas"][0]["exit_code"] == 127
+    assert job["state"] == "FAILED" and job["replicas"][0]["exit_code"] == 128
     assert "workerpool0-0" in job["error"]["message"]
     assert "no-such-program" in place.run("logs", job["id"]).stdout
 

@@ -21,10 +21,12 @@ from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.kinds.table import open_tables
+from tui.emulator.paths import AttemptDir
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest, read_token, write_token
 from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs import replica_pip
+from tui.emulator.runs.exit_text import exit_text
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
 from tui.emulator.runs.restart_policy import AttemptContext, EndOfAttempt, Restart, decide
 from tui.emulator.training_pipelines.table import TrainingPipelinePb, TrainingPipelineTable
@@ -35,7 +37,12 @@ from tui.emulator.vertex.resource_requests import take
 
 CustomJobPb = custom_job.CustomJob.pb()
 ABOUT = AttemptContext(
-    "7", spot=False, disable_retries=False, cancelling=False, timeout=60, control=Control()
+    lambda status: exit_text(status, AttemptDir(Path("none")), "42", "7"),
+    spot=False,
+    disable_retries=False,
+    cancelling=False,
+    timeout=60,
+    control=Control(),
 )
 
 
@@ -54,9 +61,12 @@ def test_a_replica_that_fails_ends_its_job_with_the_documented_sentence() -> Non
     end = ended(failed(1))
     assert (end.state, end.code) == (State.JOB_STATE_FAILED, 3)
     text = "The replica workerpool1-0 exited with a non-zero status of 1. Termination reason: Error."
-    assert end.message.startswith(text) and "vxtui logs 7 --replica workerpool1-0" in end.message
+    assert end.message.startswith(text) and "project=42&resource=ml_job%2Fjob_id%2F7&" in end.message
     assert "status of 137 (SIGKILL)" in ended(failed(137)).message
-    assert "workerpool1-0 ran out of memory and exited" in ended(failed(137, oom=True)).message
+    assert (
+        "workerpool1-0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL)"
+        in ended(failed(137, oom=True)).message
+    )
 
 
 @pytest.mark.parametrize("code", [6, 134, 11, 139, 75, 143])

@@ -18,7 +18,7 @@ POOL: dict[str, Any] = {
     "containerSpec": {"imageUri": "europe-docker.pkg.dev/p/r/i:t"},
 }
 L4 = {"machineType": "g2-standard-12", "acceleratorType": "NVIDIA_L4", "acceleratorCount": 1}
-SPEC = "custom_job.job_spec"
+SPEC = "job_spec"
 
 
 def job(**changes: Any) -> dict[str, Any]:
@@ -72,9 +72,12 @@ P0 = f"{SPEC}.worker_pool_specs[0]"
 BAD = [
     (job(displayName=""), "custom_job.display_name", "required"),
     (job(displayName="x" * 129), "custom_job.display_name", "129"),
-    (job(labels={"Team": "x"}), "custom_job.labels[Team]", "lowercase"),
-    (job(labels={"team": "a b"}), "custom_job.labels[team]", "' '"),
-    (job(labels={"team": "x" * 65}), "custom_job.labels[team]", "65"),
+    (job(labels={"Team": "x"}), "custom_job.labels", "lowercase"),
+    (job(labels={"team": "a b"}), "custom_job.labels", "dashes and underscores"),
+    (job(labels={"_team": "a"}), "custom_job.labels", "must start with a letter or number"),
+    (job(labels={"team": "x" * 64}), "custom_job.labels", "less than 64 characters"),
+    (job(labels={"team": "界" * 43}), "custom_job.labels", "128 bytes"),
+    (job(labels={f"l{n}": "" for n in range(65)}), "custom_job.labels", "no more than 64 labels"),
     (job(encryptionSpec={"kmsKeyName": "projects/p/locations/eu/keyRings/r/cryptoKeys/k"}),
      "custom_job.encryption_spec.kms_key_name", "us-central1"),
     (job(jobSpec={}), f"{SPEC}.worker_pool_specs", "required"),
@@ -91,9 +94,9 @@ BAD = [
     (machine(machineType="e2-standard-4", acceleratorType="NVIDIA_TESLA_T4", acceleratorCount=1),
      f"{P0}.machine_spec.accelerator_type", "takes none"),
     (machine(machineType="n1-standard-4", acceleratorType="NVIDIA_TESLA_T4"),
-     f"{P0}.machine_spec.accelerator_count", "how many"),
+     f"{P0}.machine_spec.accelerator_type", "specified or none"),
     (machine(machineType="n1-standard-4", acceleratorCount=1),
-     f"{P0}.machine_spec.accelerator_type", "required"),
+     f"{P0}.machine_spec.accelerator_type", "specified or none"),
     (machine(machineType="n1-standard-4", acceleratorType=77, acceleratorCount=1),
      f"{P0}.machine_spec.accelerator_type", "77"),
     (machine(machineType="ct5lp-hightpu-4t", tpuTopology="3x3"), f"{P0}.machine_spec.tpu_topology", "2x2"),

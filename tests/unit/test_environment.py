@@ -67,7 +67,8 @@ def test_one_replica_is_told_of_nobody(state: StateDir, monkeypatch: pytest.Monk
     spec = json.loads(only.env["CLUSTER_SPEC"])
     assert spec["cluster"] == {"workerpool0": ["127.0.0.1:20000"]} and spec["environment"] == "cloud"
     assert spec["task"] == {"type": "workerpool0", "index": 0}
-    assert json.loads(spec["job"])["workerPoolSpecs"][0]["replicaCount"] == "1"
+    assert spec["open_ports"] == [3333]
+    assert json.loads(spec["job"]) == {"python_module": "", "package_uris": [], "job_args": []}
     assert only.primary and only.argv == (sys.executable, "-c", "pass")
     absent = {"TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "AIP_MODEL_DIR"}
     assert not absent & set(only.env)
@@ -233,10 +234,10 @@ def test_a_python_package(state: StateDir) -> None:
 
 def test_very_long_arguments_do_not_make_the_environment_too_large(state: StateDir) -> None:
     # Quotes are escaped twice, as JSON in JSON; the kernel takes 128 KiB at most in one variable.
-    (only,) = plan(state, pool(args=['"' * 60_000])).replicas
-    assert len(only.env["CLUSTER_SPEC"]) < 1000 and json.loads(only.env["CLUSTER_SPEC"])["job"] == "{}"
-    (most,) = plan(state, pool(args=["x" * 90_000])).replicas
-    assert "x" * 90_000 in json.loads(most.env["CLUSTER_SPEC"])["job"]
+    first, _ = plan(state, pool(args=['"' * 60_000]), pool()).replicas
+    assert len(first.env["TF_CONFIG"]) < 1000 and json.loads(first.env["TF_CONFIG"])["job"] == "{}"
+    first, _ = plan(state, pool(args=["x" * 90_000]), pool()).replicas
+    assert "x" * 90_000 in json.loads(first.env["TF_CONFIG"])["job"]
 
 
 def test_settings_and_scheduling_reach_the_runner(state: StateDir) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.core.job import Job, JobError, infer_replicas, partly_read
+from tui.domain.core.job import Job, JobError, exit_codes, infer_replicas, partly_read
 from tui.domain.core.log_entry import Severity
 from tui.domain.core.quota import Quota
 from tui.domain.core.states import JobState, from_vertex
@@ -43,6 +43,25 @@ def test_out_of_memory_names_its_replica_too() -> None:
         3, "The replica workerpool0-0 ran out of memory and exited with a non-zero status of 9(SIGKILL)"
     )
     assert infer_replicas(POOLS, JobState.FAILED, error)[0].exit_code == 9
+
+
+def test_an_error_with_a_traceback_has_a_reason_and_an_exception() -> None:
+    message = (
+        "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error. \n"
+        "Traceback (most recent call last):\n"
+        '  File "/app/task.py", line 3, in <module>\n'
+        "    raise RuntimeError('replica workerpool0-1 exited with a non-zero status of 9')\n"
+        "RuntimeError: replica workerpool0-1 exited with a non-zero status of 9\n\n"
+        "To find out more about why your job exited please check the logs: https://console.cloud.google.com/x"
+    )
+    error = JobError(3, message)
+    reason = "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error."
+    assert error.reason == reason and exit_codes(error) == {"workerpool0-0": 1}
+    assert error.exception == "RuntimeError: replica workerpool0-1 exited with a non-zero status of 9"
+    assert error.summary == f"{reason} {error.exception}"
+    assert JobError(3, "a\nb").summary == "a b" and JobError(3, "").summary == ""
+    bare = JobError(3, f"{reason} \n\n{message.splitlines()[-1]}")
+    assert bare.reason == reason and bare.exception == ""
 
 
 def test_success_is_the_primarys_alone() -> None:

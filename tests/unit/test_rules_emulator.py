@@ -179,7 +179,7 @@ def refused(raw: dict[str, Any]) -> dict[Place, str]:
 
 
 def rest_path(path: str) -> Place:
-    """`custom_job.job_spec.worker_pool_specs[0].x_y` → `("jobSpec", "workerPoolSpecs", 0, "xY")`."""
+    """`job_spec.worker_pool_specs[0].x_y` → `("jobSpec", "workerPoolSpecs", 0, "xY")`."""
     parts = re.findall(r"\[(\d+)\]|\[[^\]]*\]|([a-z_]+)", path.removeprefix("custom_job."))
     return tuple(int(index) if index else camel(name) for index, name in parts if index or name)
 

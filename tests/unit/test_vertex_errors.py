@@ -62,6 +62,26 @@ def test_the_fields_of_a_refused_request_are_kept() -> None:
     assert found.fields == {"job.replica_count": "be 1"}
 
 
+@pytest.mark.parametrize("with_details", [True, False])
+def test_a_list_of_found_errors_is_one_sentence_per_field(with_details: bool) -> None:
+    pairs = [
+        ("job_spec.worker_pool_specs[0].machine_spec", "Both a and b should be given; or none."),
+        ("custom_job.labels", "There can be no more than 64 labels."),
+    ]
+    entries = [f"\t{number}.Field: {f}; Message: {text}" for number, (f, text) in enumerate(pairs, 1)]
+    violations = [
+        error_details_pb2.BadRequest.FieldViolation(field=field, description=text) for field, text in pairs
+    ]
+    details = [error_details_pb2.BadRequest(field_violations=violations)] if with_details else []
+    message = f"List of found errors:{''.join(entries)}\t"
+    error = translate(failed(grpc.StatusCode.INVALID_ARGUMENT, message, *details), "create")
+    assert isinstance(error, interface.InvalidRequest) and error.fields == dict(pairs)
+    assert error.message == (
+        "Can't create: job_spec.worker_pool_specs[0].machine_spec: Both a and b should be given; or none; "
+        "custom_job.labels: There can be no more than 64 labels"
+    )
+
+
 def test_a_used_up_quota_says_which_and_how_long_to_wait() -> None:
     retry = error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=2, nanos=500_000_000))
     violation = error_details_pb2.QuotaFailure.Violation(subject="project:p", description="60 a minute")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -120,3 +121,8 @@ class Serving:
         """The predictions, as JSON."""
         reply = await self.predictions.predict(endpoint=endpoint, instances=list(instances), **more)
         return list(reply.predictions)
+
+
+def sentences(message: str) -> str:
+    """The message of a refusal with `FIELD: TEXT` for each entry of a list of found errors."""
+    return re.sub(r"\d+\.Field: (.*?); Message: ", r"\1: ", message)

@@ -21,6 +21,7 @@ PLATFORM = [
     "Job is preparing.",
     "Job is running.",
 ]
+TEARING_DOWN = ["Tearing down training program.", "Finished tearing down training program."]
 
 
 async def entries(clients: Clients, name: str, task: str) -> list[str]:
@@ -58,7 +59,7 @@ async def test_the_whole_log_is_there_when_the_end_is_seen() -> None:
         await clients.reach(job.name, "SUCCEEDED")
         assert await entries(clients, job.name, "workerpool0-0") == [f"line {i}" for i in range(3000)]
         said = await entries(clients, job.name, "service")
-        assert in_order(said, [*PLATFORM, "Job completed successfully."]), said
+        assert in_order(said, [*PLATFORM, *TEARING_DOWN, "Job completed successfully."]), said
 
 
 async def test_a_json_line_with_an_old_time_leaves_other_lines_where_they_are() -> None:
@@ -113,7 +114,10 @@ async def test_a_death_on_record_after_the_first_look_comes_after_the_word_that_
         )
         job = await clients.reach(job.name, "FAILED")
         said = await entries(clients, job.name, "service")
-        assert in_order(said, [*PLATFORM, "workerpool0-0: command terminated", job.error.message]), said
+        assert in_order(
+            said,
+            [*PLATFORM, "workerpool0-0: command terminated", job.error.message, *TEARING_DOWN, "Job failed."],
+        ), said
 
 
 async def test_waiting_for_quota_is_told() -> None:
@@ -126,7 +130,7 @@ async def test_waiting_for_quota_is_told() -> None:
 
         await until(told, "the reason for waiting")
         await clients.jobs.cancel_custom_job(name=job.name)
-        assert (await entries(clients, job.name, "service"))[-1] == "The job was cancelled."
+        assert (await entries(clients, job.name, "service"))[-1] == "CANCELED: The job was cancelled."
 
 
 async def test_no_line_is_lost_or_doubled_by_a_killed_server() -> None:

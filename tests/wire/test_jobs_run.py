@@ -56,18 +56,26 @@ async def test_the_primary_decides_and_the_others_are_ended(place: tuple[Emulato
     assert await until(lambda: not processes_of(running.state.root), "no process to be left")
 
 
-async def test_a_failure_has_the_documented_text(clients: Clients) -> None:
-    job = await clients.create(python("raise SystemExit(1)"))
+async def test_a_failure_has_the_recorded_text(clients: Clients) -> None:
+    """As in public dumps of failed jobs: the user's last traceback, then a link to the log."""
+    job = await clients.create(python("print({}['x'])"))
     job = await clients.reach(job.name, "FAILED")
-    text = "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error."
-    assert job.error.code == 3 and job.error.message.startswith(text)
+    id = number(job.name)
+    assert job.error.code == 3 and job.error.message == (
+        "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error. \n"
+        "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nKeyError: 'x'\n\n"
+        "To find out more about why your job exited please check the logs: "
+        f"https://console.cloud.google.com/logs/viewer?project=100000000001&resource=ml_job%2Fjob_id%2F{id}"
+        f"&advancedFilter=resource.type%3D%22ml_job%22%0Aresource.labels.job_id%3D%22{id}%22"
+    )
     assert job.start_time and job.end_time
 
 
 async def test_a_command_that_is_not_there(clients: Clients) -> None:
     job = await clients.create(pool("no-such-program"))
     job = await clients.reach(job.name, "FAILED")
-    assert "non-zero status of 127" in job.error.message
+    assert "status of 128. Termination reason: StartError. \nTermination log message:" in job.error.message
+    assert 'exec: "no-such-program": executable file not found in $PATH: unknown' in job.error.message
 
 
 async def test_an_image_that_cannot_run_here_says_so(clients: Clients) -> None:

@@ -51,9 +51,11 @@ async def test_a_bad_job_names_every_field(clients: Clients) -> None:
         await clients.create(bad, name="")
     violations = next(d for d in caught.value.details if isinstance(d, error_details_pb2.BadRequest))
     fields = {v.field: v.description for v in violations.field_violations}
-    path = "custom_job.job_spec.worker_pool_specs[0].machine_spec.machine_type"
+    path = "job_spec.worker_pool_specs[0].machine_spec.machine_type"
     assert set(fields) == {"custom_job.display_name", path}
-    assert "n1-standard-4" in fields[path] and path in caught.value.message
+    entries = [f"\t{n}.Field: {f}; Message: {text}" for n, (f, text) in enumerate(fields.items(), 1)]
+    assert caught.value.message == f"List of found errors:{''.join(entries)}\t"
+    assert "n1-standard-4" in fields[path]
     assert await clients.listed() == []
 
 
@@ -178,7 +180,7 @@ async def test_cancel_of_a_queued_job_is_at_once_and_once(clients: Clients) -> N
     ended = await clients.get(job.name)
     assert ended.state.name == "JOB_STATE_CANCELLED" and ended.error.code == 1 and ended.end_time
     assert not ended.start_time
-    with pytest.raises(exceptions.FailedPrecondition, match="has ended"):
+    with pytest.raises(exceptions.FailedPrecondition, match=r"is in state .* and cannot be canceled"):
         await clients.jobs.cancel_custom_job(name=job.name)
 
 

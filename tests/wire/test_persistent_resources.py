@@ -128,14 +128,16 @@ async def test_bad_resources_are_refused(place: tuple[Clients, Resources]) -> No
     _, resources = place
     scaled = {"autoscaling_spec": {"min_replica_count": 0, "max_replica_count": 0}}
     for asked, words in (
-        ([N1], "replica_count: is 0; give at least 1"),
-        ([{**N1, **scaled}], "min_replica_count: is 0; it must be > 0"),
-        ([{"replica_count": 1}], "machine_type: is required"),
+        ([N1], "replica_count; Message: is 0; give at least 1"),
+        ([{**N1, **scaled}], "min_replica_count; Message: is 0; it must be > 0"),
+        ([{"replica_count": 1}], "machine_type; Message: is required"),
         ([{**FOUR, "id": "a"}, {**FOUR, "id": "a"}], "'a' is the id of another pool"),
     ):
         with pytest.raises(exceptions.InvalidArgument, match=words):
             await resources.begin("bad", *asked)
-    with pytest.raises(exceptions.InvalidArgument, match="does not match"):
+    with pytest.raises(
+        exceptions.InvalidArgument, match="can only contain numbers, lower case letters and hyphens"
+    ):
         await resources.begin("Bad")
     short = "Not enough training quota for the persistent resource in .*custom_model_training_cpus"
     with pytest.raises(exceptions.ResourceExhausted, match=short):

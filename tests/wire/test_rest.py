@@ -145,7 +145,7 @@ async def test_series_and_descriptors(place: Place) -> None:
         ({**BODY, "jobSpec": {**BODY["jobSpec"], "netwrok": "x"}}, "custom_job.job_spec.netwrok"),
         ({**BODY, "display": 1}, "custom_job.display"),
         ({**BODY, "labels": "x"}, "custom_job.labels"),
-        ({"displayName": "x"}, "custom_job.job_spec"),
+        ({"displayName": "x"}, "job_spec"),
     ],
     ids=["unknown field", "unknown field at the top", "wrong type", "refused by the handler"],
 )

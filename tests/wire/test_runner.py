@@ -83,15 +83,15 @@ def test_commands_that_cannot_be_started(one: Attempt) -> None:
     text = one.state.root / "text"
     text.write_text("no program")
     one.run(["no-such-program", "--flag"])
-    assert one.ended().exit_code == 127
+    assert one.ended().exit_code == 128
     assert one.output(stream="stderr") == 'exec: "no-such-program": executable file not found in $PATH\n'
     with attempt() as other:
         other.run([str(text)])
-        assert other.ended().exit_code == 126
+        assert other.ended().exit_code == 128
         assert other.output(stream="stderr") == f'exec: "{text}": permission denied\n'
     with attempt() as third:
         third.run(["/nowhere/program"])
-        assert third.ended().exit_code == 127 and "no such file" in third.output(stream="stderr")
+        assert third.ended().exit_code == 128 and "no such file" in third.output(stream="stderr")
 
 
 def test_a_replica_gets_exactly_its_environment_and_directory(one: Attempt) -> None:

@@ -45,7 +45,17 @@ def test_a_package_is_installed_beside_the_replica_and_run(broken: bool) -> None
         else:
             # Its module is called like the trainer that comes with the emulator, and wins.
             assert status.outcome == "succeeded", one.output(stream="stderr")
-            assert one.output() == "installed ['--n', '1'] True\n"
+            lines = one.output().splitlines()
+            name = archive.name
+            assert lines[:2] == ["Running run_module.py", "Running module trainer.task."]
+            assert lines[2].startswith("Downloading the package: ") and lines[2].endswith(name)
+            assert lines[3] == (
+                f"Running command: pip3 install --user --upgrade --force-reinstall --no-deps {name}"
+            )
+            assert lines[4:] == [
+                "installed ['--n', '1'] True",
+                "Task completed. Exit code (0). Exit reason (SUCCEEDED)",
+            ]
 
 
 def wheel(folder: Path, name: str, requires: str = "") -> None:
@@ -93,10 +103,10 @@ def test_only_requirements_that_are_missing_here_are_fetched(there: bool) -> Non
         run_package(one, f"gs://staging/{archive.name}", {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)})
         status = one.ended()
         said = one.output()
-        assert said.startswith("Installing requirements of the job: vxneeded>=1\n")
+        assert "\nInstalling requirements of the job: vxneeded>=1\n" in said
         if there:
             assert status.outcome == "succeeded", one.output(stream="stderr")
-            words = said.splitlines()[-1].split()
+            words = said.splitlines()[-2].split()
             assert words[:2] == ["vxneeded", "vxdeep"] and "site-packages" in words[2]
         else:
             assert status.outcome == "failed" and status.exit_code == 1

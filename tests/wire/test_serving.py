@@ -21,7 +21,7 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 from tests.processes import running_in
 from tests.waiting import until
 from tests.wire.control import PARENT, emulator, served, state_dir
-from tests.wire.serving import DEDICATED, SERVER, Serving
+from tests.wire.serving import DEDICATED, SERVER, Serving, sentences
 from tui.domain.core.log_entry import Severity
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
@@ -296,7 +296,11 @@ REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
         "'n1-standrad-4' is not a machine type; did you mean n1-standard-4",
     ),
     ({}, {"dedicated_resources": {**DEDICATED, "min_replica_count": 0}}, "min_replica_count: is 0"),
-    ({}, {"dedicated_resources": None, "automatic_resources": {}}, "dedicated_resources: is required"),
+    (
+        {},
+        {"dedicated_resources": None, "automatic_resources": {}},
+        "dedicated_resources: is required",
+    ),
     ({}, {"version": f"{PARENT}/models/none"}, "models/none does not exist"),
     ({}, {"version": "m"}, "deployed_model.model: 'm' is not of the form"),
     ({}, {"version": "projects/p/locations/europe-west4/models/far"}, "as the endpoint is"),
@@ -314,7 +318,7 @@ async def test_what_the_documentation_of_deployments_rules_out_is_refused(
         deployed = {"version": version, **given}
         with pytest.raises(exceptions.GoogleAPICallError) as refused:
             await serving.deploy(endpoint, split=split, **deployed)
-        assert says in refused.value.message, (says, refused.value.message)
+        assert says in sentences(refused.value.message)
     # A second model gets no traffic from an empty split.
     other = await serving.deploy(endpoint, version, {})
     assert await serving.split(endpoint) == {"7": 100} and servers(running.state) == 2
@@ -328,7 +332,7 @@ async def test_what_the_documentation_of_deployments_rules_out_is_refused(
             await serving.endpoints.update_endpoint(
                 endpoint={"name": endpoint, **body}, update_mask={"paths": paths}
             )
-        assert says in refused.value.message
+        assert says in sentences(refused.value.message)
     changed = await serving.endpoints.update_endpoint(
         endpoint={"name": endpoint, "traffic_split": {"7": 60, other: 40}, "labels": {"team": "a"}},
         update_mask={"paths": ["traffic_split", "labels"]},

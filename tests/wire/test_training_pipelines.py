@@ -81,7 +81,7 @@ async def test_cancel_ends_the_custom_job(pipelines: Pipelines) -> None:
     }  # fmt: skip
     cancelled = await pipelines.reach(made.name, "CANCELLED")
     assert await pipelines.jobs.state(child(cancelled)) == "JOB_STATE_CANCELLED"
-    with pytest.raises(exceptions.FailedPrecondition, match="has ended"):
+    with pytest.raises(exceptions.FailedPrecondition, match=r"is in state .* and cannot be canceled"):
         await pipelines.client.cancel_training_pipeline(name=made.name)
 
 
@@ -137,7 +137,7 @@ POOL = python("pass")
     ("changes", "field", "words"),
     [
         ({"display_name": ""}, f"{GIVEN}.display_name", "is required"),
-        ({"labels": {"Team": "x"}}, f"{GIVEN}.labels[Team]", "lowercase"),
+        ({"labels": {"Team": "x"}}, f"{GIVEN}.labels", "lowercase"),
         ({"training_task_definition": ""}, f"{GIVEN}.training_task_definition", "custom_task_1.0.0.yaml"),
         ({"training_task_definition": "gs://x"}, f"{GIVEN}.training_task_definition", "not a task"),
         ({"model_to_upload": {"display_name": "m"}}, f"{UPLOADED}.container_spec", "is required"),

@@ -185,7 +185,7 @@ def _print_why(job: Job, diagnosis: Diagnosis | None) -> None:
     for why in job.waiting if job.state.active else ():
         out(f"  waits: {why}")
     if job.error:
-        note(f"  error {job.error.code}: {job.error.message}")
+        note(f"  error {job.error.code}: {job.error.summary}")
     if diagnosis is not None and diagnosis.meaning:
         out(f"  {'likely' if diagnosis.guess else 'that means'}: {diagnosis.meaning}")
     if diagnosis is not None and diagnosis.fix:

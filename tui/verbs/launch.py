@@ -292,7 +292,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
     diagnosis = await read_diagnosis(backend, job)
     _print(run, job, (await backend.progress.read([job]))[job.name], diagnosis)
     if job.error:
-        note(f"{job.display_name}: {job.error.message}")
+        note(f"{job.display_name}: {job.error.summary}")
     if diagnosis is not None and diagnosis.fix:
         note(f"→ {sentences(diagnosis.meaning, diagnosis.fix)}")
     return 0 if job.state is JobState.SUCCEEDED else 1

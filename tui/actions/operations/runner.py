@@ -42,7 +42,7 @@ class Outcome(Generic[T]):
     """What it created or answered; `None` after a failure."""
     error: BackendError | OperationError | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Problems by the path of the request's field, where the service names them."""
+    """Problems that `text` omits, by the path of the request's field."""
 
 
 class OperationRunner:
@@ -106,7 +106,11 @@ class OperationRunner:
             text = f"{declared.title} {ended}: {plain(mask_text(error.message))}"
             self.journal.add("error", text, target)
             fields = error.fields if isinstance(error, InvalidRequest) else {}
-            fields = {path: mask_text(words) for path, words in fields.items()}
+            fields = {
+                path: mask_text(words)
+                for path, words in fields.items()
+                if words.rstrip(".") not in error.message
+            }
             return Outcome(False, text, plain(mask_text(error.fix)), error=error, fields=fields)
         except (asyncio.CancelledError, KeyboardInterrupt):
             await self._audit(entry, "failed", "INTERRUPTED", "Interrupted; its effect is not known.")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 _EXIT = re.compile(
-    r"(?:replica (?P<replica>\S+) )?(?:ran out of memory and )?"
+    r"(?:replica (?P<replica>\S+) )?(?:ran out[ -]of[ -]memory and )?"
     r"exited with a non-zero status of (?P<code>\d+)",
     re.I,
 )
@@ -43,7 +43,7 @@ def _rule(pattern: str, meaning: str, fix: str, keys: str = "") -> tuple[re.Patt
 
 _ERROR_RULES = (
     _rule(
-        r"ran out of memory",
+        r"ran out[ -]of[ -]memory|Replicas low on memory",
         "The machine's own memory was used up (not the GPU's).",
         "Take a larger or highmem machine, fewer data loader workers, or smaller batches on the host.",
     ),
@@ -144,6 +144,7 @@ def explain_exit(code: int) -> str:
     # On Kubernetes the trainer adds 128 to codes for which a restart may help.
     known |= {128 + code: known[code] for code in (69, 71, 74, 75, 76, 77)}
     known |= {126: "the command can't be run", 127: "the command was not found"}
+    known[128] = "the program can't be started"
     if code in known:
         return known[code]
     if code > 128:
@@ -155,15 +156,18 @@ def explain_exit(code: int) -> str:
     return "an error of the program"
 
 
-def diagnose(message: str, lines: Iterable[str] = (), *, whole: bool = False, job: str = "JOB") -> Diagnosis:
-    """Diagnose the platform's error `message`. `lines` are the last ones of the failed replica; `whole` means
-    that they are its complete log. `job` is its name in commands."""
+def diagnose(
+    message: str, lines: Iterable[str] = (), *, whole: bool = False, job: str = "JOB", exception: str = ""
+) -> Diagnosis:
+    """Diagnose the platform's error `message`, whose traceback ends with `exception`. `lines` are the last
+    ones of the failed replica; `whole` means that they are its complete log. `job` is its name in commands.
+    """
     for pattern, diagnosis in _ERROR_RULES:
         if pattern.search(message):
             return diagnosis
     text = "\n".join(lines)
     for pattern, diagnosis in _LOG_RULES:
-        if pattern.search(text):
+        if pattern.search(f"{exception}\n{text}"):
             return replace(diagnosis, guess=True)
     exit_ = _EXIT.search(message)
     if exit_:

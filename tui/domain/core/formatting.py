@@ -163,15 +163,15 @@ def short_error(job: Job) -> str:
     if job.error is None:
         return ""
     for replica, code in exit_codes(job.error).items():
-        return f"OOM {replica}" if "out of memory" in job.error.message else f"exit {code} {replica}"
-    return job.error.message
+        return f"OOM {replica}" if "memory" in job.error.reason else f"exit {code} {replica}"
+    return job.error.summary
 
 
 def why(job: Job) -> str:
     """Why a job is in its state, on one line; "" if its service gives no reason."""
     if job.error is not None and job.state is not JobState.CANCELLED:
         # An operator's message begins by repeating the state.
-        short, message = short_error(job), job.error.message
+        short, message = short_error(job), job.error.summary
         return message if short == message else f"{short}: {message}"
     if job.waiting and job.state.active:
         return job.waiting[0]

@@ -23,18 +23,41 @@ LAUNCH_LABEL = "vxtui-launch"
 """Label that a launch adds to find its job again; a clone is a new launch."""
 # The documented sentences about a dead replica (docs/facts/vertex.md 13.1, rules 1 and 2).
 _REPLICA_EXIT = re.compile(
-    r"replica (?P<replica>[\w.-]+-\d+) (?:ran out of memory and )?"
+    r"replica (?P<replica>[\w.-]+-\d+) (?:ran out[ -]of[ -]memory and )?"
     r"exited with a non-zero status of (?P<code>\d+)",
     re.IGNORECASE,
 )
 
+_TRACEBACK = "\nTraceback (most recent call last):\n"
+_LOGS_LINK = re.compile(r"\s*To find out more about why your job exited,? please check the logs: ")
+_APPENDED = re.compile(rf"{re.escape(_TRACEBACK)}|{_LOGS_LINK.pattern}")
+
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """`google.rpc.Status` of an ended job."""
+    """`google.rpc.Status` of an ended job.
+
+    Vertex AI appends the user's last traceback and a link to the log (docs/facts/vertex.md 16).
+    """
 
     code: int
     message: str
+
+    @property
+    def reason(self) -> str:
+        """The service's own words, on one line."""
+        return " ".join(_APPENDED.split(self.message, maxsplit=1)[0].split())
+
+    @property
+    def exception(self) -> str:
+        """Last line of the user's traceback, e.g. `KeyError: 'x'`; "" without a traceback."""
+        _, _, traceback = self.message.partition(_TRACEBACK)
+        return next(reversed(_LOGS_LINK.split(traceback)[0].strip().splitlines()), "").strip()
+
+    @property
+    def summary(self) -> str:
+        """The service's words and the exception, on one line."""
+        return f"{self.reason} {self.exception}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +241,7 @@ def exit_codes(error: JobError | None) -> dict[str, int]:
     """Exit codes of the replicas that an error names."""
     if error is None:
         return {}
-    return {m["replica"]: int(m["code"]) for m in _REPLICA_EXIT.finditer(error.message)}
+    return {m["replica"]: int(m["code"]) for m in _REPLICA_EXIT.finditer(error.reason)}
 
 
 def infer_replicas(

@@ -23,7 +23,7 @@ def diagnosis_of(job: Job, lines: Iterable[str] = (), *, whole: bool = False) ->
         return job.diagnosis
     if job.error is None:
         return None
-    return diagnose(job.error.message, lines, whole=whole, job=job.id)
+    return diagnose(job.error.reason, lines, whole=whole, job=job.id, exception=job.error.exception)
 
 
 def asks_the_log(job: Job) -> bool:

@@ -11,13 +11,13 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2s
 
 from tui.domain.core.log_entry import SERVICE
 from tui.domain.log.json_line import severity_number
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.logging.record import TEXT, EntryRow
+from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow, LogEntryPb
 from tui.emulator.logging.store import EntryStore
 from tui.emulator.logging.stream import OutputFile
 from tui.emulator.paths import AttemptDir, StateDir
@@ -83,7 +83,12 @@ class LogCollector:
             self._task = None
 
     async def service_message(
-        self, job: JobRecord, text: str, severity: str = "INFO", at: float | None = None
+        self,
+        job: JobRecord,
+        text: str,
+        severity: str = "INFO",
+        at: float | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         """Store a message of the platform. A repeated message with the same `at` is stored once.
 
@@ -97,7 +102,10 @@ class LogCollector:
             insert_id = f"{timestamp:016x}"
         else:
             insert_id = blake2s(f"{job.name}\0{at}\0{text}".encode(), digest_size=8).hexdigest()
-        row: EntryRow = (0, timestamp, insert_id, severity_number(severity) or 0, TEXT, text, now)
+        kind, payload = TEXT, text
+        if labels:
+            kind, payload = MESSAGE, LogEntryPb(text_payload=text, labels=labels).SerializeToString()
+        row: EntryRow = (0, timestamp, insert_id, severity_number(severity) or 0, kind, payload, now)
         self._pending_messages.append((job, row))
         try:
             await self._store.write(self._store_messages)

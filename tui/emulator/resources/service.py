@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -56,6 +57,13 @@ _METADATA: dict[int, Any] = {
     State.STOPPING: _Delete,
 }
 """Metadata of the operation by the state of the resource meanwhile."""
+
+
+_ID_RULES = (
+    "persistent_resource_id can only contain numbers, lower case letters and hyphens. The first character "
+    "must be a letter, and the last character must be a letter or number."
+)
+"""The service's words (docs/facts/vertex.md 16)."""
 
 
 class JobCanceller(Protocol):
@@ -109,8 +117,8 @@ class PersistentResourceService(ResourceServer):
     async def create(self, request: Pb) -> Pb:
         _, location = creation_parent(request.parent)
         problems = persistent_resource_problems(request.persistent_resource, location)
-        if not request.persistent_resource_id:
-            problems.append(("persistent_resource_id", f"is required; it matches {PERSISTENT.id_pattern}"))
+        if not re.fullmatch(PERSISTENT.id_pattern, request.persistent_resource_id):
+            problems.insert(0, ("persistent_resource_id", _ID_RULES))
         refuse(problems)
         async with self._lock:
             resource = self.new(request.parent, request.persistent_resource, request.persistent_resource_id)

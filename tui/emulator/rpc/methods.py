@@ -49,31 +49,43 @@ class WireError(Exception):
 
 
 def invalid(*problems: tuple[str, str]) -> WireError:
-    """Return INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid).
-
-    A status must fit into 8 KiB of headers, so it names only the first of many problems.
-    """
-    cut = [(_cut(f), _cut(d)) for f, d in problems]
-    kept = cut[:1]
-    for problem in cut[1:]:
-        if sum(len(f) + len(d) for f, d in (*kept, problem)) > LONGEST_STATUS:
-            break
-        kept.append(problem)
-    more = len(problems) - len(kept)
-    detail = error_details_pb2.BadRequest(
-        field_violations=[
-            error_details_pb2.BadRequest.FieldViolation(field=f, description=d) for f, d in kept
-        ]
-    )
-    text = "; ".join(f"{f}: {d}" if f else d for f, d in kept) + (f"; and {more} more" if more else "")
-    return WireError(code_pb2.INVALID_ARGUMENT, text, [detail])
+    """Return INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid)."""
+    named, left = _named(problems)
+    text = "; ".join(f"{f}: {d}" if f else d for f, d in named) + (f"; and {left} more" if left else "")
+    return WireError(code_pb2.INVALID_ARGUMENT, text, [_violations(named)])
 
 
 def refuse(problems: Iterable[tuple[str, str]]) -> None:
-    """Raise INVALID_ARGUMENT if there are problems, pairs as in `invalid`."""
+    """Raise INVALID_ARGUMENT if a resource has problems, pairs as in `invalid`.
+
+    The message is Vertex AI's numbered list of fields (docs/facts/vertex.md 16).
+    """
     pairs = list(problems)
-    if pairs:
-        raise invalid(*pairs)
+    if not pairs:
+        return
+    named, left = _named(pairs)
+    entries = [f"\t{number}.Field: {f}; Message: {d}" for number, (f, d) in enumerate(named, 1)]
+    more = f"\tand {left} more" if left else ""
+    text = f"List of found errors:{''.join(entries)}{more}\t"
+    raise WireError(code_pb2.INVALID_ARGUMENT, text, [_violations(named)])
+
+
+def _named(problems: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], int]:
+    """Return the problems that fit into a status, which has 8 KiB of headers, and the number of others."""
+    cut = [(_cut(f), _cut(d)) for f, d in problems]
+    named = cut[:1]
+    for problem in cut[1:]:
+        if sum(len(f) + len(d) for f, d in (*named, problem)) > LONGEST_STATUS:
+            break
+        named.append(problem)
+    return named, len(problems) - len(named)
+
+
+def _violations(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
+    violation = error_details_pb2.BadRequest.FieldViolation
+    return error_details_pb2.BadRequest(
+        field_violations=[violation(field=f, description=d) for f, d in problems]
+    )
 
 
 def _cut(text: str) -> str:

@@ -33,7 +33,7 @@ from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE, ProcessOwners
 from tui.emulator.runner.process_tree import Proc
 from tui.emulator.runner.recorder import RETRY, Recorder
-from tui.emulator.runner.replica_start import CannotStart, remove_tmpdir_link, start_replica
+from tui.emulator.runner.replica_start import START_ERROR, CannotStart, remove_tmpdir_link, start_replica
 from tui.emulator.runner.sampler import ReplicaSampler, memory_used
 
 log = logging.getLogger("runner")
@@ -173,7 +173,7 @@ class AttemptRunner:
             running.process = start_replica(replica, env, self.home)
         except CannotStart as refusal:
             self._recorder.event(replica.id, str(refusal))
-            self._ended(running, refusal.code)
+            self._ended(running, START_ERROR)
             return
         proc = process_tree.read(running.process.pid)
         running.start = proc.start if proc else 0

@@ -11,15 +11,12 @@ from pathlib import Path
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner.plan import ReplicaPlan
 
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
+START_ERROR = 128
+"""Exit code of a container whose program can't be started (docs/facts/vertex.md 16)."""
 
 
 class CannotStart(Exception):
-    """The command can't be started; `code` is the exit code that a container runtime would report."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code = code
+    """The command can't be started."""
 
 
 def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir) -> subprocess.Popen[bytes]:
@@ -34,7 +31,7 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
         stream = "stdout" if replica.one_output else "stderr"
         err = os.open(home.output(replica.id, stream), flags, 0o600)
     except OSError as error:
-        raise CannotStart(NOT_EXECUTABLE, f"can't prepare {replica.workdir}: {error.strerror}") from error
+        raise CannotStart(f"can't prepare {replica.workdir}: {error.strerror}") from error
     try:
         # No preexec_fn: it would prevent vfork, which starts a process faster.
         return subprocess.Popen(
@@ -88,6 +85,6 @@ def explain(program: str, error: OSError | ValueError) -> CannotStart:
             why = "no such file or directory, or the interpreter in its first line is missing"
         else:
             why = "executable file not found in $PATH"
-        return CannotStart(NOT_FOUND, f'exec: "{program}": {why}')
+        return CannotStart(f'exec: "{program}": {why}')
     why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return CannotStart(NOT_EXECUTABLE, f'exec: "{program}": {why.lower()}')
+    return CannotStart(f'exec: "{program}": {why.lower()}')

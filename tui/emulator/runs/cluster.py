@@ -15,6 +15,8 @@ from tui.emulator.interfaces import CustomJobPb, JobRecord
 _TF_ROLES = ("chief", "worker", "ps", "evaluator")
 TRIAL_VARIABLE = "CLOUD_ML_TRIAL_ID"
 """Variable in the env of every pool of a tuning trial's custom job."""
+_OPEN_PORTS = [3333]
+"""The ports that recorded variables name (docs/facts/vertex.md 16). Nothing listens there."""
 _LONGEST = 100_000
 """Largest size of one variable in bytes; the kernel refuses variables of 128 KiB."""
 
@@ -50,7 +52,13 @@ def cluster_variables(
 ) -> dict[str, str]:
     """Return the variables of the replica `me`. Jobs of one replica have CLUSTER_SPEC only."""
     spec = json_format.MessageToDict(job.job_spec)
-    env = {"CLUSTER_SPEC": _bounded(_cluster_spec(job, addresses, me), spec)}
+    package = job.job_spec.worker_pool_specs[me.pool].python_package_spec
+    old_form = {
+        "python_module": package.python_module,
+        "package_uris": list(package.package_uris),
+        "job_args": list(package.args),
+    }
+    env = {"CLUSTER_SPEC": _bounded(_cluster_spec(job, addresses, me), old_form)}
     if len(addresses) > 1:
         env |= _tf_config(job, record, addresses, me, spec)
         env |= _pytorch(addresses, me, master_port)
@@ -69,7 +77,7 @@ def _cluster_spec(
     trial = next((variable.value for variable in container.env if variable.name == TRIAL_VARIABLE), "")
     if trial:
         task["trial"] = trial
-    return {"cluster": hosts, "environment": "cloud", "task": task}
+    return {"cluster": hosts, "environment": "cloud", "task": task, "open_ports": _OPEN_PORTS}
 
 
 def _tf_config(
@@ -111,8 +119,8 @@ def _pytorch(addresses: Sequence[ReplicaAddress], me: ReplicaAddress, port: int)
 
 
 def _bounded(config: dict[str, Any], spec: dict[str, Any]) -> str:
-    """Return `config` with the job's spec under `job`, as a JSON string like in real dumps
-    (docs/facts/vertex.md 3.1).
+    """Return `config` with `spec` under `job`, as a JSON string like in real dumps (docs/facts/vertex.md
+    3.1).
 
     `job` is `{}` for very long arguments: the programs could not start otherwise.
     """

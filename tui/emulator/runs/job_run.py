@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from google.protobuf import duration_pb2
@@ -27,6 +27,7 @@ from tui.emulator.resources.capacity import Capacity
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs import environment
+from tui.emulator.runs.exit_text import exit_text
 from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.job_runs import first_of
 from tui.emulator.runs.ports import NoPorts, Ports
@@ -48,7 +49,7 @@ DEFAULT_MAX_WAIT = 86400.0
 """Defaults in seconds of scheduling.timeout and of Flex-start's max_wait_duration (docs/facts/vertex.md
 1.6)."""
 
-# The service's messages in their order (docs/facts/vertex.md 5.1).
+# The service's messages in their order (docs/facts/vertex.md 5.1 and 16).
 _PROVISIONING = (
     "Waiting for job to be provisioned.",
     "Vertex AI is provisioning job running framework. First time usage might take couple of minutes, "
@@ -57,7 +58,11 @@ _PROVISIONING = (
 _SETTING_UP = "Vertex AI is setting up this job."
 _STARTING = ("Waiting for training program to start.", "Job is preparing.")
 _RUNNING = "Job is running."
-_SUCCEEDED = "Job completed successfully."
+_TEARING_DOWN = ("Tearing down training program.", "Finished tearing down training program.")
+_ENDS = {
+    State.JOB_STATE_SUCCEEDED: "Job completed successfully.",
+    State.JOB_STATE_FAILED: "Job failed.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +196,7 @@ class JobRun:
         return decide(
             status,
             AttemptContext(
-                self.job.record.id,
+                self._exit_text,
                 spot=strategy(pb) == "SPOT",
                 disable_retries=pb.job_spec.scheduling.disable_retries,
                 cancelling=self.job.cancelled.is_set(),
@@ -199,6 +204,10 @@ class JobRun:
                 control=control,
             ),
         )
+
+    def _exit_text(self, status: AttemptStatus) -> str:
+        record, number = self.job.record, self._deps.config.project_number
+        return exit_text(status, self.attempt, number, record.id)
 
     async def _adopt(self) -> bool:
         """Return whether an earlier server started a runner for this attempt."""
@@ -331,10 +340,16 @@ class JobRun:
     async def _end(self, end: EndOfAttempt) -> None:
         # A client that sees the end must find the whole log, so the state is stored last.
         await self._drain()
-        if end.state == State.JOB_STATE_SUCCEEDED:
-            await self._log(_SUCCEEDED)
-        else:
+        labels = {
+            "ml.googleapis.com/endpoint": "",
+            "ml.googleapis.com/job_state": State(end.state).name.removeprefix("JOB_STATE_"),
+        }
+        if end.message:
             await self._log(end.message, "INFO" if end.code == code_pb2.CANCELLED else "ERROR")
+        if end.state in _ENDS:
+            for text in _TEARING_DOWN:
+                await self._log(text)
+            await self._log(_ENDS[end.state], labels=labels)
 
         def change(pb: Pb) -> None:
             pb.state = end.state
@@ -353,9 +368,15 @@ class JobRun:
         except (OSError, sqlite3.Error, WireError) as error:
             log.error("the output of %s could not be stored: %s", self.job.record.name, error)
 
-    async def _log(self, text: str, severity: str = "INFO", at: float | None = None) -> None:
+    async def _log(
+        self,
+        text: str,
+        severity: str = "INFO",
+        at: float | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
         try:
-            await self._deps.sink.service_message(self.job.record, text, severity, at)
+            await self._deps.sink.service_message(self.job.record, text, severity, at, labels)
         except (OSError, sqlite3.Error, WireError) as error:
             log.error("the log of %s could not be written: %s", self.job.record.name, error)
 

@@ -1,15 +1,17 @@
-"""Runs a Python-package job: installs its packages into the working directory, then executes the module.
+"""Runs a Python-package job: installs its packages into the working directory, then runs the module.
 
 `python -m tui.emulator.runs.package_bootstrap PACKAGE… -- MODULE ARG…`, with PYTHONPATH naming `PACKAGES` in
-the working directory. It does not install requirements that this machine meets, as in an executor image; pip
-fetches the others into the working directory with this machine's configuration (the job's env may set
-`PIP_INDEX_URL` and others). Standard library and pip only.
+the working directory. It prints the lines of the service's own runner (docs/facts/vertex.md 16). It does not
+install requirements that this machine meets, as in an executor image; pip fetches the others into the working
+directory with this machine's configuration (the job's env may set `PIP_INDEX_URL` and others). Standard
+library and pip only.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib import metadata
@@ -29,13 +31,39 @@ def main() -> None:
     split = sys.argv.index("--")
     packages, command = sys.argv[1:split], sys.argv[split + 1 :]
     target = str(Path.cwd() / PACKAGES)
+    _say("Running run_module.py", f"Running module {command[0]}.")
+    for package in packages:
+        name = Path(package).name
+        _say(
+            f"Downloading the package: {package}",
+            f"Running command: pip3 install --user --upgrade --force-reinstall --no-deps {name}",
+        )
     # One call for all packages: a second call would not write to existing directories such as `bin`.
     if packages and subprocess.run([*_PIP, *_OWN.split(), target, *packages], check=False).returncode:
         sys.exit(f"The job's Python packages could not be installed: {', '.join(packages)}")
     requirements = missing(target)
     if requirements:
         fetch(requirements, target)
-    os.execv(sys.executable, [sys.executable, "-m", *command])
+    sys.exit(run(["python3", "-m", *command]))
+
+
+def run(command: list[str]) -> int:
+    """Run the module; return its exit code, 128 + signal for the end by a signal."""
+    # The emulator signals every process of the replica; this one has to outlive the module.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A handler, since the module would inherit SIG_IGN.
+        signal.signal(number, lambda *_: None)
+    code = subprocess.run([sys.executable, *command[1:]], check=False).returncode
+    code = 128 - code if code < 0 else code
+    if code:
+        sys.stderr.write(f"Command '{command}' returned non-zero exit status {code}.\n")
+    reason = "SUBPROCESS_EXCEPTION" if code else "SUCCEEDED"
+    _say(f"Task completed. Exit code ({code}). Exit reason ({reason})")
+    return code
+
+
+def _say(*lines: str) -> None:
+    print(*lines, sep="\n", flush=True)  # noqa: T201
 
 
 def missing(target: str) -> list[str]:

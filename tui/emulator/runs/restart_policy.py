@@ -12,7 +12,7 @@ open:
 
 from __future__ import annotations
 
-import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from google.rpc import code_pb2
@@ -51,7 +51,8 @@ class Restart:
 class AttemptContext:
     """What the decision depends on besides the attempt's status."""
 
-    job_id: str
+    exit_text: Callable[[AttemptStatus], str]
+    """The message about the replica that ended the attempt."""
     spot: bool
     disable_retries: bool
     cancelling: bool
@@ -59,7 +60,8 @@ class AttemptContext:
     control: Control
 
 
-CANCELLED = EndOfAttempt(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled.")
+CANCELLED = EndOfAttempt(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "CANCELED: The job was cancelled.")
+"""Prefect's worker searches the message for `CANCELED` (docs/facts/vertex.md 16)."""
 
 
 def decide(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Restart:
@@ -90,37 +92,14 @@ def _failed(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Rest
     control = about.control
     if status.failed_replica is None or status.exit_code is None:
         return _fail(code_pb2.INTERNAL, f"Internal error: the job could not be run.{_detail(status)}")
-    text = exit_text(status)
+    text = about.exit_text(status)
     # The runner ends an attempt only after the worker's restarts in place are used up; then the job restarts.
     retries_spent = meaning(status.exit_code) is ExitMeaning.RESTART_WORKER
     if (retries_spent or status.exit_code in TRANSIENT) and not about.disable_retries:
         if control.crashes < MAX_CRASHES:
             return Restart(text, control.preemptions, control.crashes + 1)
-        text += f" The job was restarted {MAX_CRASHES} times, which is the limit."
-    hint = f" See its log: vxtui logs {about.job_id} --replica {status.failed_replica}"
-    return _fail(code_pb2.INVALID_ARGUMENT, text + hint)
-
-
-def exit_text(status: AttemptStatus) -> str:
-    """The service's sentence about the replica that ended the job (docs/facts/vertex.md 13.1, rules 1 and
-    2)."""
-    code = status.exit_code or 0
-    name = ""
-    if 128 < code < 128 + signal.NSIG:
-        try:
-            name = f" ({signal.Signals(code - 128).name})"
-        except ValueError:
-            name = ""
-    replica = next((r for r in status.replicas if r.id == status.failed_replica), None)
-    if replica is not None and replica.oom:
-        return (
-            f"The replica {status.failed_replica} ran out of memory and exited with a non-zero status of "
-            f"{code}{name}."
-        )
-    return (
-        f"The replica {status.failed_replica} exited with a non-zero status of {code}{name}. "
-        "Termination reason: Error."
-    )
+        text = f"The job was restarted {MAX_CRASHES} times, which is the limit. {text}"
+    return _fail(code_pb2.INVALID_ARGUMENT, text)
 
 
 def _preempted(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Restart:

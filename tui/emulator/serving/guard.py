@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tui.emulator.runner import exit_codes, process_tree
-from tui.emulator.runner.replica_start import explain
+from tui.emulator.runner.replica_start import START_ERROR, explain
 
 TICK = 0.02
 """Seconds between two checks of processes that must end."""
@@ -68,7 +68,7 @@ class Guard:
         except (OSError, ValueError) as error:
             refusal = explain(self._plan.argv[0], error)
             sys.stderr.write(f"{refusal}\n")
-            return refusal.code
+            return START_ERROR
         self._watch(server)
         self._end_all(grace=0.0 if self._code is not None else self._plan.grace, server=server)
         return self._code if self._code is not None else 128 + signal.SIGKILL

@@ -1,7 +1,7 @@
 """Get, list, cancel and delete for every kind of job.
 
-Vertex does not document what happens when a client cancels an ended job or deletes one that has not ended;
-both are FAILED_PRECONDITION here.
+Vertex does not document what happens when a client deletes a job that has not ended; it is
+FAILED_PRECONDITION here.
 """
 
 from __future__ import annotations
@@ -130,8 +130,9 @@ class JobHandlers(Generic[R]):
         if job.terminal:
             raise failed_precondition(
                 job.record.name,
-                f"The {self.TYPE.title} {job.record.name} has ended ({job.state_name}); "
-                "it can't be cancelled.",
+                # The service's words (docs/facts/vertex.md 16).
+                f'The {self.TYPE.name} "{job.record.name}" is in state {job.state_name} and cannot be '
+                "canceled.",
             )
         await self.runner.cancel(job)
         return empty_pb2.Empty()

@@ -48,7 +48,7 @@ class JobServer(JobHandlers[CustomJob]):
     def check(self, request: Pb) -> None:
         _, location = creation_parent(request.parent)
         refuse(job_problems(request.custom_job, location))
-        self._check_resource(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
+        self._check_resource(request.custom_job.job_spec, request.parent, "job_spec")
 
     async def _delete(self, job: CustomJob) -> operations_pb2.Operation:
         return await self._operations.delete_job(self._table, job)

@@ -61,13 +61,12 @@ def _accelerator(pool: Pb) -> Iterator[Problem]:
     spec = pool.machine_spec
     machine = machines().get(spec.machine_type)
     kind, count = accelerator_name(spec), spec.accelerator_count
-    type_path, count_path = "machine_spec.accelerator_type", "machine_spec.accelerator_count"
+    type_path = "machine_spec.accelerator_type"
     if spec.accelerator_type and not kind:
         yield type_path, f"{spec.accelerator_type} is not a known accelerator type"
-    elif kind and count < 1:
-        yield count_path, f"is {count}; say how many {kind} each replica has"
-    elif count and not kind:
-        yield type_path, f"is required with accelerator_count {count}"
+    elif (kind and count < 1) or (count and not kind):
+        # The service's words (docs/facts/vertex.md 16).
+        yield type_path, "Both `accelerator_type` and `accelerator_count` should be specified or none."
     elif machine is not None:
         yield from _fit(machine, kind, count)
 

@@ -53,7 +53,7 @@ class JobToasts:
             job = jobs[0]
             took = job.duration(self._clock())
             after = f" after {age(took)}" if took is not None else ""
-            why = f"\n{plain(job.error.message)}" if job.error else ""
+            why = f"\n{plain(job.error.summary)}" if job.error else ""
             text = f"{plain(job.display_name)} {state.phrase}{after}{why}"
         bad = state in {JobState.FAILED, JobState.EXPIRED}
         app.notify(text, severity="error" if bad else "information", topic=topic)

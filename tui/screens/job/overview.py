@@ -168,14 +168,14 @@ class OverviewPane(JobPane):
             return []
         if job.state is JobState.CANCELLED:
             # Nothing failed: there is nothing to explain.
-            return table([("cancelled", Content(plain(job.error.message)))])
+            return table([("cancelled", Content(plain(job.error.summary)))])
         failed = first_failed(job)
         last = self._last_lines(failed)
         # Lines of this replica may be among the older ones, or still to come.
         whole = self.feed.sources["logs"].done and not self.feed.older_left
         diagnosis = diagnosis_of(job, [line_text(entry) for entry in last], whole=whole)
         rows: list[Row] = [
-            ("error", Content.styled(plain(job.error.message), "$text-error")),
+            ("error", Content.styled(plain(job.error.summary), "$text-error")),
             *_helps(diagnosis),
         ]
         if failed is not None and failed.exit_code is not None:

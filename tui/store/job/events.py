@@ -53,7 +53,7 @@ def state_events(job: Job) -> list[JobEvent]:
     if job.end_time is not None:
         word = job.state.value.lower()
         severity = Severity.ERROR if job.error else Severity.INFO
-        text = f"{word}: {job.error.message}" if job.error else word
+        text = f"{word}: {job.error.summary}" if job.error else word
         events.append(JobEvent(job.end_time, "state", "", text, severity, key="ended"))
     return events
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,9 @@ PLUGIN_FAILED = "Getting metadata from plugin failed"
 """Text of expired credentials over gRPC, with code UNAVAILABLE (docs/facts/clients.md 'Faults')."""
 TOO_LARGE = "Received message larger than max"
 """Text of a client limit, with a quota's code (docs/facts/clients.md 'Connecting without TLS')."""
+
+_LISTED_FIELD = re.compile(r"\t\d+\.Field: (?P<field>[^;\t]*); Message: (?P<text>[^\t]*)")
+"""One field in Vertex AI's `List of found errors:` (docs/facts/vertex.md 16)."""
 
 _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}
@@ -83,7 +87,7 @@ def _from_api_error(error: api.GoogleAPICallError, action: str) -> BackendError:
     if code is StatusCode.NOT_FOUND:
         return NotFound(message, fix="`vxtui jobs` lists the existing jobs.")
     if code in _INVALID:
-        return InvalidRequest(message, fields=_fields(details))
+        return _invalid(action, reason, details)
     if code is StatusCode.ALREADY_EXISTS:
         return FailedPrecondition(message)
     if code is StatusCode.FAILED_PRECONDITION:
@@ -104,12 +108,13 @@ def _of(details: Iterable[Any], kind: type) -> list[Any]:
     return [detail for detail in details if isinstance(detail, kind)]
 
 
-def _fields(details: Iterable[Any]) -> dict[str, str]:
-    return {
-        violation.field: violation.description
-        for request in _of(details, details_pb2.BadRequest)
-        for violation in request.field_violations
-    }
+def _invalid(action: str, reason: str, details: Iterable[Any]) -> InvalidRequest:
+    """400: the message of a list of fields becomes one sentence per field."""
+    violations = [v for request in _of(details, details_pb2.BadRequest) for v in request.field_violations]
+    listed = [(match["field"], match["text"].strip()) for match in _LISTED_FIELD.finditer(reason)]
+    fields = [(v.field, v.description) for v in violations] or listed
+    sentences = "; ".join(f"{field}: {text.rstrip('.')}" for field, text in listed)
+    return InvalidRequest(f"Can't {action}: {sentences or reason}", fields=dict(fields))
 
 
 def _preconditions(details: Iterable[Any], reason: str) -> str:

@@ -13,7 +13,8 @@ from tui.domain.spec.display_name import name_problem
 from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.sources import DISTRIBUTED, GCLOUD_JOB, JOB, REST, SPEC, TRAINING, UNDOCUMENTED
 
-MAX_LABEL = 64
+MAX_LABEL = 63
+MAX_LABEL_BYTES = 127
 MAX_LABELS = 64
 MAX_POOLS = 4
 MAX_ENV = 100
@@ -35,7 +36,14 @@ def labels(case: Case) -> Iterator[Finding]:
         path = ("labels", key)
         if not key:
             yield Finding(("labels",), "a label has an empty key.", "Name it, or remove it.")
+        elif not _label_start(key[0]):
+            yield Finding(path, f"the label's key {key!r} must start with a letter or digit.", "Rename it.")
         for noun, text in (("key", key), ("value", str(value))):
+            if len(text.encode()) > MAX_LABEL_BYTES and len(text) <= MAX_LABEL:
+                sentence = (
+                    f"the label's {noun} has {len(text.encode())} bytes; the maximum is {MAX_LABEL_BYTES}."
+                )
+                yield Finding(path, sentence, "Shorten it.")
             if len(text) > MAX_LABEL:
                 sentence = f"the label's {noun} has {len(text)} characters; the maximum is {MAX_LABEL}."
                 yield Finding(path, sentence, "Shorten it.")
@@ -53,6 +61,10 @@ def labels(case: Case) -> Iterator[Finding]:
                 )
 
 
+def _label_start(char: str) -> bool:
+    return char.isalnum() or not _for_labels(char)
+
+
 def _for_labels(char: str) -> bool:
     """Whether labels allow the character: international letters yes, capitals no."""
     kind = unicodedata.category(char)
@@ -64,8 +76,7 @@ def label_count(case: Case) -> Iterator[Finding]:
     if count > MAX_LABELS:
         yield Finding(
             ("labels",),
-            f"there are {count} labels; other Google services allow at most {MAX_LABELS}. No limit is "
-            "documented for custom jobs.",
+            f"there are {count} labels; a resource has at most {MAX_LABELS}.",
             "Remove labels that nobody searches for.",
         )
 
@@ -201,7 +212,7 @@ def arguments(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("shape.display-name", JOB, display_name),
     Rule("shape.labels", JOB, labels),
-    Rule("shape.label-count", JOB, label_count, ProblemSeverity.WARNING),
+    Rule("shape.label-count", "docs/facts/vertex.md 16", label_count),
     Rule("shape.encryption", f"{REST}/v1/EncryptionSpec", encryption),
     Rule("shape.pools", SPEC, pool_count),
     Rule("shape.trailing-pool", DISTRIBUTED, trailing, ProblemSeverity.NOTE),
