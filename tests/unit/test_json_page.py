@@ -19,6 +19,7 @@ from tui.domain.fields.replicas import REPLICA_FIELDS
 from tui.domain.fields.resources import POOL_FIELDS, RESOURCE_FIELDS
 from tui.domain.fields.schedules import SCHEDULE_FIELDS
 from tui.domain.fields.tasks import TASK_FIELDS
+from tui.kinds.registry import kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "JSON.md"
 TABLES: dict[str, Sequence[Field[Any]]] = {
@@ -51,6 +52,16 @@ def test_the_page_has_the_table_of_the_fields(name: str, request: pytest.Fixture
         PAGE.write_text(page[: block.start()] + table(fields) + page[block.end() :])
     else:
         assert block[0] == table(fields), "--snapshot-update writes the page anew"
+
+
+def test_the_page_lists_the_kinds_of_work(request: pytest.FixtureRequest) -> None:
+    page, line = PAGE.read_text(), ", ".join(f"`{kind.key}`" for kind in kinds()) + "."
+    block = re.search(r"(?<=<!-- kinds of work -->\n).*", page)
+    assert block is not None
+    if request.config.getoption("--snapshot-update"):
+        PAGE.write_text(page[: block.start()] + line + page[block.end() :])
+    else:
+        assert block[0] == line, "--snapshot-update writes the page anew"
 
 
 @pytest.mark.parametrize("name", TABLES)
