@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.app_snapshots_support import PROFILE, SIZES_AND_THEMES, SMALL, USUAL
-from tests.ui.double import MemoryBackend, console, fleet, progress_is_known
+from tests.ui.double import NOON, MemoryBackend, console, fleet, job, progress_is_known
 from tests.ui.jobs_screen_support import painted, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
@@ -19,6 +19,7 @@ from tui.config.settings import Settings
 from tui.domain.core.formatting import NOT_MEASURED
 from tui.screens.dialogs.help import HelpScreen
 from tui.store.jobs.connection_state import ConnectionState
+from tui.store.jobs.snapshot import SnapshotFile
 from tui.store.profiles.library import entry
 
 Step = Callable[[Pilot[Any]], Awaitable[None]]
@@ -82,6 +83,16 @@ def test_jobs_filtered_with_a_broken_region(look: Callable[..., None]) -> None:
     backend = MemoryBackend(fleet(), regions=("us-central1", "europe-west4"))
     backend.broken["europe-west4"] = PermissionDenied("permission aiplatform.customJobs.list is missing")
     look(USUAL, "vxtui-dark", "slash", *"gpu:a100", backend=backend)
+
+
+def test_ghosts_of_a_snapshot(look: Callable[..., None], tmp_path: Path) -> None:
+    """Jobs that were deleted since are gone; those of a region that can't be read are dim."""
+    ghosts = [job(800 + n, f"deleted-{n}") for n in range(3)]
+    away = [job(900 + n, f"away-{n}", region="europe-west4") for n in range(2)]
+    SnapshotFile(tmp_path, "test").save([*fleet()[:3], *ghosts, *away], NOON)
+    backend = MemoryBackend(fleet()[:3], regions=("us-central1", "europe-west4"))
+    backend.broken["europe-west4"] = PermissionDenied("permission aiplatform.customJobs.list is missing")
+    look(USUAL, "vxtui-dark", backend=backend, snapshot=SnapshotFile(tmp_path, "test").load())
 
 
 @SIZES_AND_THEMES

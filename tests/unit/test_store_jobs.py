@@ -19,6 +19,7 @@ from tests.waiting import LIMIT, until
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.runner import OperationRunner
 from tui.backends.interface import (
+    EVERY_REGION,
     BackendError,
     InvalidRequest,
     JobPage,
@@ -60,11 +61,32 @@ def test_a_region_that_fails_keeps_its_jobs_and_says_since_when() -> None:
     assert not store.reached
 
 
-def test_a_page_of_everywhere_covers_every_region() -> None:
-    store, there = JobStore(), job(2, "b", region="europe-west4")
-    store.load([there])
-    read(store, JobPage("-", ()))
-    assert not store.jobs and store.reached
+def test_a_list_of_every_region_leaves_no_ghosts_of_a_snapshot() -> None:
+    store, here, there = JobStore(), job(1, "a"), job(2, "b", region="europe-west4")
+    store.load([here, there])
+    assert store.unconfirmed == {here.name, there.name}
+    page, end, removed = read(store, JobPage("us-central1", (here,)), JobPage(EVERY_REGION))
+    assert page.changed == (here.name,), "its row is dim until the page names it"
+    assert not end and removed.removed == (there.name,) and not store.unconfirmed
+    assert list(store.jobs) == [here.name] and list(store.regions) == ["us-central1"]
+
+
+def test_a_complete_read_removes_what_the_snapshot_has_of_unread_places() -> None:
+    """A namespace left the settings, a definition the cluster, a context the group."""
+    here, gone = job(1, "a"), replace(job(2, "b", region="old"), kind="job_set", context="left")
+    away = replace(job(3, "c", region="x"), context="away")
+    store = JobStore()
+    store.load([here, gone, away])
+    unread = JobPage("x", error=Unavailable("away"), context="away")
+    store.begin()
+    store.apply(JobPage("us-central1", (here,), context="test"), NOON)
+    store.apply(unread, NOON)
+    assert not store.finish(NOON), "changes say nothing of others"
+    store.begin()
+    store.apply(JobPage("us-central1", (here,), context="test"), NOON)
+    store.apply(unread, NOON)
+    assert store.finish(NOON, complete=True).removed == (gone.name,)
+    assert store.unconfirmed == {away.name}
 
 
 def test_a_listing_says_no_progress_and_takes_none_away() -> None:

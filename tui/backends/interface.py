@@ -57,6 +57,8 @@ __all__ = [
 
 
 EVERY_KIND = "*"
+EVERY_REGION = "-"
+"""The region of the page that ends a list of all regions: a job on no page of the list is deleted."""
 
 
 @dataclass(frozen=True, slots=True)

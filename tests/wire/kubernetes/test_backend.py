@@ -98,6 +98,22 @@ async def test_a_job_and_its_pods_come_as_changes() -> None:
             await service.get(NAME)
 
 
+async def test_a_list_of_the_whole_cluster_names_the_jobs_of_every_namespace() -> None:
+    """So a snapshot's job in a namespace that has no jobs now is deleted."""
+    async with cluster_backend() as (running, opened):
+        service = opened.jobs["pytorch_job"]
+        add(running, pytorch_job(workers=0))
+        (here,) = (await listed(service)).values()
+        ghost = replace(here, name=here.name.replace("/default/", "/old/"), region="old")
+        store = JobStore()
+        store.load([here, ghost])
+        store.begin()
+        for page in await whole(service):
+            store.apply(replace(page, kind="pytorch_job"), datetime.now(UTC))
+        store.finish(datetime.now(UTC))
+        assert list(store.jobs) == [here.name] and not store.unconfirmed
+
+
 async def test_a_verb_reads_one_job_without_a_watch() -> None:
     async with cluster_backend() as (running, opened):
         add(running, pytorch_job())

@@ -185,7 +185,7 @@ class JobRows:
                 cells["name"], (f" #{plain(self._suffixes[key])}", "$text-muted")
             )
         name, tree = cells["name"], self.tree
-        if key in tree.dimmed:
+        if key in tree.dimmed or key in self.store.unconfirmed:
             cells = {column: Content.styled(str(cell), "$text-disabled") for column, cell in cells.items()}
             name = cells["name"]
         if key in tree.folded and self._table is not None:

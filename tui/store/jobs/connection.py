@@ -101,7 +101,8 @@ class Connection:
         if self.status.state is not ConnectionState.LIVE:
             # A snapshot says nothing about the present, nor does a list before the first answer.
             return self.read_at or now
-        return self.store.read_at_of(job) or now
+        unread = self._snapshot_at if job.name in self.store.unconfirmed else None
+        return self.store.read_at_of(job) or unread or now
 
     @property
     def unreached(self) -> tuple[int, int]:

@@ -162,7 +162,7 @@ class Poller:
             self._failed(broken(error))
             return False
         self._took = time.perf_counter() - began
-        self._tell(self._store.finish(self._clock()))
+        self._tell(self._store.finish(self._clock(), complete=whole))
         if not self._store.reached:
             self._failed(next(s.error for s in self._store.regions.values() if s.error))
             return False

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 NOT_SAID = Progress()
 _EVERY_KIND = "*"
 """`EVERY_KIND` of the backends, repeated here because the first paint must not import them."""
-EVERYWHERE = "-"
-"""The region of a page that holds jobs of all regions (AIP-159), as the emulator lists them."""
+_EVERY_REGION = "-"
+"""`EVERY_REGION` of the backends, repeated for the same reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,11 @@ class JobStore:
         """Parent job of a task, by the name of the task's own job."""
         self._children: dict[str, dict[str, None]] = {}
         """Jobs of a job's tasks, by the job's name, in the order in which they became known."""
+        self.unconfirmed: set[str] = set()
+        """Names of the snapshot's jobs that no page has named yet."""
         self._seen: set[str] = set()
+        self._failed: set[str] = set()
+        """Contexts of which a page of this read has an error."""
         self._listed: set[tuple[str, str, str]] = set()
         """Context, region and kind of the full listings of this read."""
         self._read = 0
@@ -86,6 +90,7 @@ class JobStore:
         for job in jobs:
             self._keep(job)
         self._learn_parents(list(self.jobs.values()))
+        self.unconfirmed = set(self.jobs)
         return JobChange(
             added=tuple(self.jobs), removed=tuple(name for name in gone if name not in self.jobs)
         )
@@ -140,7 +145,7 @@ class JobStore:
 
     def begin(self) -> None:
         """Start a read of all regions."""
-        self._seen, self._listed, self._read = set(), set(), 0
+        self._seen, self._listed, self._failed, self._read = set(), set(), set(), 0
 
     def apply(self, page: JobPage, now: datetime) -> JobChange:
         """Apply one page; a region that failed keeps its jobs and records since when it fails."""
@@ -152,34 +157,44 @@ class JobStore:
             errors = {**before.errors, page.kind: page.error}
             self.regions[where] = replace(before, errors=errors, failing_since=since)
             self._listed.discard(listed)
+            self._failed.add(page.context)
             return self._take(page)
         self._read += 1
+        if page.whole:
+            self._listed.add(listed)
+            self._seen.update(job.name for job in page.jobs)
+        if page.region == _EVERY_REGION:
+            return self._take(page)
         errors = {kind: e for kind, e in before.errors.items() if kind not in {page.kind, _EVERY_KIND}}
         failing_since = before.failing_since if errors else None
         # While a kind can't be read, keep the age of its last read.
         read_at = before.read_at if errors else page.read_at or now
         self.regions[where] = RegionStatus(where, read_at, errors, failing_since)
-        if page.whole:
-            self._listed.add(listed)
-            self._seen.update(job.name for job in page.jobs)
         return self._take(page)
 
     def _take(self, page: JobPage) -> JobChange:
         """Apply a page's jobs and deletions."""
-        change = JobChange()
+        change, confirmed = JobChange(), self.unconfirmed.intersection(job.name for job in page.jobs)
         if not self._parents and not any(job.tasks for job in page.jobs):
             change = self._take_new(page.jobs)
         change = change or self._merge(page.jobs)
+        if confirmed:
+            self.unconfirmed -= confirmed
+            change = replace(change, changed=tuple(dict.fromkeys((*change.changed, *confirmed))))
         gone = tuple(name for name in page.gone if name in self.jobs)
         self._remove(gone)
         return replace(change, removed=gone) if gone else change
 
-    def finish(self, now: datetime) -> JobChange:
-        """End a read: remove the jobs of fully listed regions that no page named."""
+    def finish(self, now: datetime, *, complete: bool = False) -> JobChange:
+        """End a read: remove the jobs of fully listed regions that no page named. A `complete` read without
+        an error also removes the snapshot's jobs of regions, kinds and contexts that are not read."""
         jobs = self.jobs
         gone: list[str] = []
         if self._listed and len(self._seen) < len(jobs):
             gone = [name for name in jobs.keys() - self._seen if self._was_listed(jobs[name])]
+        if complete and self.unconfirmed:
+            unread = {name for name in self.unconfirmed if self._failed.isdisjoint(("", jobs[name].context))}
+            gone = list(unread.union(gone))
         self._remove(gone)
         if self.reached:
             self.read_at = now
@@ -190,13 +205,14 @@ class JobStore:
         for name in names:
             del self.jobs[name]
             self.active.pop(name, None)
+            self.unconfirmed.discard(name)
 
     def _was_listed(self, job: Job) -> bool:
         """Whether all jobs of its kind in its region, or in all regions, were listed."""
         return any(
             (context, region, kind) in self._listed
             for context in ("", job.context)
-            for region in (job.region, EVERYWHERE)
+            for region in (job.region, _EVERY_REGION)
             for kind in ("", job.kind)
         )
 
@@ -223,6 +239,7 @@ class JobStore:
 
     def put(self, job: Job) -> JobChange:
         """Store one job, e.g. one that has just been created."""
+        self.unconfirmed.discard(job.name)
         return self._merge((job,))
 
     def set_progress(self, progress_by_job: Mapping[str, Progress]) -> JobChange:

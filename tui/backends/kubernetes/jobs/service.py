@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tui.backends.errors import BackendError, FailedPrecondition, InvalidRequest, NotFound, Unavailable
-from tui.backends.interface import JobPage, JobService, LaunchRequest
+from tui.backends.interface import EVERY_REGION, JobPage, JobService, LaunchRequest
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.connection import CHANGE
 from tui.backends.kubernetes.discovery import ApiType
@@ -140,6 +140,8 @@ class KubernetesJobs(JobService):
                 went = tuple(gone.get(namespace, ()))
                 soft = watch.probe.error or watch.namespaces.errors.get(namespace)
                 pages.append(JobPage(namespace, tuple(shown), soft, read_at, whole=whole, gone=went))
+            if whole and scope == EVERYWHERE and pages[-1].error is None:
+                pages.append(JobPage(EVERY_REGION))
         return pages
 
     def _namespaces(self, scope: str) -> Sequence[str]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tui.backends.interface import (
+    EVERY_REGION,
     BackendError,
     ContextInfo,
     FailedPrecondition,
@@ -74,7 +75,7 @@ class VertexJobs(JobService):
         self, read: Callable[[JobListing], AsyncGenerator[Batch, None]]
     ) -> AsyncGenerator[JobPage, None]:
         """Pages of all regions as they arrive; a failing region is a page with its error."""
-        regions = ["-"] if self._clients.endpoint.all_regions else self._info.regions
+        regions = [EVERY_REGION] if self._clients.endpoint.all_regions else self._info.regions
         streams = {region: self._pages(region, read(self._listing(region))) for region in regions}
         async with aclosing(merged(streams, AT_ONCE)) as pages:
             async for _, page in pages:
@@ -88,16 +89,18 @@ class VertexJobs(JobService):
             async with aclosing(batches):
                 async for batch in batches:
                     whole = batch.whole
-                    for page in self._by_region(batch) if region == "-" else [_page(region, batch)]:
+                    everywhere = region == EVERY_REGION
+                    for page in self._by_region(batch) if everywhere else [_page(region, batch)]:
                         yield page
         except BackendError as error:
-            for failed in self._info.regions if region == "-" else [region]:
+            for failed in sorted(self._regions_seen) if region == EVERY_REGION else [region]:
                 yield JobPage(failed, error=error)
             return
-        if region == "-":
+        if region == EVERY_REGION:
             # A region without jobs has no page above, although it was read.
             for seen in sorted(self._regions_seen):
                 yield _page(seen, Batch((), whole))
+            yield _page(EVERY_REGION, Batch((), whole))
 
     def _by_region(self, batch: Batch) -> list[JobPage]:
         """A batch of all regions as pages of one region each."""
