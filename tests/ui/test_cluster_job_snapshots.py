@@ -7,6 +7,7 @@ tests.wire.kubernetes_node.faulted_jobs tests/ui/faulted_jobs` writes it: the jo
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,17 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.cluster_job_snapshots_support import FAULTS, PYTORCH, read
-from tests.ui.double import console
+from tests.ui.cluster_job_snapshots_support import A100, FAULTS, PYTORCH, read
+from tests.ui.double import NOON, console
 from tests.ui.job_double import ControlledJobs, JobBackend, line
 from tests.ui.job_snapshots_support import TABS, _utc, ready_screen  # noqa: F401 - times of the pictures
 from tests.ui.jobs_screen_support import until
+from tests.unit.kubernetes.jobs_support import job, pod, pytorch
 from tui.app import VxtuiApp
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import Job
 from tui.domain.jobs.diagnosis import diagnosis_of
+from tui.domain.kubernetes.nodes.shares import node_shares
 
 SIZES = {"80": (80, 24), "120": (120, 40), "200": (200, 60)}
 
@@ -80,6 +83,27 @@ def test_the_faults_in_the_list(size: str, tmp_path: Path, snap_compare: Any) ->
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=SIZES[size], run_before=listed)
+
+
+@pytest.mark.parametrize("tab", ["overview", "list"])
+def test_a_restart_moves_no_start(tab: str, tmp_path: Path, snap_compare: Any) -> None:
+    """Start, wait, duration and cost are those of the job; the restart of its pods has a time of its own."""
+    began, again = (f"{NOON - ago:%Y-%m-%dT%H:%M:%SZ}" for ago in (timedelta(days=3), timedelta(minutes=5)))
+    obj = pytorch(("Created", began), ("Running", again), startTime=began)
+    obj["metadata"] |= {"creationTimestamp": began, "namespace": "training"}
+    running = {"created": again, "state": {"running": {"startedAt": again}}}
+    pods = [pod("bert-master-0", 0, kind="master", **running)]
+    pods += [pod(f"bert-worker-{n}", n, **running) for n in range(3)]
+    shares = node_shares(pods, {each.node: A100 for each in pods})
+    backend = backend_with(job(obj, pods=pods, nodes=shares))
+    app = console_on(backend, tmp_path)
+
+    async def listed(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: app.store.jobs, "the list")
+        await pilot.pause()
+
+    overview = partial(ready_screen, app=app, backend=backend, keys=TABS["overview"], fail=None)
+    assert snap_compare(app, terminal_size=SIZES["120"], run_before=listed if tab == "list" else overview)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

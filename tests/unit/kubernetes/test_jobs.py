@@ -22,7 +22,7 @@ from tui.domain.kubernetes.changes import (
     worker_bounds,
     workers_of,
 )
-from tui.domain.kubernetes.conditions import status_of
+from tui.domain.kubernetes.conditions import status_of, time_of
 from tui.domain.kubernetes.jobs import RelatedObjects, job_of
 from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.pods import reason_words, reduced
@@ -313,3 +313,45 @@ def test_a_suspended_job_says_when_it_ran_and_how_it_goes_on() -> None:
     assert diagnosis is not None and diagnosis.fix == "Resume it: U, `vxtui resume bert`."
     assert diagnosis.on_screen == "Resume it: U."
     assert "costs nothing now" in missing(replace(found, nodes=(NodeShare("n1-standard-4", "us-central1"),)))
+
+
+def test_a_restart_of_all_pods_moves_no_start() -> None:
+    """The pods are new, the job is three days old: both are shown."""
+    created, again = "2026-11-22T18:00:00Z", datetime(2026, 11, 25, 18, 1, tzinfo=UTC)
+    began = datetime(2026, 11, 22, 18, 0, tzinfo=UTC)
+    running = pytorch(("Created", created), ("Running", T1), startTime=created)
+    running["metadata"]["creationTimestamp"] = created
+    found = job(running, pods=[pod("bert-master-0", 0, kind="master"), pod("bert-worker-0", 0)])
+    assert (found.start_time, found.attempt_time) == (began, again)
+    assert lasted(found, again) == "3d"
+    restarts = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    metadata = {"name": "bert", "namespace": "team", "creationTimestamp": created}
+    job_set = {**restarts, "metadata": metadata, "spec": {}, "status": {"restarts": 1}}
+    found = job(job_set, pods=[pod("bert-worker-0", 0)])
+    assert (found.start_time, found.attempt_time) == (began, again)
+    job_set["status"]["replicatedJobsStatus"] = [{"name": "w", "active": 1}]
+    gone = job(job_set)
+    assert (gone.state, gone.start_time, gone.attempt_time) == (JobState.RESTARTING, began, None)
+
+
+def test_a_container_that_is_restarted_in_its_pod_moves_no_start() -> None:
+    status = {"restarts": 4, "startTime": T0, "state": {"running": {"startedAt": T2}}}
+    found = job(pytorch(("Running", T1)), pods=[pod("bert-worker-0", 0, **status)])
+    assert (found.start_time, found.attempt_time) == (time_of(T0), time_of(T2))
+    beside = [pod("bert-worker-0", 0, **status), pod("bert-worker-1", 1)]
+    found = job(pytorch(("Running", T1)), pods=beside)
+    assert (found.start_time, found.attempt_time) == (time_of(T0), time_of(T1))
+
+
+def test_a_late_start_is_no_restart() -> None:
+    """Kueue admitted the job two days after its creation, or an initializer ran before the trainer."""
+    obj = pytorch(("Running", T1))
+    obj["metadata"]["creationTimestamp"] = "2026-11-23T18:00:00Z"
+    del obj["status"]["startTime"]
+    admitted = {"type": "Admitted", "status": "True", "lastTransitionTime": T0}
+    found = job(obj, pods=[pod("bert-worker-0", 0)], workload={"status": {"conditions": [admitted]}})
+    assert (found.start_time, found.attempt_time) == (time_of(T1), None)
+    first = pod("bert-worker-1", 1, "Succeeded", state=ended(0, "Completed"))
+    late = pod("bert-worker-0", 0, state={"running": {"startedAt": T2}})
+    found = job(pytorch(("Running", T1)), pods=[first, late])
+    assert (found.start_time, found.attempt_time) == (time_of(T1), None)

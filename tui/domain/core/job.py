@@ -81,6 +81,8 @@ class Job:
     update_time: datetime | None = None
     resume_time: datetime | None = None
     """Time of the last resume after a suspension or an eviction; `None` if never resumed."""
+    attempt_time: datetime | None = None
+    """Start of the current attempt, after a restart of all replicas; `None` if there was none, or unknown."""
     labels: Mapping[str, str] = field(default_factory=dict)
     error: JobError | None = None
     groups: tuple[ReplicaGroup, ...] = ()

@@ -244,6 +244,8 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         help="Persistent resource that it runs on"),
     Field("resume_time", json=lambda row: rfc3339(row.job.resume_time),
         help="When a suspended or evicted job was last told to run again"),
+    Field("attempt_time", json=lambda row: rfc3339(row.job.attempt_time),
+        help="Start of the current attempt, after a restart of all replicas"),
     Field("end_time", json=lambda row: rfc3339(row.job.end_time), help="Time of the end"),
     Field("labels", json=lambda row: {key: mask_value(key, value) for key, value in row.job.labels.items()},
         help="Labels"),

@@ -106,6 +106,7 @@ def job_of(
         status.state is JobState.RUNNING and any(map(cannot_start, related.pods))
     )
     waiting = related.waiting if waits else ()
+    started = start_time(obj, status, related)
     return Job(
         name=str(JobName(cluster, namespace, kind.plural, name)),
         id=name,
@@ -116,10 +117,11 @@ def job_of(
         region=namespace,
         kind=kind.key,
         create_time=time_of(metadata.get("creationTimestamp")),
-        start_time=start_time(obj, status, related),
+        start_time=started,
         end_time=_end_time(obj, status),
         update_time=_update_time(obj),
         resume_time=resumed_at(obj, related.workload),
+        attempt_time=attempt_time(obj, started, related),
         labels={str(k): str(v) for k, v in fields(metadata, "labels").items()},
         error=error,
         groups=job_groups,
@@ -423,9 +425,15 @@ def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
 
 
 def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | None:
-    """Return when the job's first pod started running, if known."""
-    starts = [time for time in (related.started, *(pod.started for pod in related.pods)) if time is not None]
-    running = condition(obj, "Running")
+    """Return when the job's first pod started running, if known.
+
+    A job whose first pods were replaced started about when its operator began to create pods.
+    """
+    pods = (*related.pods, *related.seen)
+    starts = [time for time in (related.started, *(pod.first_started for pod in pods)) if time is not None]
+    running, began = condition(obj, "Running"), _began(obj, related)
+    if began is not None and (_are_replaced(related, began) if starts else status.state is JobState.RESTARTING):
+        starts.append(began)
     if starts:
         return min(starts)
     if running is not None:
@@ -436,6 +444,36 @@ def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | 
     if status.state in {JobState.QUEUED, JobState.PENDING, JobState.SUSPENDED}:
         return None
     return time_of(at(obj, "status", "startTime"))
+
+
+def attempt_time(obj: Obj, first: datetime | None, related: RelatedObjects) -> datetime | None:
+    """Return when the job's pods started after a restart of all of them; None if they only started `first`."""
+    pods = [pod for pod in related.pods if not pod.state.terminal] or related.pods
+    starts = [pod.started for pod in pods if pod.started is not None]
+    again = any(pod.restarts for pod in pods) or _set_restarts(obj, related)
+    if not starts or first is None or not (again or _are_replaced(related, _began(obj, related))):
+        return None
+    return min(starts) if min(starts) > first else None
+
+
+def _began(obj: Obj, related: RelatedObjects) -> datetime | None:
+    """Return when the operator began to create pods, after the last suspension."""
+    admitted = condition(related.workload or {}, "Admitted")
+    held = [admitted, *(entry for entry in conditions_of(obj) if entry.type == "Suspended" and not entry.true)]
+    created = at(obj, "metadata", "creationTimestamp")
+    times = [time_of(at(obj, "status", "startTime") or created), *(entry.since for entry in held if entry)]
+    return max((time for time in times if time is not None), default=None)
+
+
+def _are_replaced(related: RelatedObjects, began: datetime | None) -> bool:
+    """Whether all pods were created after those that the operator created first, at `began`."""
+    pods = (*related.pods, *related.seen)
+    created = min((pod.created for pod in pods if pod.created is not None), default=None)
+    return began is not None and created is not None and created - began > _CREATED_WITHIN
+
+
+_CREATED_WITHIN = timedelta(minutes=1)
+"""Time within which an operator creates a job's first pods, even in a busy cluster."""
 
 
 def _end_time(obj: Obj, status: Status) -> datetime | None:

@@ -57,6 +57,9 @@ class Pod:
     created: datetime | None = None
     node: str = ""
     started: datetime | None = None
+    """When the newest run of its container started."""
+    first_started: datetime | None = None
+    """When the first run started, or shortly before: a pod has the times of its last two runs only."""
     ended: datetime | None = None
     exit_code: int | None = None
     restarts: int = 0
@@ -95,6 +98,8 @@ def reduced(obj: Obj) -> Pod | None:
     reason, message = _reason(obj, container)
     finished = fields(container, "state", "terminated") or fields(container, "lastState", "terminated")
     state = _state(obj, container)
+    started = time_of(fields(container, "state", "running").get("startedAt") or finished.get("startedAt"))
+    restarts = sum(whole(fields(item).get("restartCount")) or 0 for item in _containers(obj))
     return Pod(
         name=str(metadata.get("name") or ""),
         namespace=sys.intern(str(metadata.get("namespace") or "")),
@@ -107,12 +112,11 @@ def reduced(obj: Obj) -> Pod | None:
         phase=sys.intern(str(status.get("phase") or "")),
         created=time_of(metadata.get("creationTimestamp")),
         node=sys.intern(str(spec.get("nodeName") or "")),
-        started=time_of(fields(container, "state", "running").get("startedAt") or finished.get("startedAt")),
+        started=started,
+        first_started=(time_of(status.get("startTime")) or started) if restarts and started else started,
         ended=time_of(finished.get("finishedAt")) if state.terminal else None,
         exit_code=_code(finished.get("exitCode")) if state.terminal or finished else None,
-        restarts=sum(
-            whole(fields(container_status).get("restartCount")) or 0 for container_status in _containers(obj)
-        ),
+        restarts=restarts,
         reason=sys.intern(reason),
         message=message,
         spot=str(fields(spec, "nodeSelector").get(SPOT, "")).lower() == "true" or tolerates(spec, SPOT),

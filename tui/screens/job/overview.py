@@ -347,14 +347,16 @@ def _moment(moment: datetime, now: datetime) -> Content:
 
 
 def _starts(job: Job, now: datetime) -> list[Row]:
-    """The first known start and the last resume, in order."""
+    """The first known start, the last resume and the last restart, in order."""
     rows: list[Row] = []
     if job.start_time is not None:
-        waited = "" if job.waits or job.wait(now) is None else f"   waited {age(job.wait(now))}"
+        waited = "" if job.waits or not job.wait(now) else f"   waited {age(job.wait(now))}"
         rows.append(("started", _moment(job.start_time, now) + Content.styled(waited, "$text-muted")))
     if job.resume_time is not None:
         at = 0 if job.start_time is not None and job.resume_time <= job.start_time else len(rows)
         rows.insert(at, ("resumed", _moment(job.resume_time, now)))
+    if job.attempt_time is not None:
+        rows.append(("restarted", _moment(job.attempt_time, now)))
     return rows
 
 

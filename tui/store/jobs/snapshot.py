@@ -111,7 +111,7 @@ _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     Diagnosis: _plain,
     tuple: lambda values: [v if isinstance(v, str) else _plain(v) for v in values],
 }
-_TIMES = ("create_time", "start_time", "end_time", "update_time", "resume_time")
+_TIMES = ("create_time", "start_time", "end_time", "update_time", "resume_time", "attempt_time")
 _PROGRESS_TIMES = ("last_checkpoint_at", "updated_at", "ends_at")
 
 
