@@ -432,7 +432,9 @@ def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | 
     pods = (*related.pods, *related.seen)
     starts = [time for time in (related.started, *(pod.first_started for pod in pods)) if time is not None]
     running, began = condition(obj, "Running"), _began(obj, related)
-    if began is not None and (_are_replaced(related, began) if starts else status.state is JobState.RESTARTING):
+    if began is not None and (
+        _are_replaced(related, began) if starts else status.state is JobState.RESTARTING
+    ):
         starts.append(began)
     if starts:
         return min(starts)
@@ -447,7 +449,7 @@ def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | 
 
 
 def attempt_time(obj: Obj, first: datetime | None, related: RelatedObjects) -> datetime | None:
-    """Return when the job's pods started after a restart of all of them; None if they only started `first`."""
+    """Return when the job's pods started after a restart of all; None if they only started `first`."""
     pods = [pod for pod in related.pods if not pod.state.terminal] or related.pods
     starts = [pod.started for pod in pods if pod.started is not None]
     again = any(pod.restarts for pod in pods) or _set_restarts(obj, related)
@@ -459,9 +461,15 @@ def attempt_time(obj: Obj, first: datetime | None, related: RelatedObjects) -> d
 def _began(obj: Obj, related: RelatedObjects) -> datetime | None:
     """Return when the operator began to create pods, after the last suspension."""
     admitted = condition(related.workload or {}, "Admitted")
-    held = [admitted, *(entry for entry in conditions_of(obj) if entry.type == "Suspended" and not entry.true)]
+    held = [
+        admitted,
+        *(entry for entry in conditions_of(obj) if entry.type == "Suspended" and not entry.true),
+    ]
     created = at(obj, "metadata", "creationTimestamp")
-    times = [time_of(at(obj, "status", "startTime") or created), *(entry.since for entry in held if entry)]
+    times = [
+        time_of(at(obj, "status", "startTime") or created),
+        *(entry.since for entry in (admitted, *lifted) if entry),
+    ]
     return max((time for time in times if time is not None), default=None)
 
 
