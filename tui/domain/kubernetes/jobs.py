@@ -432,9 +432,8 @@ def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | 
     pods = (*related.pods, *related.seen)
     starts = [time for time in (related.started, *(pod.first_started for pod in pods)) if time is not None]
     running, began = condition(obj, "Running"), _began(obj, related)
-    if began is not None and (
-        _are_replaced(related, began) if starts else status.state is JobState.RESTARTING
-    ):
+    again = _are_replaced(related, began) if starts else status.state is JobState.RESTARTING
+    if again and began is not None:
         starts.append(began)
     if starts:
         return min(starts)
@@ -461,15 +460,9 @@ def attempt_time(obj: Obj, first: datetime | None, related: RelatedObjects) -> d
 def _began(obj: Obj, related: RelatedObjects) -> datetime | None:
     """Return when the operator began to create pods, after the last suspension."""
     admitted = condition(related.workload or {}, "Admitted")
-    held = [
-        admitted,
-        *(entry for entry in conditions_of(obj) if entry.type == "Suspended" and not entry.true),
-    ]
-    created = at(obj, "metadata", "creationTimestamp")
-    times = [
-        time_of(at(obj, "status", "startTime") or created),
-        *(entry.since for entry in (admitted, *lifted) if entry),
-    ]
+    lifted = [entry for entry in conditions_of(obj) if entry.type == "Suspended" and not entry.true]
+    started = at(obj, "status", "startTime") or at(obj, "metadata", "creationTimestamp")
+    times = [time_of(started), *(entry.since for entry in (admitted, *lifted) if entry is not None)]
     return max((time for time in times if time is not None), default=None)
 
 
