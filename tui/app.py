@@ -278,13 +278,15 @@ class VxtuiApp(ConsoleApp):
 
     async def action_context(self, name: str) -> None:
         """Open another context."""
+        await self.load_contexts()
         if name in self.contexts:
             await self.go_to(self.contexts[name])
         else:
             self.notify(unknown_context(name, self.contexts), severity="warning", markup=False)
 
-    def action_contexts(self) -> None:
+    async def action_contexts(self) -> None:
         """Choose a context from a list and open it."""
+        await self.load_contexts()
         from tui.screens.dialogs.pick import PickScreen
 
         async def chosen(name: str | None) -> None:
@@ -301,6 +303,7 @@ class VxtuiApp(ConsoleApp):
         frame = self.frame
         if frame is None:
             return
+        await self.load_contexts()
         await self.load_profiles()
 
         async def run(command: PaletteCommand | None) -> None:
@@ -311,6 +314,7 @@ class VxtuiApp(ConsoleApp):
 
     async def action_palette(self) -> None:
         """Find a command by name."""
+        await self.load_contexts()
         await self.load_profiles()
         self.action_command_palette()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui import interrupts
 from tui.app import VxtuiApp
+from tui.config.loader import load_settings
 from tui.config.paths import config_dir, shipped, state_dir
 from tui.config.settings import Context, Settings, all_contexts, profile_folder
 from tui.config.themes import cached_themes
@@ -56,6 +57,7 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
                 themes=themes,
                 read_only=read_only,
                 snapshot=SnapshotFile(where, context.name).load(),
+                read_settings=load_settings,
             )
             for problem in problems:
                 app.journal.add("error", problem)

@@ -21,6 +21,7 @@ from tests.ui.serving_double import backend as serving_backend
 from tui.actions import registry
 from tui.actions.registry import Action, action, actions
 from tui.backends.interface import Unauthenticated, Unavailable
+from tui.config.loader import load_settings
 from tui.config.settings import Context, Settings
 from tui.domain.core.quota import Quota
 from tui.domain.core.states import JobState
@@ -515,3 +516,26 @@ def test_each_verb_about_a_job_or_a_list_is_a_command() -> None:
     words = {found.word for found in actions("app")}
     # These are for a shell: a text to run, a process to manage, and a console that can't start.
     assert set(cli.list_commands(click.Context(cli))) - words == {"export", "emulator", "doctor"}
+
+
+async def test_a_context_added_to_the_settings_is_offered_and_a_mistake_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("contexts:\n  - {name: test, project: p, regions: [us-central1]}\n")
+    monkeypatch.setenv("VXTUI_CONFIG", str(file))
+    backend = MemoryBackend(fleet())
+    async with opened(backend, tmp_path, settings=load_settings(), read_settings=load_settings) as (
+        app,
+        pilot,
+    ):
+        file.write_text(file.read_text() + "  - {name: added, project: q, regions: [us-east1]}\n")
+        await pilot.press("colon", *"contexts", "enter")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the contexts")
+        assert list(app.contexts) == ["test", "added", "local", "local-k8s", "all"]
+        await pilot.press("escape", "colon", *"context added", "enter")
+        await until(pilot, lambda: app.connection.context.name == "added", "the context")
+        file.write_text("contexts: [{name: added, project: q, zones: [x]}]\n")
+        await pilot.press("colon")
+        await until(pilot, lambda: "zones" in said(app), "the mistake")
+        assert "added" in app.contexts
