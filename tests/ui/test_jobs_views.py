@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
 from tests.ui.double import MemoryBackend, fleet, job
@@ -15,6 +16,7 @@ from tui.screens.jobs.columns import ColumnsScreen
 from tui.screens.profiles.screen import ProfilesScreen
 from tui.store.ui_state import UiState
 from tui.widgets.filter_bar import FilterBar
+from tui.widgets.notice import Notice
 from tui.widgets.table.job_table import JobTable
 
 
@@ -80,6 +82,26 @@ async def test_a_context_keeps_its_view(tmp_path: Path) -> None:
         assert list(table(app).keys) == before and "by region" in lines(app)
         assert "REGION" not in painted(app)[0]
         assert UiState(tmp_path).view("another", "jobs") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gpu:a100", "The filter /gpu:a100 hides 3 of 5 jobs."),
+        ("labels.tema=nlp", "No job has the label labels.tema. The fields are state, name,"),
+        ("state>x", "The filter /state>x does nothing: state has no order"),
+    ],
+)
+async def test_a_filter_of_the_last_session_says_what_it_does(tmp_path: Path, text: str, words: str) -> None:
+    UiState(tmp_path).keep_view("test", "jobs", {"filter": text})
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        notice = app.screen.query_one(Notice)
+        await until(pilot, lambda: notice.display and words in str(notice.content), "the words")
+        assert "esc clears it" in str(notice.content)
+        await pilot.press("escape")
+        assert not notice.display and len(shown(app)) == 5
+        await pilot.press("slash", *"gpu:l4", "enter")
+        assert not notice.display or not shown(app), "the user has just typed it"
 
 
 def test_a_theme_and_views_do_not_overwrite_each_other(tmp_path: Path) -> None:

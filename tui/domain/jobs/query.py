@@ -127,6 +127,12 @@ class JobQuery:
         """Whether the job meets every term at the time `now`."""
         return all(term.matches(job, now) for term in self.terms)
 
+    def missing_label(self, jobs: Iterable[Job]) -> str:
+        """The first label that a term asks for and none of these jobs has; "" if they have all."""
+        asked = [t.key.removeprefix("label.") for t in self.terms if t.operator and t.key not in FIELDS]
+        known = {key for job in jobs for key in job.labels} if asked else set()
+        return next((key for key in asked if key not in known), "")
+
 
 def parse(text: str) -> JobQuery:
     """Parse a filter. Raises QueryError with a sentence and the position, for a text without meaning."""

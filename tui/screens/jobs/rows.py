@@ -92,14 +92,24 @@ class JobRows:
         """Matching jobs, including those of closed groups."""
         return len(self._listing.order)
 
-    def count_text(self) -> str:
-        """`3 of 42 + 8 parts`: a job and its parts count once."""
-        jobs, parts, parents = self.store.jobs, self.tree.count, self.store.parents
+    @property
+    def total(self) -> int:
+        """Listed jobs, matching or not; a job and its parts count once."""
+        jobs, parents = self.store.jobs, self.store.parents
         if self._total[1] != (len(jobs), len(parents)):
             of_others = sum(name in jobs and parent in jobs for name, parent in parents.items())
             self._total = len(jobs) - of_others, (len(jobs), len(parents))
-        shown, total = self.count - parts, self._total[0]
-        text = f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
+        return self._total[0]
+
+    @property
+    def hidden(self) -> int:
+        """Jobs that the filter hides."""
+        return self.total - (self.count - self.tree.count)
+
+    def count_text(self) -> str:
+        """`3 of 42 + 8 parts`: a job and its parts count once."""
+        parts, total = self.tree.count, self.total
+        text = f"{total - self.hidden:,} of {total:,}" if self.hidden else f"{total:,}"
         return text + (f" + {pieces(parts, 'part')}" if parts else "")
 
     def note(self, names: Iterable[str]) -> None:

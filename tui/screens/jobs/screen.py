@@ -21,7 +21,7 @@ from tui.domain.core.text import plain
 from tui.domain.fields.field import columns
 from tui.domain.fields.job_row import JobRow, JobSources, UsageTrend
 from tui.domain.fields.jobs import JOB_FIELDS, SORTS
-from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
+from tui.domain.jobs.query import FIELDS, JobQuery, QueryError, completions, parse, without_unfinished
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import show_trouble
 from tui.screens.jobs.copy_command import copy_command
@@ -266,16 +266,32 @@ class JobsScreen(ListScreen):
         table.display = shown
         if self.show_stale(table.keys):
             return
-        if shown:
+        bar = self.query_one(FilterBar)
+        if shown and (loud := self._filter_words(bar)):
+            notice.show(loud, fix="esc clears it", alone=False)
+        elif shown:
             notice.hide()
         elif console.store.jobs:
-            notice.show("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
+            label = self.rows.order.query.missing_label(console.store.jobs.values())
+            why = f"No job has the label {label}. The fields are {', '.join(FIELDS)}." if label else ""
+            notice.show("No job matches this filter.", f"{plain(bar.text)}\n{why}", "esc clears it")
         elif console.live:
             closed = self.access.read_only
             fix = plain(f"{closed.refuses('Launch')} {closed.fix}") if closed else self._first_run_fix()
             notice.show(FIRST_RUN, "", fix)
         else:
             notice.show(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
+
+    def _filter_words(self, bar: FilterBar) -> str:
+        """What a filter of the last session hides, or why the filter has no effect; "" for others."""
+        if bar.display or not bar.text:
+            return ""
+        if self._problem:
+            return f"The filter /{bar.text} does nothing: {self._problem}."
+        hidden = self.rows.hidden if bar.text == self.views.restored else 0
+        return (
+            f"The filter /{bar.text} hides {hidden:,} of {pieces(self.rows.total, 'job')}." if hidden else ""
+        )
 
     def _first_run_fix(self) -> str:
         """How to launch a first job here."""

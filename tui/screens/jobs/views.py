@@ -71,6 +71,8 @@ class JobsViews:
         self._rows = rows
         self.filters: dict[str, str] = {}
         """Saved filters by name, in the order in which they were saved."""
+        self.restored = ""
+        """The filter that the list began with."""
         self._kept: tuple[str, JobsView] | None = None
         """The context and its last saved view."""
         self._now: JobsView | None = None
@@ -104,6 +106,7 @@ class JobsViews:
         rows.groups_known = bool(view.group)
         table.set_columns(view.hidden, view.kept)
         self._screen.query_one(FilterBar).set_text(view.filter)
+        self.restored = view.filter
         self._kept, self._now = (context, view), view
 
     def note(self) -> None:
