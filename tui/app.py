@@ -1,6 +1,7 @@
 """The console's app: modes, key map and the actions that work on every screen.
 
-What the first paint of the jobs does not need is imported where it is used: most of the start is imports.
+Modules that the first paint does not need are imported on first use, because imports dominate the start-up
+time.
 """
 
 from __future__ import annotations
@@ -46,21 +47,21 @@ def _open_screen(reference: str) -> Screen[Any]:
 def _job_screen(
     session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""
 ) -> Screen[Any]:
-    """The screen of a job. Its plots load numpy."""
+    """Return the screen of a job. Its plots import numpy."""
     from tui.screens.job.screen import screen_class
 
     return screen_class(kind)(session, job_name, log_folder, replica, kind, tab=tab)
 
 
 def _palette() -> type[Provider]:
-    """The commands of the palette."""
+    """Return the command palette's provider."""
     from tui.screens.commands import RegistryProvider
 
     return RegistryProvider
 
 
 LIST_SCREENS = tuple(entry for entry in actions("app") if entry.screen)
-"""Actions that switch to a list; each is a mode of the app, named by the action's method."""
+"""Actions that switch to a list. Each list is a mode of the app, named after the action's method."""
 
 
 class VxtuiApp(ConsoleApp):
@@ -90,7 +91,7 @@ class VxtuiApp(ConsoleApp):
     # Start and end
 
     def on_load(self) -> None:
-        """Hand the terminal over: Textual takes it after this."""
+        """Hand the terminal over to Textual, which uses it from here on."""
         hand_over()
 
     def on_mount(self) -> None:
@@ -130,7 +131,7 @@ class VxtuiApp(ConsoleApp):
             self.pop_screen()
 
     def action_help_quit(self) -> None:
-        """Say how to quit; Textual's own toast has markup, which toasts show as text here."""
+        """Show how to quit. Textual's own toast contains markup, which vxtui's toasts show as plain text."""
         keys = [
             key
             for key, active in self.active_bindings.items()
@@ -142,7 +143,7 @@ class VxtuiApp(ConsoleApp):
     # Actions that work everywhere
 
     def action_job(self, reference: str) -> None:
-        """Open a job by name or id; the user chooses among several of that name."""
+        """Open a job by name or id. If several jobs share the name, ask the user to choose."""
         self._with_job(reference, lambda job: self.open_job(job.name))
 
     def action_cancel(self, reference: str) -> None:
@@ -166,7 +167,7 @@ class VxtuiApp(ConsoleApp):
         )
 
     def change_as_its_kind(self, method: str, reference: str) -> None:
-        """Run an action that only the job's kind has, e.g. scale, on a job by name or id."""
+        """Run an action that only some kinds of job offer, e.g. scale, on a job by name or id."""
 
         def change(job: Job) -> None:
             target = resolve(kind_of(job).target)(NamedJob(self, job))
@@ -179,7 +180,7 @@ class VxtuiApp(ConsoleApp):
         )
 
     def show_tab(self, tab: str, reference: str) -> None:
-        """Open a job by name or id at a tab."""
+        """Open a job by name or id and show a tab of its screen."""
 
         def show(job: Job) -> None:
             if kind_of(job).has(tab):
@@ -237,7 +238,7 @@ class VxtuiApp(ConsoleApp):
         confirm_emulator_stop(self)
 
     def _with_job(self, reference: str, then: Callable[[Job], None], *, ended: bool = False) -> None:
-        """Call `then` with the job of this name or id; the user chooses among several."""
+        """Call `then` with the job of this name or id. If several jobs match, ask the user to choose."""
         jobs = {job.name: job for job in self.store.find(reference, ended=ended)}
         if len(jobs) == 1:
             then(next(iter(jobs.values())))
@@ -268,7 +269,7 @@ class VxtuiApp(ConsoleApp):
             await open_launch(self, entry)
 
     def action_theme(self, name: str) -> None:
-        """Change the colours."""
+        """Change the colour theme."""
         if name in self.available_themes:
             self.theme = name
             self.ui_state.choose(name, self.settings.theme)
@@ -319,7 +320,7 @@ class VxtuiApp(ConsoleApp):
         self.action_command_palette()
 
     def action_prices(self) -> None:
-        """Show the current prices, and refresh them."""
+        """Show the current prices and refresh them."""
         from tui.screens.quotas.prices import PricesScreen
 
         self.push_screen(PricesScreen())
@@ -344,7 +345,7 @@ class VxtuiApp(ConsoleApp):
 
 @dataclass(frozen=True, slots=True)
 class NamedJob:
-    """What the target of a kind's actions needs of a screen, for a job that a command names."""
+    """Adapter that lets a command's job stand in for a screen as the target of a kind's actions."""
 
     console: ConsoleApp
     job: Job

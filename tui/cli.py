@@ -1,4 +1,4 @@
-"""`vxtui`: the screen by default, verbs for scripts. Heavy imports come as late as possible."""
+"""`vxtui`: opens the console by default, or runs a verb for scripts. Slow imports are deferred."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tui import interrupts
 
 
 def main() -> None:
-    """The console script."""
-    # Everything else is imported after this.
+    """Run the console script."""
+    # Import everything else after this call.
     interrupts.end_at_once()
     sys.exit(_run())
 
@@ -23,7 +23,7 @@ def _run() -> int:
         from tui.verbs.command_group import run
 
         return run()
-    # Nothing created during start is garbage; the console collects again once its first list is shown.
+    # The start creates no garbage. The console enables collection once its first list is shown.
     gc.disable()
     interrupts.before_end(skeleton.take_back)
     skeleton.show(str(options["context_name"]), ascii_only="ascii_only" in options)

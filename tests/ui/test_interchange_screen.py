@@ -59,7 +59,7 @@ async def test_a_group_of_contexts_has_no_project_and_region_to_export(
     async with profiles(WithSpec(), tmp_path, monkeypatch, context=group) as (app, pilot, _):
         await choose(app, pilot, "local-2node")
         await app.screen.action_do("profiles.export")  # type: ignore[attr-defined]
-        words = "all is a group; choose one context: one, two. :context opens it."
+        words = "all is a group. Choose one context: one, two. :context opens it."
         await until(pilot, lambda: words in said(app), "the refusal")
         assert isinstance(app.screen, ProfilesScreen)
 

@@ -104,5 +104,5 @@ def test_a_block_that_claims_to_be_huge_is_damaged() -> None:
 
 @pytest.mark.parametrize("name", ["job_log_megabytes", "all_logs_megabytes"])
 def test_a_bound_that_leaves_no_room_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} is at least 16"):
+    with pytest.raises(ValueError, match=f"{name} must be at least 16"):
         Settings(**{name: 3})  # type: ignore[arg-type]

@@ -172,7 +172,7 @@ def test_what_needs_one_context_names_those_of_a_group(words: list[str], tmp_pat
     done = CliRunner().invoke(cli, [*words, "--context", "all", "--json"])
     error = json.loads(done.output)["error"]
     assert done.exit_code == 2
-    assert error["message"] == "all is a group; choose one context: local, guarded, local-k8s."
+    assert error["message"] == "all is a group. Choose one context: local, guarded, local-k8s."
     assert error["fix"] == "--context local or --context guarded or --context local-k8s"
 
 
@@ -220,7 +220,7 @@ def test_an_export_of_a_groups_job_is_that_of_its_own_context(
     [
         ("local", "`vxtui launch local-2node` trains on this machine"),
         ("local-k8s", "`vxtui launch k8s-pytorch-2node` trains on this machine"),
-        ("all", "all is a group; choose one context: local, guarded, local-k8s."),
+        ("all", "all is a group. Choose one context: local, guarded, local-k8s."),
     ],
 )
 def test_an_empty_list_names_a_profile_that_runs_there(

@@ -34,7 +34,7 @@ async def test_a_split_is_never_overwritten_unseen_and_a_lost_reply_is_looked_fo
         await serving.endpoints.update_endpoint(
             endpoint={"name": endpoint, "traffic_split": {}}, update_mask={"paths": ["traffic_split"]}
         )
-        with pytest.raises(FailedPrecondition, match="changed elsewhere"):
+        with pytest.raises(FailedPrecondition, match="another client has changed"):
             await backend.serving.split(endpoint, {"7": 100}, made.etag)
         now = await backend.serving.endpoint(endpoint)
         assert now.deployed[0].percent == 0
@@ -44,7 +44,7 @@ async def test_a_split_is_never_overwritten_unseen_and_a_lost_reply_is_looked_fo
         assert again.deployed[0].percent == 100
 
         await clients.admin(do="api", method="DeployModel", kind="lost", times=1)
-        with pytest.raises(Unavailable, match="may have begun all the same, and cost money"):
+        with pytest.raises(Unavailable, match="may have begun anyway, and may cost money"):
             await backend.serving.deploy(endpoint, Deployment(version, "n1-standard-4", {}, "8"))
 
         async def both() -> bool:

@@ -196,7 +196,7 @@ async def test_without_a_tail_left_on_this_machine_the_log_is_polled_until_there
                 await reader.reach(number + 1)
             assert fake.calls["TailLogEntries"] == 0
             (said,) = reader.notes
-            assert "not streamed" in said
+            assert "instead of streamed" in said
             others[4].release()  # type: ignore[union-attr]
             await until(lambda: fake.tails and len(reader.notes) == 2, "a stream, and word of it")
             assert reader.notes[1] == ""

@@ -89,7 +89,7 @@ async def test_images_that_are_not_there_and_those_that_nobody_can_ask_for() -> 
         assert (await looked(backend, job()))[f"image:{TRAINER}"].fatal
         for uri in ("python:3.11", "docker.io/me/x", "quay.io/a/b:c"):
             other = (await looked(backend, job(image=uri)))[f"image:{uri}"]
-            assert other.status is CheckStatus.UNKNOWN and "can't be asked" in other.sentence
+            assert other.status is CheckStatus.UNKNOWN and "can't be checked" in other.sentence
         for uri in ("gcr.io/p/x", f"{mine}@sha256:{'0' * 64}", "us-docker.pkg.dev/example.com/p/r/x:1"):
             assert (await looked(backend, job(image=uri)))[f"image:{uri}"].status is CheckStatus.OK
 
@@ -110,7 +110,7 @@ async def test_buckets_that_are_far_cold_or_not_there() -> None:
         assert (await looked(backend, mended))["bucket:arr-coc-us"].status is CheckStatus.OK
         await clients.admin(do="buckets", kind="denied")
         denied = (await looked(backend, job(**output("wide"))))["bucket:wide"]
-        assert denied.status is CheckStatus.UNKNOWN and "may not read" in denied.sentence
+        assert denied.status is CheckStatus.UNKNOWN and "is not permitted" in denied.sentence
         await clients.admin(do="buckets")
         info = ContextInfo("local", "p", (REGION,))
         async with VertexBackend(info, LocalEndpoint(running.state)) as local:

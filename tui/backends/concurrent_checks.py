@@ -1,4 +1,4 @@
-"""Pre-launch checks that run concurrently, each with a time limit; none raises."""
+"""Pre-launch checks that run concurrently, each with a time limit. No check raises."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from tui.domain.vertex.preflight import Check, unknown
 
 LOG = logging.getLogger("vxtui")
 CHECK_SECONDS = 8.0
-"""Time limit of one check."""
+"""Time limit of one check, in seconds."""
 
 Probe = Callable[[], Awaitable[Sequence[Check]]]
-"""Asks the service and returns the results of one or more checks."""
+"""A function that queries the service and returns the results of one or more checks."""
 
 
 async def run_probes(
     probes: Sequence[tuple[str, Probe]], seconds: float = CHECK_SECONDS
 ) -> AsyncGenerator[Check, None]:
-    """Yield the checks of each probe as soon as it ends; leaving early cancels the others.
+    """Yield the checks of each probe as soon as the probe ends. Closing the generator early cancels the
+    others.
 
-    The name beside a probe has the ids of its checks, separated by blanks: they are unknown if it fails.
+    The name of a probe lists the ids of its checks, separated by blanks. If the probe fails, these checks are
+    reported as unknown.
     """
     tasks = [asyncio.create_task(_run_probe(name, probe, seconds)) for name, probe in probes]
     try:
@@ -38,7 +40,7 @@ async def run_probes(
 
 
 async def _run_probe(name: str, probe: Probe, seconds: float) -> list[Check]:
-    """The checks of the probe, or `unknown` for each id in `name`."""
+    """Return the checks of the probe, or an `unknown` check for each id in `name`."""
     began = time.monotonic()
     ids = name.split()
     try:
@@ -50,7 +52,7 @@ async def _run_probe(name: str, probe: Probe, seconds: float) -> list[Check]:
     except Unauthenticated:
         checks = [unknown(id, "can't be checked without valid credentials") for id in ids]
     except PermissionDenied as error:
-        checks = [unknown(id, f"you may not check it: {error.message}", error.fix) for id in ids]
+        checks = [unknown(id, f"permission to check it is missing: {error.message}", error.fix) for id in ids]
     except BackendError as error:
         checks = [unknown(id, error.message, error.fix) for id in ids]
     except Exception as error:

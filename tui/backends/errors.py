@@ -1,4 +1,4 @@
-"""The errors of a backend, with messages for people. A client library's own errors never leave a backend."""
+"""The errors of a backend, with messages for users. A client library's own errors never leave a backend."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 class BackendError(Exception):
-    """A call failed. `message` says what, to which thing and why; `fix` says what to do next.
+    """A failed call. `message` states what failed, on which object and why; `fix` states what to do next.
 
-    `exit_code` is the exit code of a verb (docs/JSON.md) and `code` the word in `--json`.
+    `exit_code` is the exit code of a verb (docs/JSON.md), and `code` is the error code in `--json`.
     """
 
     code = "INTERNAL"
@@ -21,7 +21,7 @@ class BackendError(Exception):
 
 
 class InvalidRequest(BackendError):
-    """The service refused the request's content. `fields` maps a field path to its problem."""
+    """The service refused the content of the request. `fields` maps each field path to its problem."""
 
     code = "INVALID_ARGUMENT"
     exit_code = 2
@@ -32,42 +32,43 @@ class InvalidRequest(BackendError):
 
 
 class NotOffered(BackendError):
-    """The context lacks this service or operation; actions that need it are not shown."""
+    """The context lacks this service or operation. Actions that need the service or operation are hidden."""
 
     code = "UNIMPLEMENTED"
     exit_code = 2
 
 
 class NotFound(BackendError):
-    """The named thing does not exist, or was deleted."""
+    """The named object does not exist, or was deleted."""
 
     code = "NOT_FOUND"
     exit_code = 3
 
 
 class FailedPrecondition(BackendError):
-    """The thing exists but is in the wrong state, e.g. a cancel of an ended job."""
+    """The object exists but is in the wrong state, e.g. a cancel of an ended job."""
 
     code = "FAILED_PRECONDITION"
     exit_code = 1
 
 
 class Unauthenticated(BackendError):
-    """No credentials, or they have expired."""
+    """Credentials are missing or have expired."""
 
     code = "UNAUTHENTICATED"
     exit_code = 4
 
 
 class PermissionDenied(BackendError):
-    """The caller lacks a permission, which the message names if the service did."""
+    """The caller lacks a permission. The message names the permission if the service reports its name."""
 
     code = "PERMISSION_DENIED"
     exit_code = 4
 
 
 class QuotaExceeded(BackendError):
-    """A rate or resource quota is used up. `retry_after` is the service's wait in seconds, if any."""
+    """A rate limit or resource quota is exhausted. `retry_after` is the wait that the service requests, in
+    seconds."""
 
     code = "RESOURCE_EXHAUSTED"
     exit_code = 5
@@ -78,18 +79,18 @@ class QuotaExceeded(BackendError):
 
 
 class Unavailable(BackendError):
-    """The service could not be reached in time; the call's effect is unknown."""
+    """The service could not be reached in time. The effect of the call is unknown."""
 
     code = "UNAVAILABLE"
     exit_code = 5
 
 
 class Stopped(Unavailable):
-    """A service of this machine was stopped. Only `connect` starts it again, at the user's request."""
+    """A service of this machine was stopped. It starts again only when the user requests `connect`."""
 
 
 class Interrupted(BackendError):
-    """The user gave up a running call; the message says what is known about its effect."""
+    """The user interrupted a running call. The message states what is known about the call's effect."""
 
     code = "INTERRUPTED"
     exit_code = 130

@@ -1,4 +1,4 @@
-"""Makes the backend of a context in the settings; nothing heavy is loaded before `connect`."""
+"""Makes the backend of a context in the settings. Slow imports are deferred to `connect`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tui.emulator.client import default_kubernetes_state, default_state_dir
 
 
 def open_backend(context: Context, settings: Settings) -> Backend:
-    """A backend for `context`, not connected yet.
+    """Return an unconnected backend for `context`.
 
-    The local context always lists all regions; a profile without a region is launched in the first of its
-    own.
+    The local context always lists all regions. A profile without a region is launched in the first configured
+    region.
     """
     if context.kind == "group":
         members = [open_backend(member, settings) for member in members_of(settings, context)]
@@ -31,9 +31,9 @@ def open_backend(context: Context, settings: Settings) -> Backend:
 
 
 def _cluster(context: Context) -> Backend:
-    """The backend of a cluster, whose address is known once it is connected.
+    """Return the backend of a cluster, whose address is known only after it connects.
 
-    Its modules are imported here, so that other contexts start without them.
+    The modules for clusters are imported here so that other contexts start without them.
     """
     from tui.backends.kubernetes.backend import KubernetesBackend
     from tui.backends.kubernetes.login.cluster import Cluster, KubeconfigCluster

@@ -1,7 +1,7 @@
-"""Several contexts as one: their jobs in one list, and each job's calls in its own context.
+"""Several contexts as one: their jobs form one list, and each call on a job goes to the job's own context.
 
-A context that can't be reached (yet) delays nothing: its regions are pages with its error, and it is tried
-again in the background. Nothing can be launched, as the context would be ambiguous.
+An unreachable context does not delay the others: its regions are pages with an error, and the group retries
+the connection in the background. A group can't launch jobs, because the target context would be ambiguous.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from tui.domain.core.job import Job
 T = TypeVar("T")
 Read = Callable[[JobService], AsyncGenerator[JobPage, None]]
 AT_ONCE = 4
-"""Contexts read at the same time; each of them reads several regions."""
+"""Number of contexts read at the same time. Each context reads several regions."""
 AGAIN_AFTER = 15.0
-"""Seconds before a context is tried again that could not be reached."""
+"""Seconds before the group retries a context that could not be reached."""
 _SERVICES: Mapping[str, Callable[[Any], Any]] = {
     "quotas": GroupQuotas,
     "resources": GroupResources,
     "schedules": GroupSchedules,
     "serving": GroupServing,
 }
-"""Services over all members, by their names in `Services`."""
+"""Services over all members, by their attribute names in `Services`."""
 
 
 class GroupBackend(Backend):
-    """The backends of `members`, which keep their own names: a job's `context` is its member's.
+    """The backends of `members`, which keep their own names: a job's `context` is the name of its member.
 
-    It offers the services of its connected members: jobs by kind, every `JobReader`, quotas, models,
-    endpoints, persistent resources and schedules. Others, such as storage, belong to one context.
+    The group offers the services of its connected members: jobs by kind, every `JobReader`, quotas, models,
+    endpoints, persistent resources and schedules. Other services, such as storage, belong to one context.
     """
 
     def __init__(self, name: str, members: Sequence[Backend]) -> None:
@@ -62,7 +62,7 @@ class GroupBackend(Backend):
         self.owners: dict[str, Backend] = {}
         """The member that listed a job, by the job's full name."""
         self.stopped: set[str] = set()
-        """Members whose service was stopped at their last read: only `connect` starts it again."""
+        """Members whose service was stopped at the last read. Only `connect` restarts the service."""
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._errors: dict[str, BackendError] = {}
         self._connecting: dict[str, asyncio.Task[None]] = {}
@@ -86,9 +86,10 @@ class GroupBackend(Backend):
     # Connecting
 
     async def connect(self) -> None:
-        """Return when one member is connected; the others continue. Raises if none can be.
+        """Return as soon as one member is connected; the others continue. Raise if no member can be
+        connected.
 
-        If some members are stopped, the others keep their connections.
+        If some members are stopped, the other members keep their connections.
         """
         ready = self.ready()
         due = [member for member in self.members if member not in ready or member.info.name in self.stopped]
@@ -123,7 +124,7 @@ class GroupBackend(Backend):
             self._connecting[member.info.name] = asyncio.create_task(self._connect(member, after))
 
     async def _connect(self, member: Backend, after: float) -> None:
-        """Try until it succeeds."""
+        """Retry the connection until it succeeds."""
         while True:
             await asyncio.sleep(after)
             try:
@@ -150,7 +151,7 @@ class GroupBackend(Backend):
     # Asking members
 
     def owner(self, job_name: str) -> Backend:
-        """The member that has the job: the one that listed it, else by its project. Raises NotFound."""
+        """Return the member that listed the job, else the member of the job's project. Raises NotFound."""
         member = self.owners.get(job_name)
         if member is None:
             member = next(iter(self._of_project(job_name)), None)
@@ -167,7 +168,7 @@ class GroupBackend(Backend):
         except NotFound:
             return False
         except Unavailable:
-            # A member that is not connected: the operation itself says so, and why.
+            # A member is not connected: the operation itself reports the reason.
             return need.startswith("jobs.")
 
     def runs_here(self, job_name: str) -> bool:
@@ -177,28 +178,28 @@ class GroupBackend(Backend):
             return False
 
     def unreachable(self) -> list[JobPage]:
-        """A page for each region of the members that are not connected."""
+        """Return a page with an error for each region of the members that are not connected."""
         pages = []
         ready = self.ready()
         for member in [member for member in self.members if member not in ready]:
             name, error = member.info.name, self._error_of(member)
-            # Which kinds it has is not known: its first page of any kind ends this error.
+            # The kinds of the member are unknown: its first page of any kind clears this error.
             pages += [
                 JobPage(region, error=error, context=name, kind=EVERY_KIND) for region in member.info.regions
             ]
         return pages
 
     def _error_of(self, member: Backend) -> BackendError:
-        """Why a member is not connected."""
+        """Return the reason why a member is not connected."""
         name = member.info.name
         return self._errors.get(name) or Unavailable(f"{name} is being connected to.")
 
     async def find_jobs(self, reference: str) -> list[Job]:
-        """Jobs of every member that match a user's reference.
+        """Return the jobs of every member that match a user's reference. A matching id or full resource name
+        is unique.
 
         Raises:
-            BackendError: a member can't be asked, and may have a job of this name too. A matching id or full
-                resource name is unique.
+            BackendError: a member can't be read, and may have a job of this name too.
         """
         ready = self.ready()
         members = self._of_project(reference) or self.members
@@ -214,13 +215,15 @@ class GroupBackend(Backend):
         return jobs_found
 
     def _of_project(self, job_name: str) -> list[Backend]:
-        """Members that may have the job of this full resource name; none for an id or a display name."""
+        """Return the members that may have the job of this full resource name; none for an id or a display
+        name."""
         return [member for member in self.members if member.may_have(job_name)]
 
     async def ask(
         self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend] | None = None
     ) -> list[tuple[Backend, T]]:
-        """The answers of these members, by default of the connected ones. Raises if there is no answer."""
+        """Return the answers of these members, by default of the connected members. Raises if no member
+        answers."""
         answers, errors = await self._answers(question, self.ready() if members is None else members)
         if errors and not answers:
             raise next(iter(errors.values()))
@@ -229,7 +232,7 @@ class GroupBackend(Backend):
     async def _answers(
         self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend]
     ) -> tuple[list[tuple[Backend, T]], dict[Backend, BackendError]]:
-        """The answers of these members, and the errors of the others."""
+        """Return the answers of these members and the errors of the members that failed."""
 
         async def ask_member(member: Backend) -> T:
             async with self._gate:
@@ -241,7 +244,7 @@ class GroupBackend(Backend):
 def _not_asked(
     reference: str, jobs: Sequence[Job], errors: Mapping[Backend, BackendError], answered: Sequence[Backend]
 ) -> BackendError:
-    """The first of these errors, with the members that could not be asked for the job."""
+    """Return the first of these errors, extended with the names of the members that could not be read."""
     first = next(iter(errors.values()))
     names = ", ".join(member.info.name for member in errors)
     elsewhere = " or ".join(f"--context {member.info.name}" for member in answered)
@@ -251,9 +254,9 @@ def _not_asked(
 
 
 class RoutedReader(JobReader):
-    """A `JobReader` of the members: each operation runs in the member of the jobs in its first argument.
+    """A `JobReader` of the members. Each operation runs in the members of the jobs in its first argument.
 
-    Jobs of several members are read at the same time, and their results, mappings or sequences, are joined.
+    Jobs of several members are read at the same time. The results, mappings or sequences, are joined.
     """
 
     def __init__(self, group: GroupBackend, name: str) -> None:
@@ -261,7 +264,7 @@ class RoutedReader(JobReader):
         self._name = name
 
     async def prepare(self, *_: Any) -> None:
-        """Do nothing: the member is unknown before the job. See `MetricService.prepare`."""
+        """Do nothing: the member is unknown until a job is named. See `MetricService.prepare`."""
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         def run(jobs: Any, *rest: Any, **options: Any) -> Any:
@@ -285,7 +288,7 @@ class RoutedReader(JobReader):
             with suppress(NotFound):
                 shares.setdefault(self._group.owner(job.name).info.name, []).append(job)
         ready = [member for member in self._group.ready() if getattr(member.services, self._name) is not None]
-        # Without such a member, any member gives the result for no jobs.
+        # If no member is left, any member returns the result for no jobs.
         members = [member for member in ready if member.info.name in shares] or ready[:1]
 
         async def read(member: Backend) -> Any:
@@ -298,7 +301,7 @@ class RoutedReader(JobReader):
 
 
 def _of_owner(operation: str) -> Any:
-    """An operation on one job, run by the member that has it."""
+    """Return an operation on one job that runs in the member of the job."""
 
     def run(jobs: GroupJobs, name: str, *rest: Any) -> Any:
         return getattr(jobs.of(name), operation)(name, *rest)
@@ -307,7 +310,7 @@ def _of_owner(operation: str) -> Any:
 
 
 class GroupJobs(JobService):
-    """Jobs of one kind in every member that has it."""
+    """Jobs of one kind in every member that offers the kind."""
 
     def __init__(self, group: GroupBackend, kind: str) -> None:
         self._group = group
@@ -317,7 +320,7 @@ class GroupJobs(JobService):
         return [member for member in self._group.ready() if self._kind in member.jobs]
 
     def of(self, name: str) -> JobService:
-        """The service of the member that has this job. Raises NotFound."""
+        """Return the service of the member that has this job. Raises NotFound."""
         return self._group.owner(name).jobs[self._kind]
 
     def owns(self, name: str) -> bool:
@@ -371,6 +374,6 @@ class GroupJobs(JobService):
     async def create(self, request: LaunchRequest) -> Job:
         names = ", ".join(member.info.name for member in self._group.members)
         raise NotOffered(
-            f"{self._group.info.name} stands for several contexts; a job is launched in one context.",
+            f"{self._group.info.name} stands for several contexts. A job must be launched in one context.",
             fix=f"Switch to one of {names}.",
         )

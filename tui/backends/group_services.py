@@ -1,6 +1,6 @@
 """Quotas, models, endpoints, persistent resources and schedules of several contexts, each as one service.
 
-An item is changed in the context that listed it.
+An item is changed in the context that listed the item.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class MemberGroup(Protocol):
 
 
 def by_owner(service: str, operation: str) -> Any:
-    """An operation on the item that its first argument names, run by the member that listed the item."""
+    """Return an operation on the item that its first argument names. It runs in the member that listed the
+    item."""
 
     def run(services: Any, name: str, *rest: Any, **options: Any) -> Any:
         owner = services.group.owner(name)
@@ -52,7 +53,8 @@ def by_owner(service: str, operation: str) -> Any:
 async def listed_everywhere(
     group: MemberGroup, service: str, read: Callable[[Any], Awaitable[RegionResults[T]]]
 ) -> RegionResults[T]:
-    """The items of every member that has the service, newest first; errors by CONTEXT/REGION."""
+    """Return the items of every member that offers the service, newest first, and errors by
+    CONTEXT/REGION."""
 
     async def read_member(member: Backend) -> RegionResults[T]:
         try:
@@ -64,7 +66,7 @@ async def listed_everywhere(
     items: dict[str, T] = {}
     errors = {f"{page.context}/{page.region}": page.error for page in group.unreachable() if page.error}
     for member, results in await group.ask(read_member, members):
-        # Two contexts may share a project and a region: the first one owns what both list.
+        # Two contexts may share a project and a region. The first member owns the items that both list.
         new = {item.name: item for item in results.items if item.name not in items}
         group.owners |= dict.fromkeys(new, member)
         items |= new
@@ -77,7 +79,7 @@ def _age(item: T) -> float:
 
 
 class GroupQuotas(QuotaService):
-    """Quotas of every member, each region with its member's name before it."""
+    """Quotas of every member. Each region is prefixed with its member's name."""
 
     def __init__(self, group: MemberGroup) -> None:
         self.group = group
@@ -92,7 +94,7 @@ class GroupQuotas(QuotaService):
 
 
 class GroupResources(ResourceService):
-    """Persistent resources of every member that has them."""
+    """Persistent resources of every member that offers them."""
 
     def __init__(self, group: MemberGroup) -> None:
         self.group = group
@@ -102,7 +104,7 @@ class GroupResources(ResourceService):
 
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> PersistentResource:
         raise NotOffered(
-            "A persistent resource is created in one context, and this one stands for several.",
+            "A persistent resource must be created in one context; this context stands for several.",
             fix=ONE_CONTEXT,
         )
 
@@ -112,7 +114,7 @@ class GroupResources(ResourceService):
 
 
 class GroupSchedules(ScheduleService):
-    """Schedules of every member that has them."""
+    """Schedules of every member that offers them."""
 
     def __init__(self, group: MemberGroup) -> None:
         self.group = group
@@ -128,7 +130,7 @@ class GroupSchedules(ScheduleService):
 
     async def create(self, region: str, schedule: NewSchedule) -> Schedule:
         raise NotOffered(
-            "A schedule is created in one context, and this one stands for several.", fix=ONE_CONTEXT
+            "A schedule must be created in one context; this context stands for several.", fix=ONE_CONTEXT
         )
 
     get = by_owner("schedules", "get")
@@ -138,7 +140,7 @@ class GroupSchedules(ScheduleService):
 
 
 class GroupServing(ServingService):
-    """Models and endpoints of every member that has them."""
+    """Models and endpoints of every member that offers them."""
 
     def __init__(self, group: MemberGroup) -> None:
         self.group = group

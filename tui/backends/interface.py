@@ -1,9 +1,9 @@
-"""The services of a context: each is an object with a few operations.
+"""The services of a context. Each service is an object with a few operations.
 
-An absent service is not offered: `Backend.offers` checks the existing objects. Services are async, own their
-timeouts and retries, and raise only the errors of `tui.backends.errors`. They return objects of the domain,
-never a client library's messages. An operation that may take many replies is an async generator; closing it
-(`contextlib.aclosing`) ends its calls.
+`Backend.offers` checks which services exist; an absent service is not offered. Services are async, own their
+timeouts and retries, and raise only the errors of `tui.backends.errors`. They return domain objects, never a
+client library's messages. An operation that may take many replies is an async generator; closing the
+generator (`contextlib.aclosing`) ends its calls.
 """
 
 from __future__ import annotations
@@ -63,28 +63,29 @@ EVERY_REGION = "-"
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Jobs of one region, or why it could not be read; both if watches continue while a request fails."""
+    """Jobs of one region, or the error of reading the region; both if watches continue while a request
+    fails."""
 
     region: str
     jobs: tuple[Job, ...] = ()
     error: BackendError | None = None
     read_at: datetime | None = None
     context: str = ""
-    """The context of the page; the same region may exist in several contexts of a group."""
+    """The context of the page. The same region may exist in several contexts of a group."""
     kind: str = ""
-    """The kind of the jobs; `Backend.list_jobs` fills it in. `EVERY_KIND` if no kind can be read."""
+    """The kind of the jobs; `Backend.list_jobs` sets it. `EVERY_KIND` if no kind can be read."""
     whole: bool = True
-    """Part of a list of all jobs: a job on no page of the region is deleted."""
+    """The page is part of a complete list: a job that no page of the region contains is deleted."""
     gone: tuple[str, ...] = ()
     """Names of deleted jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Selects entries of one job. An empty `replicas` means all of them and the service's own lines.
+    """Selects log entries of one job. An empty `replicas` selects all replicas and the service's own lines.
 
-    `since` selects by receive time, whatever an entry's own time: the clock of a replica may be behind by
-    hours. `until` selects by entries' own times.
+    `since` selects by receive time and ignores an entry's own time, because the clock of a replica may be
+    hours behind. `until` selects by the entries' own times.
     """
 
     job_name: str
@@ -97,22 +98,22 @@ class LogQuery:
     received: datetime | None = None
     """Receive time from which entries are selected: `LogBatch.received` of an earlier read."""
     created: datetime | None = None
-    """Creation time of the job, if known: the service then need not be asked for it."""
+    """Creation time of the job, if known, which saves a request to the service."""
     tasks: bool = False
-    """Include the entries of the jobs of its tasks, whose replicas are named TASK/REPLICA. `replicas` are
-    then ids of tasks."""
+    """Include the entries of the task jobs, whose replicas are named TASK/REPLICA. `replicas` then holds task
+    ids."""
     jobs: tuple[str, ...] = ()
-    """Full names of more jobs whose entries are selected."""
+    """Full names of further jobs whose entries are selected."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """Entries in the order of their keys within the batch, and the gaps between them.
+    """Entries in key order within the batch, and the gaps between the entries.
 
-    `note` says how the log is followed if not by a stream, e.g. that it is polled; "" says that a stream is
-    back, `None` that nothing has changed. Selected entries that the service received before `received` are
-    complete with this batch; `None` if that is unknown. `alive`: the log was read up to now; a batch may say
-    only that.
+    `note` describes how the log is followed other than by a stream, e.g. by polling; "" reports that a stream
+    is back, `None` that nothing has changed. With this batch, every selected entry that the service received
+    before `received` has been delivered; `None` if the bound is unknown. `alive` reports that the log was
+    read up to now; a batch may carry only this flag.
     """
 
     entries: tuple[LogEntry, ...] = ()
@@ -123,7 +124,7 @@ class LogBatch:
 
 
 Progressed = Callable[[int, int], None]
-"""Called with the bytes done and the total bytes."""
+"""A callback that receives the bytes done and the total bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class ServiceHealth:
-    """One line of `doctor`: a service or condition that this context needs, and whether it is fulfilled."""
+    """One line of `doctor`: a service or condition that this context needs, and whether the check
+    succeeded."""
 
     name: str
     ok: bool
@@ -149,7 +151,7 @@ class ServiceHealth:
 
 @dataclass(frozen=True, slots=True)
 class ContextInfo:
-    """The service of a backend, shown in the first line of every screen."""
+    """The identity of a backend, shown in the first line of every screen."""
 
     name: str
     project: str
@@ -157,18 +159,18 @@ class ContextInfo:
     endpoint: str = ""
     local: bool = False
     family: str = "vertex"
-    """Family of its services, as in `Kind.services`; a group has the first member's."""
+    """Family of the services, as in `Kind.services`. A group has the family of its first member."""
     watched: bool = False
-    """Changes of jobs arrive by a watch: reading them costs nothing."""
+    """A watch reports changes of jobs, so that reading the changes costs no request."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """A job to create: the resource in its REST form (camelCase), and its region.
+    """A job to create: the resource in its REST format (camelCase), and its region.
 
-    The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for
-    the label instead of sending again. `mark` is unique to the launch; the backend makes one if it is
-    missing. When `on_send` is called the job may exist. `title` names a job without a `displayName`.
+    Before sending, the backend adds the label `vxtui-launch` with `mark`. After a lost reply it looks for the
+    label instead of sending again. `mark` is unique to the launch; the backend generates a missing one. The
+    backend calls `on_send` when the job may begin to exist. `title` names a job without a `displayName`.
     """
 
     region: str
@@ -179,21 +181,22 @@ class LaunchRequest:
 
     @property
     def label(self) -> str:
-        """The label that identifies its job."""
+        """The label that identifies the launched job."""
         return f"{LAUNCH_LABEL}={self.mark}"
 
     @property
     def look_first(self) -> str:
-        """Advice while it is unknown whether the job exists."""
+        """Advice to show while the existence of the job is unknown."""
         command = f"vxtui jobs --filter {LAUNCH_LABEL}:{self.mark}"
-        return f"`{command}` lists the job if it exists; look before you launch again."
+        return f"`{command}` lists the job if it exists. Check before you launch again."
 
 
 class JobService(ABC):
     """Jobs of one kind. A service offers `create`, `cancel` and `delete` by defining them."""
 
     def offers(self, operation: str, *, anybody: bool = False) -> bool:
-        """Whether it has this operation, e.g. `cancel`; with `anybody` even if this login may not use it."""
+        """Whether the service has this operation, e.g. `cancel`. `anybody` ignores the permissions of this
+        login."""
         return getattr(type(self), operation) is not getattr(JobService, operation)
 
     @abstractmethod
@@ -202,67 +205,71 @@ class JobService(ABC):
 
     @abstractmethod
     def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
-        """Every job of every region, newest first within a region, as pages arrive.
+        """Yield every job of every region as pages arrive, newest first within a region.
 
-        Regions are read at the same time; a failing one yields a page with `error` and does not end the
-        others. `filter` is in the service's own syntax.
+        Regions are read at the same time. A failing region yields a page with `error` and does not end the
+        others. `filter` uses the service's own syntax.
         """
 
     @abstractmethod
     def changes(self) -> AsyncGenerator[JobPage, None]:
-        """Jobs that may have changed since the last `list_all` or `changes`, in pages that are not `whole`.
+        """Yield the jobs that may have changed since the last `list_all` or `changes`, in pages that are not
+        `whole`.
 
-        The cost depends on the changes. A region that was never listed is listed completely. Deletions by
-        other programs may be missing; a list of all jobs finds them.
+        The cost depends on the number of changes. A region that was never listed is listed completely.
+        Deletions by other programs may be missing; a complete list reports them.
         """
 
     @abstractmethod
     async def get(self, name: str) -> Job:
-        """One job by full resource name, with its replicas and the full spec's pools."""
+        """Return one job by full resource name, with its replicas and the pools of its full spec."""
 
     @abstractmethod
     async def spec(self, name: str) -> dict[str, Any]:
-        """The whole resource of the service, in REST form (camelCase, enums by name)."""
+        """Return the complete resource in REST format (camelCase, enums by name)."""
 
     @abstractmethod
     async def find(self, reference: str) -> Sequence[Job]:
-        """Jobs that match a user's reference: an id, full resource name or display name. May be empty."""
+        """Return the jobs that match a user's reference: an id, full resource name or display name. May be
+        empty."""
 
     def name_filter(self, beginning: str) -> str:
-        """The service's list filter for display names with this beginning; "" if it has none."""
+        """Return the service's list filter for display names with this prefix; "" if the service has no such
+        filter."""
         return ""
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job of this kind that has `job` as one of its tasks, or `None`."""
+        """Return the job of this kind that runs `job` as a task, or `None`."""
         return None
 
     async def create(self, request: LaunchRequest) -> Job:
-        """Create exactly one job; the create is never blindly repeated."""
-        raise NotOffered("Jobs of this kind can't be created here.")
+        """Create exactly one job. An implementation never repeats a create blindly."""
+        raise NotOffered("Jobs of this kind can't be created in this context.")
 
     async def launched(self, request: LaunchRequest) -> Job | None:
-        """The job that `create` made of this request, which has a `mark`; `None` while it is not listed."""
-        raise NotOffered("Jobs of this kind can't be found by their launch.")
+        """Return the job that `create` made for this request, identified by its `mark`; `None` while it is
+        not listed."""
+        raise NotOffered("Jobs of this kind can't be looked up by launch.")
 
     async def cancel(self, name: str) -> None:
-        """Request a cancel. The job ends a little later."""
-        raise NotOffered(f"{name} can't be cancelled: jobs of its kind can't be.")
+        """Request the cancellation of a job. The job ends a little later."""
+        raise NotOffered(f"{name} can't be cancelled: jobs of this kind don't support it.")
 
     async def delete(self, name: str) -> None:
-        """Delete an ended job and wait for the operation's end."""
-        raise NotOffered(f"{name} can't be deleted: jobs of its kind can't be.")
+        """Delete an ended job and wait for the operation to finish."""
+        raise NotOffered(f"{name} can't be deleted: jobs of this kind don't support it.")
 
     async def suspend(self, name: str) -> None:
-        """End the job's replicas and keep the job, which can be resumed."""
-        raise NotOffered(f"{name} can't be suspended: jobs of its kind can't be.")
+        """End the job's replicas but keep the job, which can be resumed."""
+        raise NotOffered(f"{name} can't be suspended: jobs of this kind don't support it.")
 
     async def resume(self, name: str) -> None:
         """Restart a suspended job."""
-        raise NotOffered(f"{name} can't be resumed: jobs of its kind can't be.")
+        raise NotOffered(f"{name} can't be resumed: jobs of this kind don't support it.")
 
     async def scale(self, name: str, replicas: int) -> None:
         """Set the job's number of workers."""
-        raise NotOffered(f"{name} can't be scaled: jobs of its kind can't be.")
+        raise NotOffered(f"{name} can't be scaled: jobs of this kind don't support it.")
 
 
 class LogService(JobReader):
@@ -272,14 +279,14 @@ class LogService(JobReader):
     def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:
-        """Stored entries, a page at a time, oldest first by default."""
+        """Yield stored entries in pages, oldest first by default."""
 
     @abstractmethod
     def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
-        """Entries since `query.since`, then new ones, until closed; each exactly once.
+        """Yield the entries since `query.since`, then new entries until closed; each entry exactly once.
 
-        It reconnects by itself; an unfilled hole is a `LogGap`. It ends when the job has ended and all of its
-        entries have been delivered.
+        The generator reconnects by itself. A hole that can't be filled is reported as a `LogGap`. The
+        generator ends after the job has ended and all entries have been delivered.
         """
 
 
@@ -295,13 +302,14 @@ class MetricService(JobReader):
         metrics: Sequence[str] = (),
         job: Job | None = None,
     ) -> MetricsReading:
-        """Series of every replica, points oldest first; an empty `metrics` means all training metrics.
+        """Read the series of every replica, points oldest first. An empty `metrics` selects all training
+        metrics.
 
-        `job` is the job of this name if it has just been read.
+        A caller that has just read the job passes it as `job`.
         """
 
     async def prepare(self, metrics: Sequence[str] = ()) -> None:
-        """Read ahead what a reading of any job needs, e.g. while the job is looked up. Raises nothing."""
+        """Prefetch the data that reading any job needs, e.g. while the job is looked up. Never raises."""
 
 
 class ProgressService(JobReader):
@@ -309,11 +317,12 @@ class ProgressService(JobReader):
 
     @abstractmethod
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Latest progress of several jobs by name, in as few calls as possible."""
+        """Return the latest progress of several jobs by name, in as few calls as possible."""
 
     @abstractmethod
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
-        """Reported training steps of one job, oldest first, thinned to a drawable number."""
+        """Return the reported training steps of one job, oldest first, thinned to a number that can be
+        plotted."""
 
 
 class TelemetryService(JobReader):
@@ -321,7 +330,8 @@ class TelemetryService(JobReader):
 
     @abstractmethod
     async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
-        """Telemetry lines of these jobs since then, newest first, in as few calls as possible."""
+        """Return the telemetry lines of these jobs after `since`, newest first, in as few calls as
+        possible."""
 
 
 class QuotaService(ABC):
@@ -329,7 +339,8 @@ class QuotaService(ABC):
 
     @abstractmethod
     async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        """Quotas of these regions, by default the context's, with usage if the service reports it."""
+        """Return the quotas of these regions, by default the context's, with usage if the service reports
+        it."""
 
 
 class PriceService(ABC):
@@ -337,7 +348,7 @@ class PriceService(ABC):
 
     @abstractmethod
     async def read(self) -> Prices:
-        """Today's prices of training. Raises BackendError."""
+        """Return today's training prices. Raises BackendError."""
 
 
 class StorageService(ABC):
@@ -345,7 +356,7 @@ class StorageService(ABC):
 
     @abstractmethod
     async def bucket(self, name: str) -> Bucket:
-        """One bucket. Raises NotFound."""
+        """Return one bucket. Raises NotFound."""
 
     @abstractmethod
     async def create_bucket(self, name: str, location: str) -> Bucket:
@@ -353,15 +364,18 @@ class StorageService(ABC):
 
     @abstractmethod
     async def size_of(self, uri: str) -> int | None:
-        """Bytes of the object gs://BUCKET/NAME; `None` if the bucket has no such object."""
+        """Return the size of the object gs://BUCKET/NAME in bytes; `None` if the bucket has no such
+        object."""
 
     def local_folder(self, uri: str) -> Path | None:
-        """The folder of this machine with the objects below gs://…; `None` if there is none."""
+        """Return the folder on this machine that holds the objects below `uri`; `None` if they are not on
+        this machine."""
         return None
 
     @abstractmethod
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        """Upload a file to gs://BUCKET/NAME, whole or not at all. Cancelling the call ends the upload."""
+        """Upload a file to gs://BUCKET/NAME, completely or not at all. Cancelling the call ends the
+        upload."""
 
 
 class PreflightService(ABC):
@@ -369,16 +383,17 @@ class PreflightService(ABC):
 
     @abstractmethod
     def run(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> AsyncGenerator[Check, None]:
-        """Check what launching this custom job (REST form) there needs; yields each check when it is known.
+        """Check what launching this custom job (REST format) in `region` needs. Yields each check when its
+        result is known.
 
-        Never raises. `running` gives the running jobs, for the quotas' missing usage. All checks run at the
-        same time, each for a few seconds at most; a check without a result says why.
+        Never raises. `running` returns the running jobs, from which missing quota usage is computed. All
+        checks run concurrently, each for a few seconds at most. A check without a result reports the reason.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The services of a context; `None` means not offered."""
+    """The services of a context. `None` marks a service that is not offered."""
 
     jobs: Mapping[str, JobService] = field(default_factory=dict)
     logs: LogService | None = None
@@ -400,7 +415,7 @@ class Backend(ABC):
 
     info: ContextInfo
     jobs = ServiceAttribute[Mapping[str, JobService]]()
-    """By kind, e.g. `custom_job`."""
+    """Job services by kind, e.g. `custom_job`."""
     logs = ServiceAttribute[LogService]()
     metrics = ServiceAttribute[MetricService]()
     progress = ServiceAttribute[ProgressService]()
@@ -424,28 +439,29 @@ class Backend(ABC):
     @property
     @abstractmethod
     def services(self) -> Services:
-        """The context's services. Raises Unavailable while it is not connected."""
+        """The context's services. Raises Unavailable while the backend is not connected."""
 
     @abstractmethod
     async def connect(self) -> None:
         """Load clients and credentials (in a thread) and open channels. Idempotent."""
 
     async def settle(self) -> None:  # noqa: B027 - one context is settled when it is connected
-        """After `connect`: wait until every context of a group is connected or has failed."""
+        """Wait until every context of a group has connected or failed. Call it after `connect`."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close channels; running calls end with `Unavailable`. Idempotent."""
+        """Close channels. Running calls end with `Unavailable`. Idempotent."""
 
     @abstractmethod
     async def check_health(self) -> Sequence[ServiceHealth]:
-        """Try each service that this context needs, for a limited time; never raises."""
+        """Try each service that this context needs, within a time limit. Never raises."""
 
     def offers(self, need: str, kind: str = "", *, anybody: bool = False) -> bool:
-        """Whether it has a service (`logs`) or an operation of one (`jobs.cancel`).
+        """Whether the context has a service (`logs`) or an operation of a service (`jobs.cancel`).
 
-        An operation of jobs is offered if the service of `kind` has it, by default any service; with
-        `anybody` even if this login may not use it. Raises Unavailable while it is not connected.
+        An operation of jobs is offered if the service of `kind` has it, by default if any service does.
+        `anybody` ignores the permissions of this login. Raises Unavailable while the backend is not
+        connected.
         """
         name, _, operation = need.partition(".")
         if name != "jobs":
@@ -454,11 +470,11 @@ class Backend(ABC):
         return any(not operation or service.offers(operation, anybody=anybody) for service in services)
 
     def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
-        """`offers` in the context of the job with this full resource name."""
+        """Return `offers` of the context that owns the job with this full resource name."""
         return self.offers(need, kind, anybody=anybody)
 
     def owner(self, job_name: str) -> Backend:
-        """The one context that has the job of this full resource name. Raises NotFound."""
+        """Return the context that has the job of this full resource name. Raises NotFound."""
         return self
 
     def may_have(self, job_name: str) -> bool:
@@ -471,17 +487,18 @@ class Backend(ABC):
         return self.info.local
 
     def job_service(self, name: str) -> JobService:
-        """The service of the job with this full resource name. Raises InvalidRequest if there is none."""
+        """Return the service of the job with this full resource name. Raises InvalidRequest if there is
+        none."""
         owner = next((service for service in self.jobs.values() if service.owns(name)), None)
         if owner is None:
             raise InvalidRequest(
-                f"{name!r} is not the full name of a job.",
+                f"{name!r} must be the full resource name of a job.",
                 fix="Write projects/PROJECT/locations/REGION/customJobs/NUMBER.",
             )
         return owner
 
     async def list_jobs(self, *, changes: bool = False) -> AsyncGenerator[JobPage, None]:
-        """Jobs of every kind as one stream of pages; with `changes` only those that may have changed."""
+        """Yield jobs of every kind as one stream of pages; with `changes` only jobs that may have changed."""
         streams = {
             kind: service.changes() if changes else service.list_all() for kind, service in self.jobs.items()
         }
@@ -490,13 +507,14 @@ class Backend(ABC):
                 yield page if page.kind else replace(page, kind=kind)
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job that `job` is a part of, or `None`. Raises BackendError."""
+        """Return the job that runs `job` as a task, or `None`. Raises BackendError."""
         reads = [service.parent_of(job) for service in self.jobs.values()]
         answers = await all_or_enough(reads, lambda parent: parent is not None)
         return next((parent for parent in answers if parent is not None), None)
 
     async def find_jobs(self, reference: str) -> list[Job]:
-        """Jobs of every kind that match a user's reference; a matching id or full name is unique."""
+        """Return the jobs of every kind that match a user's reference. A matching id or full name is
+        unique."""
         finds = [service.find(reference) for service in self.jobs.values()]
         answers = await all_or_enough(finds, lambda jobs: any(reference in {j.id, j.name} for j in jobs))
         return [job for jobs in answers for job in jobs]

@@ -6,7 +6,7 @@ from abc import ABC
 
 
 class JobReader(ABC):  # noqa: B024 - a mark that a group of contexts routes by
-    """A service whose operations take the jobs to read as first argument.
+    """A service whose operations accept the jobs to read as first argument.
 
-    That is a job's full resource name, an object with a `job_name`, or a sequence of jobs.
+    The argument is a job's full resource name, an object with a `job_name`, or a sequence of jobs.
     """

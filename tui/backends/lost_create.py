@@ -1,4 +1,4 @@
-"""Finds the job of a create whose reply was lost, by its label; the create is never repeated."""
+"""Finds the job of a create whose reply was lost, by its label. The create is never repeated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tui.domain.core.job import Job
 from tui.domain.core.text import sentences
 
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
-"""Seconds between searches for a job after a lost reply; the first search is at once."""
+"""Seconds between searches for a job after a lost reply. The first search is immediate."""
 LOOK_SECONDS = 10.0
-"""Longest total time (s) of all searches."""
+"""Longest total time of all searches, in seconds."""
 
 
 async def created_job(
@@ -26,13 +26,13 @@ async def created_job(
     waits: Sequence[float],
     refused: bool = False,
 ) -> Job:
-    """The job of a create that ended with `lost`.
+    """Return the job of a create that ended with `lost`.
 
-    `launched` finds the job with the request's label; `waits` are the seconds between searches. If `refused`,
-    `lost` is raised unless the job is found.
+    `launched` finds the job with the request's label. `waits` are the seconds between searches. If `refused`,
+    `lost` is raised unless a job has the label.
 
     Raises:
-        Unavailable: no job was found; the message says what is known.
+        Unavailable: no job has the label; the message states what is known.
     """
     seen = False
     with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Runs several calls, or several async generators, at the same time and merges their results."""
+"""Runs several calls or async generators at the same time and merges their results."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tui.backends.errors import BackendError
 K = TypeVar("K")
 T = TypeVar("T")
 AHEAD = 2
-"""Items of each source that may wait for the reader."""
+"""Number of items of each source that may wait for the reader."""
 
 
 async def merged(
     sources: Mapping[K, AsyncGenerator[T, None]], at_once: int = 0
 ) -> AsyncGenerator[tuple[K, T], None]:
-    """Items of all sources with their keys, as they arrive; `at_once` limits the sources read at the same
-    time.
+    """Yield the items of all sources with their keys as they arrive. Read at most `at_once` sources
+    concurrently.
 
-    Closing it closes the sources. An error of a source ends the others and is raised here.
+    Closing the generator closes the sources. An error of a source ends the other sources and is raised here.
     """
     ready: asyncio.Queue[tuple[K, T] | BaseException | None] = asyncio.Queue(AHEAD * max(1, len(sources)))
     gate = asyncio.Semaphore(at_once or max(1, len(sources)))
@@ -56,7 +56,7 @@ async def merged(
 async def answers_of(
     question: Callable[[K], Awaitable[T]], keys: Sequence[K]
 ) -> tuple[list[tuple[K, T]], dict[K, BackendError]]:
-    """The answers for these keys in their order, and the errors of the others."""
+    """Return the answers for these keys in key order, and the errors of the other keys."""
     answers = await asyncio.gather(*(question(key) for key in keys), return_exceptions=True)
     results: list[tuple[K, T]] = []
     errors: dict[K, BackendError] = {}
@@ -73,9 +73,9 @@ async def answers_of(
 async def all_or_enough(
     questions: Sequence[Coroutine[Any, Any, T]], enough: Callable[[T], bool]
 ) -> Sequence[T]:
-    """All answers in order, or only the first one that is enough, as soon as it arrives.
+    """Return all answers in order, or only the first answer that is `enough`, as soon as it arrives.
 
-    Without an answer that is enough, the error of a question is raised.
+    If no answer is enough, the error of a question is raised.
     """
     tasks = [asyncio.create_task(question) for question in questions]
     waiting = set(tasks)

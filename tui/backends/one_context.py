@@ -10,7 +10,7 @@ from typing import Any, cast
 from tui.backends.interface import Backend, BackendError, ContextInfo, ServiceHealth, Services, Unavailable
 
 CONNECT_SECONDS = 90.0
-"""Longest connect: a loaded machine starts an emulator, or a token service or login command is slow."""
+"""Timeout of a connect in seconds: a busy machine starts an emulator, or a token service is slow."""
 CHECK_CONNECT_SECONDS = 30.0
 
 
@@ -19,7 +19,7 @@ class OneContextBackend(Backend):
 
     health_line = "login"
     """Name of the first line of `doctor`."""
-    slow_fix = "Try again; see the network, or the login command."
+    slow_fix = "Try again. Check the network and the login command."
 
     def __init__(self, info: ContextInfo) -> None:
         self.info = info
@@ -39,7 +39,7 @@ class OneContextBackend(Backend):
                 raise Unavailable(
                     f"Can't connect to {self.info.endpoint or self.info.name}: not ready within "
                     f"{CONNECT_SECONDS:.0f} s.",
-                    fix="`vxtui doctor` says what can be reached.",
+                    fix="`vxtui doctor` shows what can be reached.",
                 ) from None
 
     async def aclose(self) -> None:
@@ -55,7 +55,7 @@ class OneContextBackend(Backend):
     def _open(self) -> Any:
         if self._connected is None:
             raise Unavailable(
-                f"Not connected to {self.info.name}.", fix="Connect first; `vxtui doctor` says what fails."
+                f"Not connected to {self.info.name}.", fix="Connect first; `vxtui doctor` shows what fails."
             )
         return self._connected
 

@@ -11,19 +11,19 @@ from tui.domain.resources.persistent import PersistentResource
 
 
 class ResourceService(ABC):
-    """Persistent resources. A change returns once it has begun; the resource's state shows its progress."""
+    """Persistent resources. A change returns once it has begun; the resource's state shows the progress."""
 
     @abstractmethod
     async def list_all(self) -> RegionResults[PersistentResource]:
-        """The persistent resources of every region, newest first."""
+        """Return the persistent resources of every region, newest first."""
 
     @abstractmethod
     async def get(self, name: str) -> PersistentResource:
-        """The resource with this full name. Raises BackendError."""
+        """Return the resource with this full name. Raises BackendError."""
 
     @abstractmethod
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> PersistentResource:
-        """Create a resource from its REST form. Never sent twice. Raises BackendError."""
+        """Create a resource from its REST format. The request is never sent twice. Raises BackendError."""
 
     @abstractmethod
     async def delete(self, name: str) -> None:
@@ -31,4 +31,4 @@ class ResourceService(ABC):
 
     @abstractmethod
     async def reboot(self, name: str) -> PersistentResource:
-        """Reboot the resource's machines; refused while jobs run on it. Raises BackendError."""
+        """Reboot the resource's machines, unless jobs run on them. Raises BackendError."""

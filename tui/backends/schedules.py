@@ -15,19 +15,20 @@ class ScheduleService(ABC):
 
     @abstractmethod
     async def list_all(self) -> RegionResults[Schedule]:
-        """The schedules of every region, newest first, each with its newest run."""
+        """Return the schedules of every region, newest first, each with its newest run."""
 
     @abstractmethod
     async def get(self, name: str) -> Schedule:
-        """The schedule with this full resource name. Raises BackendError."""
+        """Return the schedule with this full resource name. Raises BackendError."""
 
     @abstractmethod
     async def runs(self, name: str) -> Sequence[Job]:
-        """The newest runs of a schedule, newest first. Raises BackendError."""
+        """Return the newest runs of a schedule, newest first. Raises BackendError."""
 
     @abstractmethod
     async def create(self, region: str, schedule: NewSchedule) -> Schedule:
-        """Create a schedule in a region ("": the context's first). Never sent twice. Raises BackendError."""
+        """Create a schedule in a region ("": the context's first). The request is never sent twice. Raises
+        BackendError."""
 
     @abstractmethod
     async def pause(self, name: str) -> Schedule:
@@ -35,7 +36,8 @@ class ScheduleService(ABC):
 
     @abstractmethod
     async def resume(self, name: str, catch_up: bool) -> Schedule:
-        """Resume starting runs; with `catch_up` first those due during the pause. Raises BackendError."""
+        """Resume starting runs. `catch_up` first starts the runs due during the pause. Raises
+        BackendError."""
 
     @abstractmethod
     async def delete(self, name: str) -> None:

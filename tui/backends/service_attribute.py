@@ -1,4 +1,4 @@
-"""Attributes of a backend that are its services."""
+"""Descriptor for the attributes of a backend that are its services."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ S = TypeVar("S")
 
 
 class ServiceAttribute(Generic[S]):
-    """An attribute of `Backend` that is one of its services. Raises NotOffered without that service."""
+    """An attribute of `Backend` that returns one of its services. Raises NotOffered if the service is
+    absent."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

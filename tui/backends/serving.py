@@ -25,17 +25,17 @@ class RegionResults(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A version to deploy on one machine. `percents` is the split once it serves; its own key is "0"."""
+    """A model version to deploy on one machine."""
 
     model: str
-    """Full resource name with @VERSION."""
+    """Full resource name of the model, with @VERSION."""
     machine: str
     percents: Mapping[str, int]
-    """Traffic split after the deployment; empty keeps the split, without requests for the new version."""
+    """Traffic split once the version serves, with "0" as its own key. Empty leaves the split unchanged."""
     id: str = ""
-    """Id of the deployed model, up to ten digits; "" lets the service choose."""
+    """Id of the deployed model, up to ten digits; "" lets the service choose an id."""
     accelerator: tuple[str, int] = ("", 0)
-    """(type in the API, count)."""
+    """Accelerator type in the API, and count."""
 
 
 class ServingService(ABC):
@@ -43,49 +43,51 @@ class ServingService(ABC):
 
     @abstractmethod
     async def models(self) -> RegionResults[Model]:
-        """The default version of each model of every region, newest first."""
+        """Return the default version of each model of every region, newest first."""
 
     @abstractmethod
     async def versions(self, model: str) -> Sequence[Model]:
-        """Every version of the model with this full resource name, newest first. Raises BackendError."""
+        """Return every version of the model with this full resource name, newest first. Raises
+        BackendError."""
 
     @abstractmethod
     async def endpoints(self) -> RegionResults[ServingEndpoint]:
-        """List the endpoints of every region with their deployed models, newest first."""
+        """Return the endpoints of every region with their deployed models, newest first."""
 
     @abstractmethod
     async def endpoint(self, name: str) -> ServingEndpoint:
-        """One endpoint by its full resource name. Raises BackendError."""
+        """Return one endpoint by its full resource name. Raises BackendError."""
 
     @abstractmethod
     async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
-        """Requests, errors and latencies of the last minutes, by (endpoint's name, id of the deployed model).
+        """Return requests, errors and latencies of the last minutes, by (endpoint name, deployed model id).
 
         Models without measurements are left out. Raises BackendError.
         """
 
     @abstractmethod
     async def log(self, endpoint: str, deployed_id: str = "", limit: int = 200) -> Sequence[LogEntry]:
-        """The newest lines of the model servers of an endpoint, or of one deployed model, oldest first.
+        """Return the newest lines of the model servers of an endpoint, or of one deployed model, oldest
+        first.
 
-        `replica` of an entry is the id of its deployed model. Raises BackendError.
+        `replica` of an entry is the id of the deployed model. Raises BackendError.
         """
 
     @abstractmethod
     async def deploy(self, endpoint: str, deployment: Deployment) -> ServingEndpoint:
-        """Deploy a version and wait for minutes until it serves; returns the endpoint afterwards.
+        """Deploy a version and wait for minutes until it serves. Return the updated endpoint.
 
-        Raises BackendError; a deployment whose end was not reached continues by itself.
+        Raises BackendError. If the call fails before the deployment ends, the deployment continues by itself.
         """
 
     @abstractmethod
     async def undeploy(self, endpoint: str, deployed_id: str) -> ServingEndpoint:
-        """Remove a deployed model from an endpoint; returns the endpoint afterwards. Raises BackendError."""
+        """Remove a deployed model from an endpoint. Return the updated endpoint. Raises BackendError."""
 
     @abstractmethod
     async def split(self, endpoint: str, percents: Mapping[str, int], etag: str = "") -> ServingEndpoint:
-        """Set the percentage of an endpoint's requests for each deployed model, by its id.
+        """Set the percentage of an endpoint's requests for each deployed model, by the model's id.
 
-        Returns the endpoint afterwards. Raises BackendError, FailedPrecondition if the endpoint's etag has
+        Return the updated endpoint. Raises BackendError, or FailedPrecondition if the endpoint's etag has
         changed.
         """

@@ -11,39 +11,39 @@ from tui.config.settings import Context, Settings, all_contexts
 
 @dataclass(frozen=True, slots=True)
 class ReadOnly:
-    """A refusal of changes: the setting behind it, and how to allow them."""
+    """A refusal of changes: the setting that causes it, and how to allow changes."""
 
     setting: str
     fix: str
     subject: str = "vxtui"
-    """A context, or vxtui as a whole."""
+    """A context, or vxtui itself."""
 
     @property
     def reason(self) -> str:
-        """The subject and the setting, to be put into a sentence."""
+        """The subject and the setting, as part of a sentence."""
         return f"{self.subject} is read-only ({self.setting})"
 
     def refuses(self, change: str) -> str:
-        """The sentence about a refused change, e.g. `Cancel`."""
+        """Return the sentence about a refused change, e.g. `Cancel`."""
         return f"{change} is refused: {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)
 class ContextAccess:
-    """Where changes are refused: in the whole context, or for the jobs of some members of a group."""
+    """The scope of refused changes: the entire context, or the jobs of some members of a group."""
 
     read_only: ReadOnly | None = None
     members: Mapping[str, ReadOnly] = field(default_factory=dict)
-    """By the name of the read-only member."""
+    """Refusals by the name of the read-only member."""
 
     def refused_for(self, context: str) -> ReadOnly | None:
-        """The refusal for a job of this context; `None` if changes are allowed."""
+        """Return the refusal for a job of this context; `None` if changes are allowed."""
         return self.read_only or self.members.get(context)
 
 
 def access_of(settings: Settings, context: Context, *, flag: bool = False) -> ContextAccess:
-    """The access to `context`; `flag` is the option `--read-only`. A group is read-only if it says so itself,
-    or if all its members are. An unknown member is left to the backend, which reports it."""
+    """Return the access to `context`. `flag` is the option `--read-only`. A group is read-only if its own
+    setting says so, or if all its members are. The backend reports unknown members."""
     if flag:
         return ContextAccess(ReadOnly("the option --read-only", "Start without --read-only."))
     environment = from_environment()

@@ -1,4 +1,4 @@
-"""The boot id: a time of the monotonic clock is meaningless after a reboot."""
+"""The boot id, which identifies the boot that a monotonic time belongs to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """The id that Linux gives each boot; "" if there is none."""
+    """Return the id that Linux assigns to each boot; "" if there is none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

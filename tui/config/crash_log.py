@@ -1,4 +1,4 @@
-"""The file with the traceback of the last defect."""
+"""The file with the traceback of the last internal error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tui.domain.masking import mask_text
 
 
 def write(error: BaseException) -> str:
-    """Write the traceback, readable by this user only; return its path, or why it could not be written."""
+    """Write the traceback, readable only by this user. Return its path, or why it could not be written."""
     text = mask_text("".join(traceback.format_exception(error)))
     path = state_dir() / "crash.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Don't keep the mode of an existing file: an earlier version let everyone read it.
+        # Don't preserve the mode of an existing file: an earlier version made it readable to everyone.
         path.unlink(missing_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:

@@ -22,14 +22,14 @@ def read_cached(name: str, key: Any) -> Any:
 
 
 def write_cached(name: str, key: Any, value: Any) -> None:
-    """Cache the value for the next start. A failing disk only costs time."""
+    """Cache the value for the next start. A failed write only costs time."""
     text = json.dumps({"key": [__version__, key], "value": value})
     with contextlib.suppress(OSError):
         write_whole(_cache_file(name), text.encode())
 
 
 def file_stamps(files: Iterable[Path]) -> list[list[Any]]:
-    """Path, mtime, size and inode of each file, as a cache key; only the path of a missing file."""
+    """Return the path, mtime, size and inode of each file as a cache key; only the path of a missing file."""
     stamps: list[list[Any]] = []
     for path in files:
         try:

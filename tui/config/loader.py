@@ -1,4 +1,4 @@
-"""Loads the settings from the file and the environment, else the defaults."""
+"""Loads the settings from the file and the environment, or the defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.config.settings import Context, Settings, SettingsError
 
 
 def config_file() -> Path:
-    """`$VXTUI_CONFIG`, else config.yaml in the user's folder."""
+    """Return `$VXTUI_CONFIG`, or config.yaml in the user's folder."""
     own = os.environ.get("VXTUI_CONFIG")
     return Path(own) if own else config_dir() / "config.yaml"
 
@@ -33,7 +33,7 @@ def load_settings() -> Settings:
 
 
 def _cached_settings(file: Path, environment: Mapping[str, str]) -> Settings:
-    """The settings of `file` and of the environment; an unchanged file is read without its parsers."""
+    """Return the settings of `file` and the environment. An unchanged file needs no parser."""
     fields = sorted((*Settings.__dataclass_fields__, *Context.__dataclass_fields__))
     key = [fields, file_cache.file_stamps([file]), sorted([*item] for item in environment.items())]
     settings = _settings(file_cache.read_cached("settings", key))
@@ -53,6 +53,6 @@ def _settings(values: Any) -> Settings | None:
 
 
 def from_environment() -> dict[str, str]:
-    """Settings in the environment by field, as text."""
+    """Return the settings in the environment by field, as text."""
     names = Settings.__dataclass_fields__
     return {name: os.environ[key] for name in names if (key := f"VXTUI_{name.upper()}") in os.environ}

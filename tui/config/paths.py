@@ -8,12 +8,13 @@ from pathlib import Path
 
 
 def config_dir() -> Path:
-    """The user's settings, profiles and themes: `$XDG_CONFIG_HOME/vxtui`."""
+    """Return the folder of the user's settings, profiles and themes: `$XDG_CONFIG_HOME/vxtui`."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "vxtui"
 
 
 def state_dir() -> Path:
-    """Snapshots, the audit file, logs, the emulator: `$VXTUI_STATE_DIR`, else `$XDG_STATE_HOME/vxtui`."""
+    """Return the folder for snapshots, the audit file, logs and the emulator: `$VXTUI_STATE_DIR`, else
+    `$XDG_STATE_HOME/vxtui`."""
     own = os.environ.get("VXTUI_STATE_DIR")
     if own:
         return Path(own)
@@ -21,8 +22,8 @@ def state_dir() -> Path:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically, readable by this user only. Raises OSError if it can't be written, e.g. on a
-    full disk; the old file stays."""
+    """Write a file atomically, readable only by this user. Raises OSError if it can't be written, e.g. on a
+    full disk; the old file then remains."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f".{path.name}-{os.getpid()}")
     try:
@@ -36,7 +37,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def shipped(kind: str) -> Path:
-    """Folder of ready-made files ("profiles", "themes"): in the wheel, or beside the sources."""
+    """Return the folder of shipped files ("profiles", "themes"): in the wheel, or beside the sources."""
     here = Path(__file__).parents[1]
     inside = here / "_data" / kind
     return inside if inside.is_dir() else here.parent / kind

@@ -1,7 +1,7 @@
 """Settings and contexts: `~/.config/vxtui/config.yaml`, all optional.
 
-Plain dataclasses: an unchanged file is read from the cache, so that a start pays neither for the parser nor
-for validation (`tui.config.settings_file`).
+These are plain dataclasses: an unchanged file is read from the cache, so that a start needs neither parser
+nor validation (`tui.config.settings_file`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEAST_LOG_MEGABYTES = 16
 
 
 class SettingsError(Exception):
-    """The settings can't be used; one line per problem, with file, line and field."""
+    """The settings can't be used. Each problem has one line with file, line and field."""
 
 
 @dataclass
@@ -63,23 +63,25 @@ class Context:
 
     def __post_init__(self) -> None:
         if (self.kind == "group") != bool(self.members):
-            raise ValueError("a context of the kind group, and only that one, has members")
+            raise ValueError("members must be set for a context of the kind group, and only for that kind")
         if self.kind == "group":
             self.project, self.regions = "several", list(self.members)
         if self.kind == "kubernetes":
             self.project = "" if self.project == LOCAL else self.project
             self.regions = list(self.namespaces) or ["default"]
             if self.gke and (self.kubeconfig or self.cluster):
-                raise ValueError("a cluster is named by gke, or by a kubeconfig and its context, not by both")
+                raise ValueError(
+                    "a cluster must be named either by gke or by kubeconfig and cluster, not by both"
+                )
         elif self.namespaces or self.kubeconfig or self.cluster or self.gke:
-            raise ValueError("only a context of the kind kubernetes has a cluster and namespaces")
+            raise ValueError("cluster and namespaces must be set only for a context of the kind kubernetes")
         if not (self.name and (self.project or self.kind == "kubernetes") and self.regions):
-            raise ValueError("a context has a name, a project and at least one region")
+            raise ValueError("a context must have a name, a project and at least one region")
 
     @property
     def emulated(self) -> bool:
-        """Whether an emulator of this machine serves it: nothing is billed, and local programs stand for
-        images."""
+        """Whether an emulator of this machine serves the context: nothing is billed, and local programs
+        replace images."""
         return self.kind == "local" or (
             self.kind == "kubernetes"
             and self.name == LOCAL_KUBERNETES
@@ -88,7 +90,7 @@ class Context:
 
     @property
     def first_profile(self) -> tuple[str, str]:
-        """The name of the ready-made profile for a first job, and what it does."""
+        """Return the name of the shipped profile for a first job, and a description."""
         if self.kind != "kubernetes":
             return "local-2node", "trains on this machine in two minutes"
         here = "on this machine" if self.emulated else "on two nodes"
@@ -96,18 +98,17 @@ class Context:
 
     @property
     def billed(self) -> bool:
-        """Whether its jobs cost money by the price list of Vertex AI."""
+        """Whether the context's jobs cost money by the price list of Vertex AI."""
         return self.kind == "vertex"
 
     @property
     def region_word(self) -> str:
-        """The word for where its jobs are: region or namespace."""
+        """The word for the location of the context's jobs: region or namespace."""
         return "namespace" if self.kind == "kubernetes" else "region"
 
     @property
     def home_region(self) -> str:
-        """The region of a resource that names none; "" for a group, whose members have regions of their
-        own."""
+        """The region of a resource that names none; "" for a group, whose members have their own regions."""
         return "" if self.kind == "group" else self.regions[0]
 
 
@@ -153,11 +154,12 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("job_log_megabytes", "all_logs_megabytes"):
             if getattr(self, name) < LEAST_LOG_MEGABYTES:
-                raise ValueError(f"{name} is at least {LEAST_LOG_MEGABYTES}")
+                raise ValueError(f"{name} must be at least {LEAST_LOG_MEGABYTES}")
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:
-    """Configured contexts, then `local` and `local-k8s`, which always exist, then `all` of them."""
+    """Return the configured contexts, then `local` and `local-k8s`, which always exist, then the group
+    `all`."""
     named = list(settings.contexts)
     for own in (Context(name=LOCAL, kind="local"), Context(name=LOCAL_KUBERNETES, kind="kubernetes")):
         if not any(c.name == own.name for c in named):
@@ -169,7 +171,7 @@ def all_contexts(settings: Settings) -> Sequence[Context]:
 
 
 def members_of(settings: Settings, group: Context) -> Sequence[Context]:
-    """The contexts of a group, in its order. Raises SettingsError naming a member that is no context, or is a
+    """Return the contexts of a group, in its order. Raises SettingsError for a member that is unknown or a
     group itself."""
     known = {c.name: c for c in all_contexts(settings) if c.kind != "group"}
     for name in group.members:
@@ -179,8 +181,8 @@ def members_of(settings: Settings, group: Context) -> Sequence[Context]:
 
 
 def choose_context(settings: Settings, name: str = "") -> Context:
-    """The context called `name`, else the settings' own, else the first. Raises SettingsError if no context
-    has that name."""
+    """Return the context called `name`, else the settings' own, else the first. Raises SettingsError if no
+    context has that name."""
     contexts = all_contexts(settings)
     requested = name or settings.context
     if not requested:
@@ -194,17 +196,17 @@ def choose_context(settings: Settings, name: str = "") -> Context:
 
 
 def unknown_context(name: str, known: Iterable[str]) -> str:
-    """The sentence about an unknown context."""
+    """Return the sentence about an unknown context."""
     return f"No context is called {name}. Known contexts: {', '.join(known)}."
 
 
 def one_context(group: Context) -> str:
-    """The sentence about a feature that needs one context while a group is open."""
-    return f"{group.name} is a group; choose one context: {', '.join(group.members)}."
+    """Return the sentence about a feature that needs one context while a group is open."""
+    return f"{group.name} is a group. Choose one context: {', '.join(group.members)}."
 
 
 def profile_folder(settings: Settings) -> Path:
-    """Where the user's own profiles are."""
+    """Return the folder of the user's own profiles."""
     return (
         Path(settings.profile_folder).expanduser() if settings.profile_folder else config_dir() / "profiles"
     )

@@ -18,17 +18,17 @@ from tui.domain.document.source import Document, ProfileInvalid, dotted, read
 
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _JSON_FIELDS = ("contexts", "keys")
-"""Fields given as JSON text in the environment."""
+"""Fields whose environment variable contains JSON."""
 _WORDS = {
     "missing": "this setting is missing",
     "bool_parsing": "expected true or false",
     "bool_type": "expected true or false",
-    "string_type": "expected a text; put it in quotes",
+    "string_type": "expected a string; put the value in quotes",
     "list_type": "expected a list; put a dash before each element",
     "dict_type": "expected fields, each as `name: value`",
     "dataclass_type": "expected fields, each as `name: value`",
 }
-"""Messages by pydantic's error type; other types keep pydantic's sentence."""
+"""Messages by pydantic's error type. Other types use pydantic's sentence."""
 
 
 def read_settings(file: Path, environment: Mapping[str, str]) -> Settings:
@@ -73,14 +73,14 @@ def _odd_names(context: Context) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if not is_project(context.project):
         yield (
             ("project",),
-            f"{context.project!r} is not a project's id: lower-case letters, digits and hyphens, such as "
+            f"{context.project!r} must be a project id of lower-case letters, digits and hyphens, such as "
             "my-project-1",
         )
     for number, region in enumerate(context.regions):
         if not is_location(region):
             yield (
                 ("regions", number),
-                f"{region!r} is not a region: lower-case letters, digits and hyphens, such as us-central1",
+                f"{region!r} must be a region of lower-case letters, digits and hyphens, such as us-central1",
             )
 
 
@@ -89,15 +89,15 @@ def _odd_names_of_cluster(context: Context) -> Iterator[tuple[tuple[str | int, .
     if context.gke and not GKE_CLUSTER.fullmatch(context.gke):
         yield (
             ("gke",),
-            f"{context.gke!r} is not a cluster of GKE: write projects/PROJECT/locations/PLACE/clusters/NAME",
+            f"{context.gke!r} must be a GKE cluster: projects/PROJECT/locations/LOCATION/clusters/NAME",
         )
     if context.project and not is_project(context.project):
-        yield ("project",), f"{context.project!r} is not a project's id"
+        yield ("project",), f"{context.project!r} must be a project id"
     for number, namespace in enumerate(context.namespaces):
         if not _NAMESPACE.fullmatch(namespace):
             yield (
                 ("namespaces", number),
-                f"{namespace!r} is not a namespace: lower-case letters, digits and hyphens, such as team-a",
+                f"{namespace!r} must be a namespace: lower-case letters, digits and hyphens, e.g. team-a",
             )
 
 
@@ -111,7 +111,9 @@ def _where(path: tuple[str | int, ...], document: Document, environment: Mapping
 def _read(file: Path) -> Document:
     try:
         if file.exists() and not file.is_file():
-            raise SettingsError(f"{file}: can't be read: it is a pipe, a device or a folder, not a file.")
+            raise SettingsError(
+                f"{file}: can't be read: it must be a file, not a pipe, a device or a folder."
+            )
         text = file.read_text()
         without = all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
         return read("{}" if without else text, str(file))

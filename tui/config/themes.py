@@ -1,4 +1,4 @@
-"""Themes as YAML files: the shipped ones and the user's own."""
+"""Themes as YAML files, shipped and the user's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLOURS = ("primary", "secondary", "warning", "error", "success", "accent", "fo
 
 
 class ThemeError(ValueError):
-    """A theme file can't be used; the message says which, why and what to do."""
+    """A theme file can't be used. The message names the file, the reason and the fix."""
 
 
 def load_theme(path: Path) -> Theme:
@@ -32,7 +32,7 @@ def load_theme(path: Path) -> Theme:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ThemeError(f"{path}: can't be read: {error}") from error
     if not isinstance(fields, dict) or not fields.get("primary"):
-        raise ThemeError(f"{path}: a theme is a mapping with at least name and primary")
+        raise ThemeError(f"{path}: a theme must be a mapping with at least name and primary")
     unknown = sorted(set(map(str, fields)) - _FIELDS)
     if unknown:
         raise ThemeError(
@@ -47,7 +47,8 @@ def load_theme(path: Path) -> Theme:
 
 
 def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """Load the themes of every `*.yaml` in the folders (a later one wins by name), and their problems."""
+    """Load the themes of every `*.yaml` in the folders, and return them with their problems. By name, a later
+    theme wins."""
     themes: dict[str, Theme] = {}
     problems = []
     for folder in folders:
@@ -62,13 +63,13 @@ def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
 
 
 def known_themes(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
-    """Names of Textual's themes and of those in the folders, sorted; and their problems."""
+    """Return the names of Textual's themes and of those in the folders, sorted, and their problems."""
     themes, problems = load_themes(folders)
     return sorted({*BUILTIN_THEMES, *(theme.name for theme in themes)}), problems
 
 
 def cached_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """`load_themes`, from the cache if no file has changed."""
+    """Return `load_themes`, from the cache if no file has changed."""
     paths = [path for folder in folders for path in (folder, *sorted(folder.glob("*.yaml")))]
     key = [sorted(_FIELDS), file_cache.file_stamps(paths)]
     kept = file_cache.read_cached("themes", key)
@@ -85,4 +86,4 @@ def _check_colour(path: Path, key: str, value: Any) -> None:
     try:
         Color.parse(str(value))
     except ColorParseError as error:
-        raise ThemeError(f"{path}: {key}: {value!r} is not a colour: write #rrggbb or ansi_NAME") from error
+        raise ThemeError(f"{path}: {key}: {value!r} must be a colour: #rrggbb or ansi_NAME") from error

@@ -1,1 +1,1 @@
-"""Writes to the terminal: only what differs, no faster than the line can take it."""
+"""Writes to the terminal: only changed cells, no faster than the line can transmit them."""

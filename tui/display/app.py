@@ -1,4 +1,4 @@
-"""An app that sends only changed cells, no more frames than the line can take, and one key at a time.
+"""An app that sends only changed cells, no more frames than the line can transmit, and one key at a time.
 
 Textual writes a frame that can't be represented in cells. The private names of Textual that this needs are in
 `textual_private`.
@@ -40,26 +40,27 @@ if TYPE_CHECKING:
 
 Output = Literal["diff", "stock"]
 SLOW_FRAMES = 4.0
-"""Frames a second of the preset for slow lines."""
+"""Frames per second of the preset for slow lines."""
 RETRY_SECONDS = 0.25
 KEY_CHANGES = 0.1
-"""Seconds within which a key's change reaches the screen."""
+"""Time in seconds within which a key's change reaches the screen."""
 KEY_WAIT = 0.05
 """Seconds that a frame waits for the end of the key that is being handled."""
 ENDED_BY_SIGNAL = 128
-"""Plus the signal's number: the exit code that a shell would show."""
+"""Exit code for signal 0; a shell shows this number plus the signal's number."""
 HANGUP_SECONDS = 10.0
-"""Longest life after the terminal has gone."""
+"""Seconds that the process survives the loss of its terminal."""
 RESET = (
     "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[?2048l\x1b[?1004l\x1b[?7h\x1b[m\x1b[r\x1b[<u"
     "\x1b[?1049l\x1b[?25h"
 )
-"""Takes back what Textual's driver switches on: mouse, paste, focus, keyboard protocol, screen, cursor."""
+"""Sequence that resets what Textual's driver enables: mouse, paste, focus, keyboard protocol, screen,
+cursor."""
 Result = TypeVar("Result")
 
 
 def end_at_once(driver: Driver | None, number: int) -> None:
-    """Restore the terminal without the event loop, and end the process as the signal would have."""
+    """Restore the terminal without the event loop, and end the process as the signal would have ended it."""
     descriptor, before = getattr(driver, "fileno", -1), getattr(driver, "attrs_before", None)
     with contextlib.suppress(OSError, termios.error):
         if before is not None:
@@ -70,7 +71,7 @@ def end_at_once(driver: Driver | None, number: int) -> None:
 
 
 class DisplayApp(App[Result]):
-    """`output` and `slow` are set before the app runs; `stock` output is Textual's."""
+    """An app with the settings `output` and `slow`, set before it runs. `stock` output is Textual's."""
 
     output: Output = "diff"
 
@@ -88,16 +89,16 @@ class DisplayApp(App[Result]):
         self._signaled = False
         self._released = False
         self.key_at = 0.0
-        """When the last key or click came, by the monotonic clock."""
+        """Monotonic time of the last key or click."""
 
     def go_slow(self) -> None:
-        """Limit the frames a second and turn off animations, for a slow line."""
+        """Limit the frames per second and turn off animations, for a slow line."""
         self.pace.limit(SLOW_FRAMES)
         self.animation_level = "none"
 
     def drop_colours(self) -> None:
         """Use no colours rather than Textual's greys, for a theme that works without colours."""
-        # Every widget reads these filters when it renders; Textual has no other place for it.
+        # Every widget reads these filters when it renders, and Textual offers no other hook.
         self._filters[:] = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
 
     def on_load(self) -> None:
@@ -105,11 +106,11 @@ class DisplayApp(App[Result]):
         if not self.is_headless:
             self._event_loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP):
-                # Not the loop's own handler, which a handler of a key that never returns would keep waiting.
+                # Don't use the loop's own handler: a key handler that never returns would delay it.
                 signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _: object) -> None:
-        """Called between two instructions of the main thread, whatever it does."""
+        """Handle a signal. Python calls this between two instructions of the main thread."""
         if self._signaled:
             end_at_once(self._driver, number)
         self._signaled = True
@@ -124,7 +125,7 @@ class DisplayApp(App[Result]):
         self.exit(return_code=ENDED_BY_SIGNAL + number)
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's driver for this platform, with `LineWriter` on Linux."""
+        """Return Textual's driver for this platform, with `LineWriter` on Linux."""
         driver_class = super().get_driver_class()
         if driver_class.__name__ == "LinuxDriver" and self.output == "diff":
             from tui.display.driver import ConsoleDriver  # noqa: PLC0415 - not on other platforms
@@ -144,10 +145,10 @@ class DisplayApp(App[Result]):
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
-        """Give the terminal to another program, while the event loop and all reading go on.
+        """Hand the terminal to another program while the event loop and all reading continue.
 
         Raises:
-            SuspendNotSupported: where the screen is not on a terminal.
+            SuspendNotSupported: the screen is not on a terminal.
         """
         failure: BaseException | None = None
         with self.suspend():
@@ -163,7 +164,7 @@ class DisplayApp(App[Result]):
             raise failure
 
     def send_copy(self, text: str, label: str) -> None:
-        """Copy, and notify that the text was sent: a program can't know whether it arrived."""
+        """Copy, and notify that the text was sent: a program can't know whether the text arrived."""
         if copy_sequences(text):
             self.copy_to_clipboard(text)
             self.notify(f"Sent {label} to the terminal's clipboard", markup=False)
@@ -205,14 +206,14 @@ class DisplayApp(App[Result]):
         self.post_display_hook()
 
     def _console_driver(self) -> ConsoleDriver | None:
-        """The driver that takes our frames; `None` if there is none."""
+        """Return the driver that accepts our frames; `None` if there is none."""
         driver = self._driver
         if self.output != "diff" or driver is None or not self._running or self._closed or self.is_headless:
             return None
         return driver if getattr(driver, "line", None) is not None else None  # type: ignore[return-value]
 
     def paint(self, update: LayoutUpdate | ChopsUpdate) -> str:
-        """The bytes that bring the terminal from its current content to this update.
+        """Return the bytes that bring the terminal from its current content to this update.
 
         Raises:
             NotRepresentable: see `frame_rows`.
@@ -226,7 +227,7 @@ class DisplayApp(App[Result]):
         return self._buffer.paint(rows, (cursor.x, cursor.y))
 
     def _send(self, text: str, driver: ConsoleDriver) -> None:
-        """Write the whole frame at once, followed by the pacing's question."""
+        """Write the entire frame at once, followed by the cursor position request of the pacing."""
         question = self.pace.sent(len(text))
         if question:
             driver.questions += 1
@@ -237,7 +238,7 @@ class DisplayApp(App[Result]):
     # FramePace
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue a key behind those before it; handle other events at once."""
+        """Queue a key behind earlier keys, and handle other events at once."""
         if isinstance(event, events.Key) and not event.is_forwarded:
             await self.key_queue.add(event)
         else:
@@ -248,7 +249,7 @@ class DisplayApp(App[Result]):
         self.key_queue.note_done(event)
 
     async def _handle_event(self, event: events.Event) -> None:
-        """A key makes its frame urgent, so the held frame is tried again."""
+        """Handle an event. A key makes its frame urgent, so the held frame is tried again."""
         if isinstance(event, events.Key | events.MouseDown | events.Paste) and not event.is_forwarded:
             self.key_at = time.monotonic()
             self.pace.key()
@@ -258,22 +259,22 @@ class DisplayApp(App[Result]):
         await super().on_event(event)
 
     def quiet_for(self) -> float:
-        """Seconds since the last key or click; 0 while one is being handled."""
+        """Return the seconds since the last key or click; 0 while a key is being handled."""
         return 0.0 if self.key_in_progress else time.monotonic() - self.key_at
 
     @property
     def key_in_progress(self) -> bool:
-        """Whether a key is being handled: work that can wait should yield to it."""
+        """Whether a key is being handled. Work that can wait should then yield."""
         return self.key_queue.in_progress
 
     def hold(self, screen: Screen[object]) -> bool:
-        """Whether a frame must wait; it is rendered later without another call."""
+        """Whether a frame must wait. It is rendered later without another call."""
         return self._hold_for_key(screen) or self.hold_frame(screen)
 
     def _hold_for_key(self, screen: Screen[object]) -> bool:
-        """Whether a frame waits for the end of the key: one that opens a screen lays it out several times.
+        """Whether a frame waits until the key is handled: opening a screen lays it out several times.
 
-        It waits no longer than `KEY_WAIT`, however long the key or those after it take.
+        The frame waits no longer than `KEY_WAIT`, however long this key or later keys take.
         """
         if not self.key_in_progress:
             self._for_key = None
@@ -289,13 +290,13 @@ class DisplayApp(App[Result]):
         return False
 
     def _paint_for_key(self, screen: Screen[object]) -> None:
-        """Render the frame that waits for a key, if it still does."""
+        """Render the frame that waits for a key, if it is still waiting."""
         if self._for_key is screen:
             self._for_key_until = 0.0
             screen.call_next(textual_private.render_now, screen)
 
     def key_over(self) -> None:
-        """A key has been handled: paint its change as soon as the screen is updated."""
+        """Handle the end of a key: paint its change as soon as the screen is updated."""
         waits, self._for_key = self._for_key, None
         if waits is not None and not textual_private.waits_for_layout(waits):
             waits.call_next(textual_private.render_now, waits)
@@ -307,7 +308,7 @@ class DisplayApp(App[Result]):
     def key_frame_due(self, screen: Screen[object]) -> bool:
         """Whether to render now rather than at the next tick of the screen's timer.
 
-        After a slow frame that tick may be two periods away, 33 ms.
+        After a slow frame the next tick may be two periods away, i.e. 33 ms.
         """
         if self._key_over_at is None or not self.screen_stack or screen is not self.screen:
             return False
@@ -320,7 +321,7 @@ class DisplayApp(App[Result]):
         return True
 
     def hold_frame(self, screen: Screen[object]) -> bool:
-        """Whether a frame waits because the line is full."""
+        """Whether a frame waits because the line is busy."""
         driver = self._console_driver()
         if driver is None or driver.line is None or self._batch_count:
             return False
@@ -347,7 +348,7 @@ class DisplayApp(App[Result]):
         self._try_held()
 
     def _try_held(self) -> None:
-        """Render the held frame if it may go, else try again later."""
+        """Render the held frame if it may be sent, else try again later."""
         screen = self._held
         driver = self._console_driver()
         if screen is None or driver is None or driver.line is None:
@@ -360,17 +361,17 @@ class DisplayApp(App[Result]):
             screen.call_next(textual_private.render_now, screen)
 
     def line_free(self) -> None:
-        """The writer has sent everything."""
+        """Called when the writer has sent everything."""
         self._try_held()
 
     def line_answered(self) -> None:
-        """The terminal has answered a question."""
+        """Called when the terminal has answered a request."""
         self.pace.answered()
         self._try_held()
 
 
 def keeps_colour(environ: os._Environ[str] | dict[str, str]) -> bool:
-    """Whether erased cells take the background colour: not in GNU screen, recognised by its TERM."""
+    """Whether erased cells have the background colour: not in GNU screen, recognised by its TERM."""
     return not environ.get("TERM", "").startswith("screen") or "TMUX" in environ
 
 

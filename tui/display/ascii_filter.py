@@ -1,4 +1,5 @@
-"""`--ascii`: replaces the glyphs of the console and what Textual draws, such as borders and scroll bars."""
+"""`--ascii`: replaces the console's glyphs and the characters that Textual draws, such as borders and scroll
+bars."""
 
 from __future__ import annotations
 
@@ -67,10 +68,10 @@ _TABLE = _table()
 
 
 class AsciiFilter(LineFilter):
-    """Replaces drawing characters; other text, such as a log's, stays as it is."""
+    """Replaces drawing characters. Other text, such as a log's, is unchanged."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments with replaced characters, of the same widths."""
+        """Return the segments with replaced characters, of the same widths."""
         return [
             segment if segment.text.isascii() else Segment(segment.text.translate(_TABLE), *segment[1:])
             for segment in segments

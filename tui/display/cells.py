@@ -10,9 +10,9 @@ from rich.color import ColorSystem
 from textual.strip import Strip
 
 Chars = list[str | None]
-"""One entry a cell. The second cell of a wide character holds "", a cell of unknown content None."""
+"""Characters by cell. The second cell of a wide character is "", a cell of unknown content is None."""
 CellStyles = list[str]
-"""One entry a cell: the parameters of its SGR sequence."""
+"""SGR parameters by cell."""
 
 
 class NotRepresentable(Exception):
@@ -20,10 +20,10 @@ class NotRepresentable(Exception):
 
 
 def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, CellStyles]:
-    """Character and style of each cell of adjacent strips.
+    """Return the character and style of each cell of adjacent strips.
 
     Raises:
-        NotRepresentable: for content that cells can't represent; Textual then paints it.
+        NotRepresentable: cells can't represent the content; Textual then paints it.
     """
     chars: Chars = []
     styles: CellStyles = []
@@ -55,10 +55,11 @@ def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, Ce
 
 @lru_cache(maxsize=4096)
 def graphemes(text: str) -> tuple[str, ...]:
-    """The cells of a text: a wide character is followed by "", a mark of no width belongs to its character.
+    """Return the cells of a text: "" follows a wide character, and a zero-width mark is joined to its
+    character.
 
     Raises:
-        NotRepresentable: for a control character.
+        NotRepresentable: the text contains a control character.
     """
     cells: list[str] = []
     spans, _ = split_graphemes(text)
@@ -86,10 +87,10 @@ def _is_control(character: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def is_sure(cell: str) -> bool:
-    """Whether every terminal agrees on how many cells this takes.
+    """Whether every terminal uses the same number of cells for this character.
 
-    After others the position is unknown: emoji, joined and marked characters take one or two cells, depending
-    on terminal and font.
+    After any other character the position is unknown: emoji, joined and marked characters occupy one or two
+    cells, depending on terminal and font.
     """
     if len(cell) != 1:
         return not cell

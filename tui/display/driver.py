@@ -19,26 +19,26 @@ LAST_ANSWER = 0.5
 
 
 class LineListener(Protocol):
-    """Events that the driver reports to the app, on the app's event loop."""
+    """Receives events that the driver reports to the app, on the app's event loop."""
 
     def line_free(self) -> None:
-        """The writer has sent everything."""
+        """Called when the writer has sent everything."""
 
     def line_answered(self) -> None:
-        """The terminal has answered a question."""
+        """Called when the terminal has answered a request."""
 
     def leave(self, number: signal.Signals) -> None:
-        """The terminal is gone: end as this signal would end the process."""
+        """Called when the terminal is gone: end as this signal would end the process."""
 
 
 class ConsoleDriver(LinuxDriver):
-    """Writes through a `LineWriter`, and consumes the terminal's answers to vxtui's questions."""
+    """Writes through a `LineWriter`, and consumes the terminal's answers to vxtui's requests."""
 
     line: LineWriter | None = None
     questions = 0
-    """Questions sent to the terminal."""
+    """Number of requests sent to the terminal."""
     answers = 0
-    """Answers received; counted by the reading thread."""
+    """Number of answers received. The reading thread counts them."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -61,7 +61,7 @@ class ConsoleDriver(LinuxDriver):
         self._loop.call_soon_threadsafe(self._listener.line_free)
 
     def run_input_thread(self) -> None:
-        """Read keys until the app ends; if the terminal closes first, end the app."""
+        """Read keys until the app ends. If the terminal closes first, end the app."""
         if read_keys(self.fileno, self._end, self.process_message, debug=self._debug):
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._listener.leave, signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""The rows that a compositor update wants on the screen."""
+"""Converts a compositor update to rows of the screen."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tui.display.screen_buffer import BufferRow, ScreenBuffer
 def frame_rows(
     update: LayoutUpdate | ChopsUpdate, buffer: ScreenBuffer, system: ColorSystem
 ) -> dict[int, BufferRow]:
-    """The new rows of an update, by their row number.
+    """Return the new rows of an update by their row number.
 
     Raises:
-        NotRepresentable: for a strip that cells can't represent or that lies outside the buffer.
+        NotRepresentable: a strip can't be represented in cells or lies outside the buffer.
     """
     rows: dict[int, BufferRow] = {}
     if isinstance(update, LayoutUpdate):
@@ -25,7 +25,7 @@ def frame_rows(
         return rows
     for y, left, right in update.spans:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
-            # As Textual's `ChopsUpdate.render_segments` chooses and crops them.
+            # Select and crop as Textual's `ChopsUpdate.render_segments` does.
             if strip is None or x > right or end <= left:
                 continue
             whole = right > x >= left and end <= right

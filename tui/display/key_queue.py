@@ -1,9 +1,8 @@
-"""Delivers typed-ahead keys to the widgets and screens that the keys before them opened.
+"""Delivers typed-ahead keys to the widgets and screens that earlier keys opened.
 
 Textual sends every key to the widget that has the focus when the key arrives, before the actions of earlier
-keys have run. Over a slow line several keys come in one packet: of `/`, `a`, `enter`, `l` the `a`
-would go to the list and the `l` into the filter. Here a key waits until the one before it has been
-handled.
+keys have run. Over a slow line several keys arrive in one packet: of `/`, `a`, `enter`, `l` the `a` would go
+to the list and the `l` into the filter. Here each key waits until the previous key has been handled.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from textual.message_pump import MessagePump
 from textual.timer import Timer
 
 KEY_TIMEOUT = 1.0
-"""Seconds after which the next key is sent even if the one before it is not handled."""
+"""Seconds after which the next key is sent even if the previous key is not handled."""
 LAST_ROUND = 3
 
 
 @dataclass
 class KeyDone(Message):
-    """Follows a key up to the app; when it arrives there, the key has been handled before it.
+    """Follows a key up to the app. When the message arrives there, the key has been handled.
 
-    Three rounds: behind the key itself, behind what its action sent, and behind the start of a screen that
-    it opened.
+    It makes three rounds: behind the key itself, behind the messages of its action, and behind the start of a
+    screen that it opened.
     """
 
     number: int
@@ -39,7 +38,7 @@ class KeyDone(Message):
 
 
 class KeyQueue:
-    """Sends an app one key at a time: `send` passes a key to Textual, `on_idle` follows the last key."""
+    """Sends an app one key at a time. `send` passes a key to Textual; `on_idle` follows the last key."""
 
     def __init__(
         self, app: App[Any], send: Callable[[events.Key], Awaitable[None]], on_idle: Callable[[], None]
@@ -51,7 +50,7 @@ class KeyQueue:
         self.in_progress = False
         """Whether a key is being handled."""
         self.number = 0
-        """Keys sent so far."""
+        """Number of keys sent so far."""
         self._timer: Timer | None = None
 
     async def add(self, key: events.Key) -> None:
@@ -63,10 +62,10 @@ class KeyQueue:
             await self.pass_on(key)
 
     async def pass_on(self, key: events.Key) -> None:
-        """Send a key; the next one follows once this one is handled, or after `KEY_TIMEOUT`."""
+        """Send a key. The next key follows once this key is handled, or after `KEY_TIMEOUT`."""
         app = self._app
         if not app.screen_stack:
-            # The key before it has ended the app.
+            # An earlier key has ended the app.
             self.waiting.clear()
             return
         self.number += 1

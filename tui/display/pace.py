@@ -1,8 +1,8 @@
-"""Frame pacing: when the next frame may be sent without queueing behind earlier ones.
+"""Frame pacing: when the next frame may be sent without queueing behind earlier frames.
 
-The load of the line is known in two ways. Most terminals answer a cursor position request, which means that
-everything before the request has arrived, whatever buffers lie between. If the terminal never answers, the
-writes that had to wait give the line's rate, and what was sent since then gives the bytes still in flight.
+Two methods measure the load of the line. Most terminals answer a cursor position request, which proves that
+everything before the request has arrived, whatever buffers lie between. If the terminal never answers, writes
+that had to wait reveal the line's rate, and the bytes sent since then are still in flight.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from dataclasses import dataclass
 ASK = "\x1b[6n"
 """Cursor position request."""
 ASK_AFTER = 1024
-"""Bytes after which a request is sent."""
+"""Number of bytes after which a request is sent."""
 FIRST_ANSWER = 0.15
 """Seconds that frames wait for the first answer, which shows whether the terminal answers at all."""
 NO_ANSWER = 10.0
-"""Seconds after which a terminal that never answered is not asked again."""
+"""Seconds after which a terminal that never answered receives no more requests."""
 LOST = 2.0
 """Seconds after which an answer counts as lost."""
 QUEUE = 0.1
-"""Seconds a byte may be queued before the line counts as behind."""
+"""Seconds that a byte may be queued before the line counts as behind."""
 MIN_WINDOW, MAX_WINDOW = 2048, 262_144
-"""Bytes that may be in flight without an answer."""
+"""Smallest and largest number of bytes that may be in flight without an answer."""
 SHARE = 0.5
-"""Share of a slow line for frames not caused by a key; the rest is kept for keys."""
+"""Fraction of a slow line for frames not caused by a key. The rest is reserved for keys."""
 KEY_TAKES = 0.012
 """Seconds that a key has to change something before its frame is sent."""
 KEY_LASTS = 0.5
 """Seconds after which a key that changed nothing is forgotten."""
 ROOM = 4096
-"""Bytes that the buffers hold at least when a write had to wait."""
+"""Smallest number of bytes in the buffers when a write had to wait."""
 FAST = 2_000_000
-"""Bytes a second from which a line counts as fast."""
+"""Rate in bytes per second at which a line counts as fast."""
 GROW_AFTER, GROW = 10.0, 1.15
-"""After this many seconds without a wait the rate is assumed to be higher by this factor."""
+"""Seconds without a wait after which the rate is assumed to be higher, and the factor."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _Question:
 
 
 class FramePace:
-    """Decides by bytes and times; `clock` in seconds. Not thread-safe: for the event loop only."""
+    """Decides when frames are sent, by bytes and times; `clock` is in seconds. Only for the event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, ask: bool = True) -> None:
         self._clock = clock
@@ -71,20 +71,20 @@ class FramePace:
     # Events
 
     def limit(self, frames_per_second: float) -> None:
-        """Limit the frames a second; frames caused by keys are exempt."""
+        """Limit the frames per second. Frames caused by keys are exempt."""
         self._least_gap = 1 / frames_per_second
 
     def key(self) -> None:
-        """A key was pressed: its frame has priority."""
+        """Record a key press, whose frame has priority."""
         self._key_at = self._clock()
 
     def key_over(self) -> None:
-        """The key's change is done: its frame need not wait longer."""
+        """Record that the key's change is done: its frame need not wait longer."""
         if self._key_at is not None:
             self._key_at = min(self._key_at, self._clock() - KEY_TAKES)
 
     def sent(self, count: int) -> str:
-        """A frame of `count` bytes is sent; returns what to write after it: a request or ""."""
+        """Record a sent frame of `count` bytes. Return what to write after it: a request or ""."""
         now = self._clock()
         if self._key_at is not None and now - self._key_at >= KEY_TAKES:
             self._key_at = None
@@ -102,7 +102,7 @@ class FramePace:
         return ASK
 
     def answered(self) -> None:
-        """The terminal answered the oldest request."""
+        """Record that the terminal answered the oldest request."""
         if not self._questions:
             return
         now = self._clock()
@@ -118,11 +118,11 @@ class FramePace:
             self._window = max(MIN_WINDOW, min(self._window, question.bytes) // 2)
             self._rest_until = now + late * (1 - SHARE) / SHARE
         elif question.bytes > self._window // 2:
-            # Only a used window grows: small frames prove nothing.
+            # Only a fully used window grows: small frames prove nothing.
             self._window = min(MAX_WINDOW, self._window + self._window // 4)
 
     def stalled(self, rate: float | None, at: float) -> None:
-        """Take the writer's measurements: the line's rate, and when a write last had to wait."""
+        """Record the writer's measurements: the line's rate, and when a write last had to wait."""
         if rate is None or at <= self._rate_at:
             return
         now = self._clock()
@@ -137,9 +137,10 @@ class FramePace:
         return self._clock() < self._rest_until or self._rate is not None
 
     def wait(self, behind: int) -> float:
-        """Seconds until the next frame may be sent, 0 for now. `behind`: bytes not written yet.
+        """Return the seconds until the next frame may be sent, 0 for now. `behind` is the number of unwritten
+        bytes.
 
-        While it depends on an event (the writer is free, an answer) it is the time to check again.
+        If sending depends on an event (the writer is free, an answer), return the time until the next check.
         """
         now = self._clock()
         key = self._key_at is not None and now - self._key_at < KEY_LASTS
@@ -151,7 +152,7 @@ class FramePace:
         return max(0.0, self._rest_until - now, self._last_frame + self._least_gap - now)
 
     def _line(self, now: float, behind: int) -> float:
-        """Seconds until the line is free."""
+        """Return the seconds until the line is free."""
         if behind > 0 and (self._rate is not None or behind > MIN_WINDOW):
             return 0.02
         if self._answered:
@@ -165,7 +166,7 @@ class FramePace:
         return max(0.0, (self._queued - 512) / self._rate)
 
     def _drain(self, now: float) -> None:
-        """Subtract what the line has taken since then, at the last known rate."""
+        """Subtract what the line has transmitted since then, at the last known rate."""
         if self._rate is None:
             self._queued, self._queued_at = 0.0, now
             return

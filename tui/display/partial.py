@@ -1,7 +1,7 @@
 """Renders only the dirty lines of each widget.
 
-For a partial update Textual's compositor asks each visible widget for all of its lines and discards most of
-them. For a cursor that moves one row on a screen of ten widgets that is half of the time of a key.
+For a partial update Textual's compositor renders all lines of each visible widget and discards most of them.
+Moving a cursor one row on a screen of ten widgets spends half of the key's time on that.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ def render_dirty(compositor: Compositor, dirty: Iterable[Region]) -> Iterable[Re
         touched = [part for part in map(seen.intersection, dirty) if part]
         if touched and not (_is_container(widget) and all(_covered(part, painted) for part in touched)):
             top, bottom = min(part.y for part in touched), max(part.bottom for part in touched)
-            # Whole lines: that is what widgets cache.
+            # Render complete lines, because widgets cache complete lines.
             part = Region(seen.x, top, seen.width, bottom - top)
             painted.append(part)
             yield region, part, widget.render_lines(part.translate((-region.x, -region.y)))
 
 
 def _is_container(widget: Widget) -> bool:
-    """Whether the widget paints only its background; a `render` of its own may also do other work."""
+    """Whether the widget paints only its background. An overridden `render` may do other work too."""
     kind = type(widget)
     return kind.render in (Widget.render, Screen.render) and kind.render_lines is Widget.render_lines
 
 
 def _covered(part: Region, painted: Iterable[Region]) -> bool:
-    """Whether these regions hide all of the part: most containers are wholly below what they contain."""
+    """Whether these regions hide the entire part: most containers lie entirely below their content."""
     left = [part]
     for region in painted:
         left = [piece for piece_left in left for piece in _without(piece_left, region)]
@@ -50,7 +50,7 @@ def _covered(part: Region, painted: Iterable[Region]) -> bool:
 
 
 def _without(part: Region, hidden: Region) -> Iterable[Region]:
-    """The pieces of a part that a region does not hide."""
+    """Yield the pieces of a part that a region does not hide."""
     over = part.intersection(hidden)
     if not over:
         return (part,)

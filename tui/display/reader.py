@@ -23,7 +23,7 @@ MAX_BYTES = 4096
 
 
 class StopEvent(Event):
-    """An event to wait for together with a file: `fileno` becomes readable once it is set."""
+    """An event that can be awaited together with a file: `fileno` becomes readable once the event is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,9 +45,9 @@ class StopEvent(Event):
 
 
 def read_keys(fd: int, ended: StopEvent, take: Callable[[Message], None], *, debug: bool = False) -> bool:
-    """Pass all input to `take`; returns true when the terminal has closed, false when `ended` was set.
+    """Pass all input to `take`. Return True when the terminal has closed, False when `ended` was set.
 
-    It sleeps while nothing is typed.
+    The thread sleeps while nothing is typed.
     """
     parser = XTermParser(debug)
     decode = getincrementaldecoder("utf-8")("replace").decode
@@ -72,13 +72,13 @@ def read_keys(fd: int, ended: StopEvent, take: Callable[[Message], None], *, deb
 
 
 def _held(parser: XTermParser) -> float | None:
-    """Seconds to hold a lone escape, which may be the start of a key's sequence."""
+    """Return the seconds to hold a lone escape, which may be the start of a key's sequence."""
     until = parser._timeout_time
     return None if until is None else max(0.0, until - get_time())
 
 
 def _read(fd: int) -> bytes | None:
-    """The available bytes; b"" if the terminal has closed, `None` if another reader took them."""
+    """Return the available bytes; b"" if the terminal has closed, `None` if another reader consumed them."""
     try:
         return os.read(fd, MAX_BYTES)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The terminal's known content, and the bytes that change it."""
+"""The known content of the terminal, and the bytes that change it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tui.display.sparse import Piece, by_style, pieces
 from tui.display.styles import change, erasable, has_background
 
 CLOSE = 4
-"""Up to this many unchanged cells between two changed ones are written again, not skipped."""
+"""Number of unchanged cells between two changed cells up to which they are rewritten instead of skipped."""
 LONG_BLANK = 8
-"""Blanks in a row from which erasing takes fewer bytes than writing."""
+"""Number of consecutive blanks from which erasing takes fewer bytes than writing."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class BufferRow:
 
 @dataclass(slots=True)
 class Pen:
-    """Position and style of the terminal's next write; `None`: unknown."""
+    """Position and style of the terminal's next write. `None` means unknown."""
 
     out: list[str] = field(default_factory=list)
     x: int | None = None
@@ -79,7 +79,7 @@ class Pen:
 
 
 class ScreenBuffer:
-    """The terminal's cells. `blank_keeps_colour`: erasing leaves the background set (terminfo's bce)."""
+    """The terminal's cells. `blank_keeps_colour`: erasing leaves the background colour (terminfo's bce)."""
 
     def __init__(self, width: int, height: int, *, blank_keeps_colour: bool = True) -> None:
         self.width, self.height = width, height
@@ -91,9 +91,9 @@ class ScreenBuffer:
         return BufferRow([None] * self.width, [""] * self.width)
 
     def paint(self, target: Mapping[int, BufferRow], cursor: tuple[int, int]) -> str:
-        """The bytes that change the rows of `wanted` (by row number) and put the cursor to (x, y).
+        """Return the bytes that change the rows of `target` (by row number) and move the cursor to (x, y).
 
-        Cells of a wanted row that are unknown stay as they are.
+        Unknown cells of a target row are left unchanged.
         """
         changed = {
             y: row
@@ -105,14 +105,14 @@ class ScreenBuffer:
             return self._pen.take()
         move = find_move([row.chars for row in self.rows], {y: row.chars for y, row in changed.items()})
         if move is not None:
-            # Unchanged rows that the move has displaced have to be written again.
+            # Rewrite unchanged rows that the move has displaced.
             for y in range(move.top, move.bottom + 1):
                 changed.setdefault(y, self.rows[y].copy())
             self._move(move)
         differ = {y: differing(self.rows[y], row) for y, row in changed.items()}
         spans = {y: list(_spans(row, differ[y])) for y, row in changed.items()}
-        # On a slow line small changes, such as a key's, are sent before large ones.
-        # The first is the row that a move has freed, where the pen is.
+        # On a slow line small changes, such as a key's, are sent before large ones. The row that a move has
+        # freed comes first, because the pen is there.
         scattered = self._write_sparse(changed, differ)
         apart = {piece.y for piece in scattered}
         for y in sorted(changed, key=lambda y: (y != self._pen.y, _cells(spans[y]) > self.width // 3, y)):
@@ -131,7 +131,7 @@ class ScreenBuffer:
     def _write_sparse(
         self, changed: Mapping[int, BufferRow], differ: Mapping[int, Sequence[int]]
     ) -> list[Piece]:
-        """Write scattered small changes, if that takes fewer bytes style by style than row by row."""
+        """Write scattered small changes style by style, if that takes fewer bytes than row by row."""
         rows = {
             y: pieces(y, (self.rows[y].chars, self.rows[y].styles), (row.chars, row.styles), differ[y])
             for y, row in changed.items()
@@ -180,7 +180,7 @@ class ScreenBuffer:
             at = stop
 
     def _blanks(self, text: str, style: str, row: BufferRow, stop: int) -> int:
-        """The number of blanks at the end of `text` that take fewer bytes to erase than to write."""
+        """Return the number of blanks at the end of `text` that take fewer bytes to erase than to write."""
         count = len(text) - len(text.rstrip(" "))
         least = 4 if stop == self.width else LONG_BLANK
         if count < least or not erasable(style) or (not self._keeps and has_background(style)):
@@ -189,13 +189,13 @@ class ScreenBuffer:
 
 
 def differing(shown: BufferRow, row: BufferRow) -> list[int]:
-    """The cells that differ. It uses only C loops: it runs for every row of every frame."""
+    """Return the cells that differ. For speed it uses only C loops: it runs for every row of every frame."""
     chars, styles = map(ne, shown.chars, row.chars), map(ne, shown.styles, row.styles)
     return list(compress(count(), map(or_, chars, styles)))
 
 
 def _spans(row: BufferRow, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The parts of a row, from and up to a cell, that have to be written where `cells` differ."""
+    """Yield the spans (start, end) of a row that have to be written where `cells` differ."""
     start = end = -1
     chars = row.chars
     for x in cells:
@@ -225,7 +225,8 @@ def _whole(row: BufferRow, start: int, end: int) -> tuple[int, int]:
 
 
 def _runs(row: BufferRow, start: int, end: int) -> Iterator[tuple[str, int, str]]:
-    """Text in one style, the cell after it, and the style. A character of uncertain width ends a run."""
+    """Yield text in one style, the cell after it, and the style. A character of uncertain width ends a
+    run."""
     cells = [cell or "" for cell in row.chars[start:end]]
     styles = row.styles
     sure = all(map(is_sure, set(cells)))
@@ -239,12 +240,12 @@ def _runs(row: BufferRow, start: int, end: int) -> Iterator[tuple[str, int, str]
 
 
 def _joined(cells: Sequence[str], at: int) -> bool:
-    """Whether the cell certainly starts where the one before it ends."""
+    """Whether the cell certainly starts where the previous cell ends."""
     return not cells[at] or is_sure(_head(cells, at - 1))
 
 
 def _head(cells: Sequence[str | None], x: int) -> str:
-    """The character that the cell shows, or the second half of."""
+    """Return the character that the cell shows, or the second half of it."""
     while x > 0 and cells[x] == "":
         x -= 1
     return (cells[x] if x >= 0 else "") or ""

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 EDGE = 2
-"""Cells at the right that need not match: the scroll bar's."""
+"""Number of cells at the right edge that need not match: the scroll bar's."""
 MIN_ROWS = 3
 MIN_CHANGED = 2
 
 
 class Move(NamedTuple):
-    """Rows `top` to `bottom` (inclusive) move `by` rows up, or down if it is negative."""
+    """A move of rows `top` to `bottom` (inclusive) by `by` rows, up, or down if `by` is negative."""
 
     top: int
     bottom: int
@@ -21,14 +21,14 @@ class Move(NamedTuple):
 
 
 class RowText(NamedTuple):
-    """A row reduced to what identifies it."""
+    """A row reduced to the text that identifies it."""
 
     text: str
     blank: bool
 
 
 def row_text(chars: Sequence[str | None]) -> RowText:
-    """The text of a row without its right edge."""
+    """Return the text of a row without its right edge."""
     text = "".join(filter(None, chars[:-EDGE]))
     return RowText(text, not text.strip())
 
@@ -36,9 +36,9 @@ def row_text(chars: Sequence[str | None]) -> RowText:
 def find_move(
     shown: Sequence[Sequence[str | None]], target: Mapping[int, Sequence[str | None]]
 ) -> Move | None:
-    """The move that saves most, or `None` if none saves anything.
+    """Return the move that saves most, or `None` if no move saves anything.
 
-    `wanted` holds the rows that differ from those shown. Only moves of a whole block are considered.
+    `target` holds the rows that differ from `shown`. Only moves of an entire block are considered.
     """
     if len(target) < MIN_ROWS:
         return None
@@ -68,7 +68,7 @@ def find_move(
 def _longest(
     old: Mapping[int, RowText], texts: Mapping[int, RowText], low: int, high: int, by: int
 ) -> Move | None:
-    """The longest run of rows that were shown `by` rows away, with the rows it came from."""
+    """Return the longest run of rows that were shown `by` rows away, with their original rows."""
     best: tuple[int, int, int] = (0, 0, 0)
     start: int | None = None
     gain = 0
@@ -84,7 +84,7 @@ def _longest(
             best = max(best, (gain, start, y - 1))
             start = None
     gain, first, last = best
-    # The freed rows are written again, also those that would not have changed.
+    # The freed rows are rewritten, including rows that would not have changed.
     spoiled = sum(
         y not in texts for y in (range(last + 1, last + by + 1) if by > 0 else range(first + by, first))
     )

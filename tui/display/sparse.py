@@ -1,7 +1,7 @@
-"""Many small changes in few styles, such as a heat map's cells, are cheaper to write style by style.
+"""Writes many small changes in few styles, such as a heat map's cells, style by style to save bytes.
 
 A change of style takes up to twenty bytes, a move to another cell five: each style is set once, and the pen
-visits all cells that have it.
+visits all its cells.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tui.display.cells import CellStyles, Chars, is_sure
 
 MIN_IN_ROW = 4
 MIN_PIECES = 24
-"""Numbers of pieces in one row and in all rows from which writing by style saves bytes."""
+"""Smallest number of pieces in one row, and in all rows, for which writing by style saves bytes."""
 MAX_STYLES = 0.5
-"""Styles per piece above which nothing is gained."""
+"""Largest ratio of styles to pieces at which writing by style saves bytes."""
 
 
 class Piece(NamedTuple):
-    """Neighbouring cells in one style that differ from what is shown. They sort by style, then place."""
+    """Neighbouring changed cells in one style. Pieces sort by style, then position."""
 
     style: str
     y: int
@@ -30,10 +30,7 @@ class Piece(NamedTuple):
 def pieces(
     y: int, shown: tuple[Chars, CellStyles], target: tuple[Chars, CellStyles], cells: Sequence[int]
 ) -> list[Piece] | None:
-    """The pieces of a row to write, where `cells` differ.
-
-    `None` if a cell's width is uncertain.
-    """
+    """Return the pieces of a row to write, where `cells` differ; `None` if a cell's width is uncertain."""
     old_chars, _ = shown
     chars, styles = target
     pieces: list[Piece] = []
@@ -59,7 +56,7 @@ def _is_wide(chars: Chars, old_chars: Chars, x: int) -> bool:
 
 
 def by_style(rows: Mapping[int, list[Piece] | None]) -> list[Piece]:
-    """The pieces to write style by style; empty if nothing is gained."""
+    """Return the pieces to write style by style; empty if that saves nothing."""
     pieces = [piece for row in rows.values() if row is not None and len(row) >= MIN_IN_ROW for piece in row]
     if len(pieces) < MIN_PIECES or len({piece.style for piece in pieces}) > MAX_STYLES * len(pieces):
         return []

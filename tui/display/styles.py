@@ -13,7 +13,7 @@ _SEEN_ON_BLANKS = frozenset({"4", "21", "7", "9", "53", "51", "52"})
 
 
 class SgrStyle(NamedTuple):
-    """A parsed SGR sequence; an empty colour is the terminal's default."""
+    """A parsed SGR sequence. An empty colour is the terminal's default."""
 
     flags: frozenset[str]
     foreground: str
@@ -22,7 +22,7 @@ class SgrStyle(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def parse(sgr: str) -> SgrStyle:
-    """The parts of SGR parameters such as `1;38;2;255;0;0;48;5;17`."""
+    """Parse SGR parameters such as `1;38;2;255;0;0;48;5;17`."""
     flags: set[str] = set()
     foreground = background = ""
     codes = sgr.split(";") if sgr else []
@@ -49,7 +49,7 @@ def parse(sgr: str) -> SgrStyle:
 
 @lru_cache(maxsize=16384)
 def change(old: str | None, new: str) -> str:
-    """The sequence that changes `old` to `new`; `None` is an unknown style."""
+    """Return the shortest sequence that changes `old` to `new`. `None` is an unknown style."""
     if old == new:
         return ""
     want = parse(new)
@@ -76,7 +76,7 @@ def change(old: str | None, new: str) -> str:
 
 @lru_cache(maxsize=16384)
 def erasable(style: str) -> bool:
-    """Whether erasing leaves the same as a blank of this style: only its background is visible."""
+    """Whether erasing leaves the same as a blank of this style, i.e. only its background is visible."""
     return not parse(style).flags & _SEEN_ON_BLANKS
 
 

@@ -55,7 +55,7 @@ def test_clusters_elsewhere() -> None:
             "contexts[0].namespaces[0]: 'Team' is not a namespace",
         ),
         (f"{{name: g, kind: kubernetes, gke: {GKE}, cluster: c}}", "not by both"),
-        ("{name: g, project: p, namespaces: [a]}", "only a context of the kind kubernetes"),
+        ("{name: g, project: p, namespaces: [a]}", "only for a context of the kind kubernetes"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, words: str) -> None:

@@ -83,7 +83,7 @@ def test_the_kubeconfig_that_is_made() -> None:
 @pytest.mark.parametrize(
     ("cluster", "kind", "words"),
     [
-        (GkeCluster("prod", answers(200, {})), InvalidRequest, "not the name of a GKE cluster"),
+        (GkeCluster("prod", answers(200, {})), InvalidRequest, "must be the resource name of a GKE cluster"),
         (GkeCluster(NAME, answers(404, {"error": {"message": "no such"}})), NotFound, "no such"),
         (GkeCluster(NAME, answers(403, {})), PermissionDenied, "answered 403"),
         (GkeCluster(NAME, answers(503, {})), Unavailable, "answered 503"),

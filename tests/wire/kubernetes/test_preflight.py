@@ -69,7 +69,7 @@ async def what_the_pods_need_is_looked_for(running: KubernetesEmulator, opened: 
     wanted = {"account:trainer", "claim:data", "configmap:c", "secret:token"}
     assert wanted <= set(found) and "secret:maybe" not in found
     assert all(problem(found, each).fatal for each in wanted)
-    assert "there is no PersistentVolumeClaim data in default" in found["claim:data"].sentence
+    assert "the pods need the PersistentVolumeClaim data, which does not exist in default" in found["claim:data"].sentence
     add(running, {**CONFIG, "metadata": {"name": "c", "namespace": "default"}})
     assert (await checks(opened, job))["configmap:c"].status is CheckStatus.OK
     # What the manifest brings along is none of them.
@@ -137,7 +137,7 @@ async def test_the_server_has_the_last_word() -> None:
         other["manifest"]["objects"][0] |= {"apiVersion": "kubeflow.org/v9"}
         assert problem(await checks(opened, other), "served").fatal
         nowhere = await checks(opened, pytorch(), "team-x")
-        assert "there is no namespace team-x" in problem(nowhere, "namespace").sentence
+        assert "the namespace team-x does not exist" in problem(nowhere, "namespace").sentence
 
 
 @pytest.mark.parametrize("name", ["a.b", "a" * 70])

@@ -24,7 +24,7 @@ async def test_a_reading_that_was_asked_for_fails(code: int, monkeypatch: pytest
         # A reading of what has changed asks nothing, so its watches tell.
         assert [page.error for page in await pages(service, changes=True)] == [None]
         (page,) = await pages(service)
-        assert isinstance(page.error, BackendError) and "read the cluster again" in page.error.message
+        assert isinstance(page.error, BackendError) and "reach the cluster again" in page.error.message
         # It stays so until a request is answered; what the watches bring is shown.
         add(running, pytorch_job("other", workers=0))
 

@@ -155,7 +155,7 @@ async def test_the_log_is_complete_and_in_order_while_every_connection_is_cut(tm
                 async for batch in backend.logs.read(LogQuery(found[0].name, include_service=False))
                 for entry in batch.entries
             ]
-            with pytest.raises(FailedPrecondition, match="does not run: it has ended"):
+            with pytest.raises(FailedPrecondition, match="is not running: it has ended"):
                 async with backend.shells.open(found[0].name, "master-0", ShellRequest()):
                     pass
     lines = defaultdict(list)
@@ -202,7 +202,7 @@ async def _shells(backend: KubernetesBackend, name: str) -> None:
     )
     assert b"37 101" in said[1] and b"xterm-256color" in said[1]
     assert end.exit_code == 3
-    with pytest.raises(NotFound, match="has no replica worker-7; it has master-0"):
+    with pytest.raises(NotFound, match="has no replica worker-7. Its replicas: master-0"):
         async with backend.shells.open(name, "worker-7", ShellRequest()):
             pass
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KubernetesBackend(OneContextBackend):
-    """One cluster, with all of its namespaces or the named ones."""
+    """One cluster, with all namespaces or only the named namespaces."""
 
     def __init__(self, info: ContextInfo, cluster: Cluster, namespaces: Sequence[str] = ()) -> None:
         super().__init__(info)
@@ -25,7 +25,8 @@ class KubernetesBackend(OneContextBackend):
         self._namespaces = tuple(namespaces)
 
     async def _connect(self) -> None:
-        """Connect. If connected, log in again and rebuild the services if other types are served."""
+        """Connect. If already connected, log in again and rebuild the services if the served API types
+        changed."""
         before = self._connected
         services = await in_thread(_load)
         if before is not None and await services.still_served(before):
@@ -37,7 +38,7 @@ class KubernetesBackend(OneContextBackend):
 
     @property
     def cluster(self) -> ConnectedCluster:
-        """The parts that its services share. Raises Unavailable while not connected."""
+        """The parts that the cluster's services share. Raises Unavailable while not connected."""
         cluster: ConnectedCluster = self._open.cluster
         return cluster
 

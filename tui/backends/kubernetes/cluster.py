@@ -13,7 +13,7 @@ from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
 
 @dataclass(frozen=True, slots=True)
 class ConnectedCluster:
-    """A cluster with its open connection, the types that it serves, and its watches."""
+    """A connected cluster: its connection, the API types that it serves, and its watches."""
 
     info: ContextInfo
     connection: ClusterConnection
@@ -23,5 +23,5 @@ class ConnectedCluster:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """The namespaces that are read; empty if all are."""
+        """The namespaces that are read; empty if all namespaces are read."""
         return tuple(scope for scope in self.watch.scopes if scope != EVERYWHERE)

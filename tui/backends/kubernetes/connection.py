@@ -1,8 +1,8 @@
 """The connection to one API server, for every call, stream and websocket to a cluster.
 
-It handles credentials, timeouts, retries and error messages. A call is repeated if the server says that it
-did not act (429, 503 with Retry-After), and a read also after a lost reply. Importing it is slow: load it
-late, in a thread.
+The connection handles credentials, timeouts, retries and error messages. It repeats a call if the server
+reports that it did not act (429, 503 with Retry-After), and repeats a read after a lost reply. Importing this
+module is slow: import it late, in a thread.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from tui.backends.kubernetes.errors import from_exception, from_reply
 from tui.backends.kubernetes.login.cluster import Cluster, Login
 
 READ = 10.0
-"""Seconds for one object, or a page of a list."""
+"""Timeout in seconds for one object, or for one page of a list."""
 CHANGE = 15.0
 CREATE = 30.0
-"""Longest create (s): admission webhooks may take up to 30 s, and a create is not sent twice."""
+"""Timeout in seconds of a create: admission webhooks may take up to 30 s, and a create is not sent twice."""
 CONNECT = 5.0
 FIRST_DELAY, MOST_DELAY = 0.25, 8.0
 LONGEST_WAIT = 20.0
-"""Longest wait (s) at the server's request."""
+"""Longest wait in seconds that the server may request."""
 PATIENCE = {False: 30.0, True: 3.0}
-"""Seconds for which a failing read is repeated: of a cluster elsewhere, and of this machine's.
+"""Seconds for which a failing read is repeated, by whether the cluster runs on this machine.
 
-Waits at the server's request are obeyed for up to `LONGEST_WAIT` seconds in all.
+Waits that the server requests are obeyed for up to `LONGEST_WAIT` seconds in total.
 """
 _REFUSED = frozenset({429, 503})
-"""Status codes after which the server has not acted."""
+"""Status codes that guarantee that the server has not acted."""
 _READ_AGAIN = frozenset({500, 502, 504})
 _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -52,12 +52,13 @@ _KEEP_ALIVE = [
 """Socket options that find a lost server within 30 s: a watch may be silent for minutes."""
 
 PAGE = 1000
-"""Most objects of a page of a list."""
+"""Page size of a list."""
 MERGE_PATCH = "application/merge-patch+json"
 
 
 def backoff(attempt: int, least: float | None = None, most: float = MOST_DELAY) -> float:
-    """Seconds before attempt 1, 2, …: exponential with full jitter, never less than `least`."""
+    """Return the seconds before attempt 1, 2, …: exponential backoff with full jitter, never less than
+    `least`."""
     return (least or 0.0) + random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
 
 
@@ -69,7 +70,7 @@ class ClusterConnection:
         self.closed = False
         self._session: _Session | None = None
         self._replaced: list[httpx.AsyncClient] = []
-        """Clients of earlier logins, whose streams continue."""
+        """Clients of earlier logins, whose streams are still open."""
         self._logging_in = asyncio.Lock()
 
     @property
@@ -90,7 +91,7 @@ class ClusterConnection:
         await self._log_in(self._session)
 
     async def aclose(self) -> None:
-        """Close the connection; its calls and streams end with Unavailable."""
+        """Close the connection. Its calls and streams end with Unavailable."""
         self.closed = True
         clients, self._replaced = self._replaced, []
         if self._session is not None:
@@ -114,10 +115,10 @@ class ClusterConnection:
         repeat: bool | None = None,
         patience: float | None = None,
     ) -> Any:
-        """The reply's JSON, in the form that `accept` names.
+        """Return the reply's JSON in the media type that `accept` names.
 
-        `repeat`: send again after a lost reply, by default only reads (GET). `patience`: seconds for which it
-        is repeated.
+        `repeat` allows sending again after a lost reply; by default only reads (GET) are sent again.
+        `patience` limits the repeats, in seconds.
         """
         request = _Request(method, path, params, body, content_type, within, accept)
         content = await self._content(
@@ -126,7 +127,7 @@ class ClusterConnection:
         try:
             return json.loads(content) if content else None
         except ValueError as error:
-            fix = "Something on the way may change replies, e.g. a proxy."
+            fix = "A proxy between here and the cluster may change replies; check it."
             raise Unavailable(f"Can't {action}: the reply is not JSON.", fix=fix) from error
 
     async def items(
@@ -138,7 +139,7 @@ class ClusterConnection:
         accept: str = "",
         patience: float | None = None,
     ) -> list[dict[str, Any]]:
-        """The objects of a list, read page by page. See `request`."""
+        """Return the objects of a list, read page by page. See `request`."""
         objects: list[dict[str, Any]] = []
         query = {"limit": PAGE, **(params or {})}
         while True:
@@ -149,7 +150,7 @@ class ClusterConnection:
             query["continue"] = ((page or {}).get("metadata") or {}).get("continue") or ""
             if not query["continue"]:
                 return objects
-            # Parsing a page takes long: let the event loop handle key presses.
+            # Parsing a page takes long: let the event loop handle key presses in between.
             await asyncio.sleep(0)
 
     async def patch(
@@ -162,7 +163,7 @@ class ClusterConnection:
         params: Mapping[str, Any] | None = None,
         within: float = CHANGE,
     ) -> None:
-        """Change an object. The patch says how the object should be, so it may be sent again."""
+        """Change an object. The patch states the wanted state of the object, so it may be sent again."""
         await self.request(
             "PATCH",
             path,
@@ -183,14 +184,14 @@ class ClusterConnection:
         within: float = READ,
         patience: float | None = None,
     ) -> bytes:
-        """The bytes of a GET's reply, e.g. of a log. See `request`."""
+        """Return the bytes of a GET's reply, e.g. of a log. See `request`."""
         request = _Request("GET", path, params, within=within)
         return await self._content(request, action, again=True, patience=patience)
 
     async def _content(
         self, request: _Request, action: str, again: bool, patience: float | None = None
     ) -> bytes:
-        """The reply's bytes. `again` and `patience` are `repeat` and `patience` of `request`."""
+        """Return the reply's bytes. `again` and `patience` are `repeat` and `patience` of `request`."""
         began, most = time.monotonic(), PATIENCE[self.local] if patience is None else patience
         attempt = 0
         while True:
@@ -216,7 +217,7 @@ class ClusterConnection:
             await asyncio.sleep(wait)
 
     async def _send(self, request: _Request, action: str) -> httpx.Response:
-        """One attempt; if the server refuses the login, the login is read again once.
+        """Send the request once. If the server refuses the login, read the login again once.
 
         A request with `stream` returns before its body has arrived.
         """
@@ -251,10 +252,11 @@ class ClusterConnection:
         within: float = READ,
         silence: float | None = None,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """The pieces of a reply as they arrive: a watch, or a followed log.
+        """Yield the chunks of a reply as they arrive, of a watch or a followed log.
 
-        `within` limits its beginning; after `silence` seconds without a byte it fails (`None`: TCP alone
-        detects a lost server). It is opened once; a break raises Unavailable in the reader.
+        `within` limits the time to the response headers. After `silence` seconds without a byte the stream
+        fails (`None`: only TCP detects a lost server). The stream is opened once; a broken connection raises
+        Unavailable in the reader.
         """
         try:
             request = _Request("GET", path, params, within=within, stream=True, silence=silence)
@@ -275,7 +277,7 @@ class ClusterConnection:
     async def websocket(
         self, path: str, *, action: str, params: Any = None, subprotocols: list[str] | None = None
     ) -> AsyncGenerator[httpx_ws.AsyncWebSocketSession, None]:
-        """A websocket, e.g. of `exec`. `params` may be pairs, e.g. to repeat `command`."""
+        """Open a websocket, e.g. of `exec`. `params` may be pairs, e.g. to repeat `command`."""
         try:
             session = await self._ready(action)
             opening: Any = httpx_ws.aconnect_ws(
@@ -303,7 +305,7 @@ class ClusterConnection:
         return self._session or await self._log_in(None)
 
     async def _log_in(self, refused: _Session | None) -> _Session:
-        """Log in, unless another call has done so since `refused` was in use."""
+        """Log in, unless another call has logged in since `refused` was in use."""
         async with self._logging_in:
             session = self._session
             if session is not None and session.client.is_closed:
@@ -331,7 +333,7 @@ class ClusterConnection:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A login, and the client that was opened for it."""
+    """A login and the client that uses it."""
 
     client: httpx.AsyncClient
     login: Login
@@ -358,7 +360,7 @@ class _Request:
     accept: str = ""
     stream: bool = False
     silence: float | None = 0.0
-    """Longest silence of a stream (s), `None` without a limit; 0.0 stands for `within`."""
+    """Longest silence of a stream in seconds; `None` for no limit, 0.0 for the value of `within`."""
 
     @property
     def content(self) -> bytes | None:
@@ -371,7 +373,7 @@ class _Request:
 
 
 async def lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The lines of a stream without their line ends; the last one may be incomplete."""
+    """Yield the lines of a stream without line ends. The last line may be incomplete."""
     rest: list[bytes] = []
     async for piece in pieces:
         first, *more = piece.split(b"\n")
@@ -390,7 +392,7 @@ def _client(login: Login) -> httpx.AsyncClient:
     transport = httpx.AsyncHTTPTransport(
         verify=login.verify,
         proxy=login.proxy or _proxy(login.server),
-        # Each watch has a connection of its own.
+        # Each watch occupies a connection.
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=60.0),
         socket_options=_KEEP_ALIVE,
     )
@@ -399,7 +401,7 @@ def _client(login: Login) -> httpx.AsyncClient:
 
 
 def _proxy(server: str) -> str | None:
-    """The environment's proxy for this server; none for this machine itself."""
+    """Return the environment's proxy for this server; `None` for a server on this machine."""
     parts = urlsplit(server)
     host = parts.hostname or ""
     if host in {"localhost", "::1"} or host.startswith("127.") or urllib.request.proxy_bypass(host):
@@ -427,7 +429,7 @@ def _not_sent(error: BaseException) -> bool:
 
 
 def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | None:
-    """Seconds before a refused request is repeated; `None` if it is not."""
+    """Return the seconds before a refused request is repeated; `None` if it is not repeated."""
     requested = _requested_wait(reply)
     refused = reply.status_code in _REFUSED and requested is not None
     if refused or (again and reply.status_code in _REFUSED | _READ_AGAIN):
@@ -436,6 +438,6 @@ def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | Non
 
 
 def _requested_wait(reply: httpx.Response) -> float | None:
-    """The wait that the server requests."""
+    """Return the wait that the server requests, in seconds."""
     text = reply.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None

@@ -1,4 +1,4 @@
-"""Finds the types and versions that a cluster serves: what is absent is not offered."""
+"""Discovers the API types and versions that a cluster serves. The console does not offer absent types."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ApiType:
 
     @property
     def resource(self) -> str:
-        """Its name in a message, e.g. `pytorchjobs.kubeflow.org`."""
+        """The resource's name in a message, e.g. `pytorchjobs.kubeflow.org`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Path of its objects, in all namespaces without `namespace`."""
+        """Return the path of the objects, in all namespaces if `namespace` is empty."""
         parts = ["/apis" if self.group else "/api", self.api_version]
         parts += ["namespaces", namespace] if namespace and self.namespaced else []
         return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
@@ -52,7 +52,7 @@ _PARTS = (
     ("scheduling.volcano.sh", ("v1beta1",), "PodGroup"),
 )
 
-# Kueue's visibility API gives the workloads ahead in a queue; it can't be listed or watched.
+# Kueue's visibility API reports the workloads ahead in a queue. It can't be listed or watched.
 _VISIBILITY, _VISIBILITY_VERSIONS = "visibility.kueue.x-k8s.io", ("v1beta2", "v1beta1")
 
 
@@ -61,28 +61,28 @@ _POD_LABELS = {
     "job_set": "jobset.sigs.k8s.io/jobset-name",
     "batch_job": "batch.kubernetes.io/job-name",
 }
-"""Labels of jobs' pods by kind; other kinds have the Training Operator's."""
+"""Pod label that names the job, by kind. Other kinds use the label of the Training Operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The types of a cluster that the console knows."""
+    """The API types of a cluster that the console supports."""
 
     jobs: Mapping[str, tuple[ApiType, ...]]
-    """Every served version, by the key of its kind."""
+    """Every served version of each kind of job, by the kind's key."""
     parts: tuple[ApiType, ...] = ()
     """Runtimes, Kueue's Workloads and PodGroups."""
     positions: ApiType | None = None
-    """The LocalQueues of Kueue's visibility API, which gives positions in them."""
+    """The LocalQueues of Kueue's visibility API, which reports queue positions."""
 
     def part(self, kind: str) -> ApiType | None:
-        """The first of these types of this kind."""
+        """Return the first served type of this kind."""
         return next((part for part in self.parts if part.kind == kind), None)
 
 
 async def discover(connection: ClusterConnection) -> Served:
-    """Read what the cluster serves. Raises BackendError."""
-    groups = await connection.request("GET", "/apis", action="ask which APIs the cluster serves")
+    """Read which API types the cluster serves. Raises BackendError."""
+    groups = await connection.request("GET", "/apis", action="list the APIs that the cluster serves")
     versions = {
         str(group.get("name")): [str(v.get("version")) for v in group.get("versions") or ()]
         for group in (groups or {}).get("groups") or ()
@@ -108,10 +108,10 @@ def _of_kind(
 
 
 async def _types(connection: ClusterConnection, group: str, version: str) -> list[ApiType]:
-    """The types of one version of a group; none if its server does not answer."""
+    """Return the types of one API version; none if its server does not answer."""
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
-        reply = await connection.request("GET", path, action=f"ask what {group}/{version} has")
+        reply = await connection.request("GET", path, action=f"list the resources of {group}/{version}")
     except NotFound:
         return []
     return [
@@ -122,14 +122,16 @@ async def _types(connection: ClusterConnection, group: str, version: str) -> lis
 
 
 async def _positions(connection: ClusterConnection, served: Iterable[str]) -> ApiType | None:
-    """The LocalQueues of the visibility API; None if no known version has them."""
+    """Return the LocalQueues of the visibility API; `None` if the cluster serves no known version."""
     for version in _VISIBILITY_VERSIONS:
         if version in served:
             path = f"/apis/{_VISIBILITY}/{version}"
             try:
-                reply = await connection.request("GET", path, action=f"ask what {_VISIBILITY}/{version} has")
+                reply = await connection.request(
+                    "GET", path, action=f"list the resources of {_VISIBILITY}/{version}"
+                )
             except BackendError:
-                # Kueue serves it through the API server: it may be down while the rest works.
+                # Kueue serves this API through the API server: it may be down while the rest works.
                 continue
             names = {str(resource.get("name")) for resource in (reply or {}).get("resources") or ()}
             if "localqueues/pendingworkloads" in names:
@@ -138,7 +140,8 @@ async def _positions(connection: ClusterConnection, served: Iterable[str]) -> Ap
 
 
 async def type_of(connection: ClusterConnection, obj: Mapping[str, Any]) -> ApiType:
-    """The type of any object, as the cluster serves it. Raises NotFound if the cluster does not serve it."""
+    """Return the type of any object as the cluster serves it. Raises NotFound for a type that is not
+    served."""
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     kind = str(obj.get("kind") or "")
     for type_ in await _types(connection, group, version):
@@ -152,13 +155,13 @@ async def type_of(connection: ClusterConnection, obj: Mapping[str, Any]) -> ApiT
 
 
 def pod_label(kind: str) -> str:
-    """The label of a job's pods, by the key of its kind."""
+    """Return the pod label that names the job, by the key of the job's kind."""
     return _POD_LABELS.get(kind, "training.kubeflow.org/job-name")
 
 
 def workload(key: str) -> WorkloadKind:
-    """The kind of job with this key. Raises BackendError if there is none."""
+    """Return the kind of job with this key. Raises BackendError for an unknown key."""
     for known in WORKLOADS:
         if known.key == key:
             return known
-    raise BackendError(f"{key} is not a kind of job in a cluster.")
+    raise BackendError(f"{key} must be a kind of job in a cluster.")

@@ -23,7 +23,7 @@ from tui.backends.errors import (
 )
 from tui.backends.kubernetes.login.cluster import LOGIN_FIX
 
-REACH_FIX = "`vxtui doctor` says what can be reached."
+REACH_FIX = "`vxtui doctor` shows what can be reached."
 _CERTIFICATE_FIX = "The kubeconfig has another certificate authority: fetch the cluster's credentials again."
 _DENIED = re.compile(
     r'cannot (?P<verb>[\w*]+) resource "(?P<resource>[^"]+)"(?: in API group "(?P<group>[^"]*)")?', re.ASCII
@@ -41,30 +41,31 @@ _LONGEST = 800
 
 
 class Conflict(FailedPrecondition):
-    """The object has changed since it was read; read it again before repeating the change."""
+    """The object has changed since it was read. Read it again before repeating the change."""
 
 
 class AlreadyExists(FailedPrecondition):
-    """An object of this name exists."""
+    """An object with this name already exists."""
 
 
 class AdmissionRefused(InvalidRequest):
-    """An admission webhook or policy refuses the object; the code is 403, as for a missing permission."""
+    """An admission webhook or policy refuses the object. The status code is 403, as for a missing
+    permission."""
 
 
 class Expired(BackendError):
-    """The resourceVersion or `continue` token is too old (410): list again."""
+    """The resourceVersion or `continue` token has expired (410). List again."""
 
     code = "OUT_OF_RANGE"
 
 
 def from_reply(status: int, headers: Mapping[str, str], body: bytes, action: str) -> BackendError:
-    """The error of a refusing reply; `action` completes "Can't …"."""
+    """Convert an error reply. `action` completes "Can't …"."""
     return from_status(_status_of(status, headers, body), action)
 
 
 def from_status(status: Mapping[str, Any], action: str) -> BackendError:
-    """The error of a `Status` object, which ends a watch or a stream of exec."""
+    """Convert a `Status` object, which ends a watch or a stream of exec."""
     code = int(status.get("code") or 500)
     details = status.get("details") or {}
     reason = str(status.get("reason") or "")
@@ -92,17 +93,19 @@ def from_status(status: Mapping[str, Any], action: str) -> BackendError:
     if code in {405, 406, 501}:
         return NotOffered(message)
     if code == 429:
-        fix = "The server limits how often it may be asked; wait a little."
+        fix = "The server limits the request rate. Wait a little and try again."
         return QuotaExceeded(message, fix=fix, retry_after=_seconds(details))
     if code in {408, 502, 503, 504} or reason in {"Timeout", "ServerTimeout"}:
         return Unavailable(message, fix=REACH_FIX)
     if "failed calling webhook" in words:
-        return BackendError(message, fix="An admission webhook of the cluster does not answer; see its pods.")
-    return BackendError(message, fix="Try again; `vxtui doctor` says whether the cluster answers.")
+        return BackendError(
+            message, fix="An admission webhook of the cluster does not answer; check its pods."
+        )
+    return BackendError(message, fix="Try again; `vxtui doctor` shows whether the cluster answers.")
 
 
 def from_exception(error: BaseException, action: str, server: str = "") -> BackendError:
-    """The error of an exception of httpx, ssl or kr8s."""
+    """Convert an exception of httpx, ssl or kr8s."""
     if isinstance(error, BackendError):
         return error
     to = f" at {server}" if server else ""
@@ -124,7 +127,7 @@ def from_exception(error: BaseException, action: str, server: str = "") -> Backe
 
 
 def _status_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-    """The `Status` of a reply; the reply of a proxy on the way becomes one."""
+    """Return the `Status` of a reply. The reply of an intermediate proxy is converted to a `Status`."""
     try:
         answer = json.loads(body)
     except ValueError:
@@ -141,9 +144,9 @@ def _status_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str
 
 
 def _of_the_object(words: str, details: Mapping[str, Any]) -> str:
-    """The causes of an invalid object, without the note that other causes were not checked.
+    """Return the causes of an invalid object, without the note that other causes were not checked.
 
-    `<nil>` is the API server's name of the whole object.
+    The API server writes `<nil>` for the object itself.
     """
     cleaned = words.replace(f", <nil>: {_UNCHECKED}", "")
     if cleaned != words and len(details.get("causes") or ()) == 2:
@@ -154,28 +157,28 @@ def _of_the_object(words: str, details: Mapping[str, Any]) -> str:
 def _forbidden(words: str, message: str) -> BackendError:
     if "exceeded quota" in words:
         return QuotaExceeded(
-            message, fix="A ResourceQuota of the namespace is used up; ask for less, or end a job."
+            message, fix="A ResourceQuota of the namespace is exhausted. Request less, or end a job."
         )
     denied = _DENIED.search(words)
     if denied is None:
         return PermissionDenied(message, fix="Ask the cluster's administrator for a role that allows it.")
     group = f".{denied['group']}" if denied["group"] else ""
     command = f"`kubectl auth can-i {denied['verb']} {denied['resource']}{group}`"
-    return PermissionDenied(message, fix=f"Ask for a role that allows it; {command} tells.")
+    return PermissionDenied(message, fix=f"Ask for a role that allows it; {command} checks the permission.")
 
 
 def _admission_fix(words: str) -> str:
-    """The advice: the field to change, if the words name one."""
+    """Return advice that names the field to change, if the words contain its name."""
     field = _FIELD.search(words)
     if field is None:
-        return "Change what the message names; the cluster's administrator knows its admission rules."
+        return "Change what the message names. The cluster's administrator knows the admission rules."
     if field["field"] == "metadata.name":
         return "Give it a name that the cluster accepts."
     return f"Change {field['field']} as the cluster says."
 
 
 def _fields(details: Mapping[str, Any]) -> dict[str, str]:
-    """Problems by the path of the field, e.g. `spec.suspend`."""
+    """Return the problems by the path of the field, e.g. `spec.suspend`."""
     return {
         str(cause["field"]): str(cause.get("message") or cause.get("reason") or "invalid")
         for cause in details.get("causes") or ()

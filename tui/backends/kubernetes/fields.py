@@ -1,4 +1,4 @@
-"""Reads parts of objects in REST form, whatever a server has put there."""
+"""Reads parts of objects in REST format and tolerates values of any type."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The value, or an empty mapping if it is not an object."""
+    """Return the value, or an empty mapping if it is not an object."""
     return value if isinstance(value, Mapping) else {}
 
 
 def items(value: object) -> list[Mapping[str, Any]]:
-    """The objects in a list."""
+    """Return the objects in a list; other items are dropped."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def text(value: object) -> str:
-    """The text on one line, or "" if the value is not a text."""
+    """Return the text on one line, or "" if the value is not a string."""
     return " ".join(value.split()) if isinstance(value, str) else ""

@@ -1,4 +1,5 @@
-"""The lines of `doctor` about a cluster: its version, the kinds that it serves, the login's permissions."""
+"""The lines of `doctor` about a cluster: its version, the kinds of job that it serves, and the login's
+permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ VERBS = ("list", "watch", "create", "patch", "delete")
 
 
 async def check(cluster: ConnectedCluster) -> Sequence[ServiceHealth]:
-    """Lines for the server, each missing namespace, each kind of job, and pods. Never raises."""
+    """Return lines for the server, each missing namespace, each kind of job, and pods. Never raises."""
     lines = [await _version(cluster)]
     missing = cluster.watch.namespaces
     await missing.refresh()

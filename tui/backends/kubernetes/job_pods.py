@@ -20,11 +20,11 @@ from tui.domain.kubernetes.workloads import elements, whole
 
 Obj = Mapping[str, Any]
 RECENT = 8.0
-"""Seconds for which the pods of a job are not read again."""
+"""Seconds for which the pods of a job are cached."""
 
 
 class JobPods:
-    """Reads pods of the jobs that these services list."""
+    """Reads the pods of jobs that the given job services list."""
 
     def __init__(self, connection: ClusterConnection, served: Served, jobs: Mapping[str, JobService]) -> None:
         self._connection = connection
@@ -33,11 +33,11 @@ class JobPods:
         self._recent: dict[str, tuple[float, datetime | None, list[tuple[LoggedPod, Obj]]]] = {}
 
     async def job(self, name: str) -> Job:
-        """The job. Raises NotFound."""
+        """Return the job. Raises NotFound."""
         return await self._service(name).get(name)
 
     async def objects(self, name: str) -> tuple[Obj, ...]:
-        """The job's object, first, then its Workload if Kueue has one. Raises NotFound."""
+        """Return the job's object, then its Workload if Kueue manages the job. Raises NotFound."""
         obj = await self._service(name).spec(name)
         queued = self._served.part("Workload")
         if queued is None:
@@ -50,27 +50,27 @@ class JobPods:
                 queued.path(place.namespace), action=f"list the {queued.resource}", params=params
             )
         except BackendError:
-            # Some users may not read it; the job tells the most.
+            # Some users may not read the Workload. The job's own object has most of the information.
             return (obj,)
         head = {"apiVersion": queued.api_version, "kind": queued.kind}
         return (obj, *({**head, **item} for item in workloads))
 
     def selector(self, name: str) -> str:
-        """The label selector of a job's pods."""
+        """Return the label selector of a job's pods."""
         place = self.place(name)
         kind = next((key for key, service in self._jobs.items() if service.owns(name)), "")
         return f"{pod_label(kind)}={place.name}"
 
     def naming(self, job: Job, obj: Obj) -> ReplicaOf:
-        """A function that gives the job's replica of a pod."""
+        """Return a function that maps a pod to the job's replica."""
         return ReplicaNames(job, obj)
 
     async def pods(self, name: str, job: Job | None = None) -> list[LoggedPod]:
-        """The current pods of a job, the oldest first. Raises BackendError."""
+        """Return the current pods of a job, oldest first. Raises BackendError."""
         return [pod for pod, _ in await self.pod_objects(name, job)]
 
     async def pod_objects(self, name: str, job: Job | None = None) -> list[tuple[LoggedPod, Obj]]:
-        """The pods of a job with their objects, the oldest first. Raises BackendError."""
+        """Return the pods of a job with their objects, oldest first. Raises BackendError."""
         obj = await self._service(name).spec(name)
         replica_of = self.naming(job or await self.job(name), obj)
         place, own_identity = self.place(name), identity(name, obj, self.selector(name))
@@ -84,7 +84,8 @@ class JobPods:
         return [(read_pod(pod, replica_of), pod) for pod in own]
 
     async def recent_pods(self, job: Job) -> list[tuple[LoggedPod, Obj]]:
-        """The pods with their objects, at most some seconds old, for metrics that are read repeatedly."""
+        """Return the pods with their objects, at most `RECENT` seconds old, for metrics that are read
+        repeatedly."""
         at, created, known = self._recent.get(job.name, (0.0, None, []))
         if known and created == job.create_time and monotonic() - at < RECENT:
             return known
@@ -97,11 +98,11 @@ class JobPods:
         return pods
 
     def place(self, name: str) -> JobName:
-        """The parts of a job's name. Raises InvalidRequest."""
+        """Parse a job's name. Raises InvalidRequest."""
         parts = parse_name(name)
         if parts is None:
             raise InvalidRequest(
-                f"{name!r} is not the full name of a job of this cluster.",
+                f"{name!r} must be the full name of a job of this cluster.",
                 fix="Write clusters/CLUSTER/namespaces/NAMESPACE/PLURAL/NAME.",
             )
         return parts
@@ -115,7 +116,7 @@ class JobPods:
 
 
 class ReplicaNames:
-    """Gives the replica of one job's pod: by its labels, or by the order of pods without a number."""
+    """Maps the pods of one job to replicas: by label, or by the order of unnumbered pods."""
 
     def __init__(self, job: Job, obj: Obj) -> None:
         self._known = {replica.pod: replica.id for replica in job.replicas if replica.pod}
@@ -126,10 +127,10 @@ class ReplicaNames:
             if isinstance(job_, Mapping)
         }
         self._used: dict[str, str] = {}
-        """Unnumbered pods that may run, by replica."""
+        """The current pod of each replica whose pods have no number; the pod may still run."""
 
     def __call__(self, pod: Obj) -> str:
-        """The replica's id, or "" if the pod is not a replica."""
+        """Return the replica's id, or "" if the pod is not a replica."""
         name = str(mapping(pod.get("metadata")).get("name") or "")
         replica = self._known.get(name)
         if replica is not None:
@@ -144,7 +145,7 @@ class ReplicaNames:
         own = next((name_ for name_, of in self._used.items() if of == name and name_ in names), None)
         own = own or next((name_ for name_ in names if name_ not in self._used), names[-1])
         if kept.phase == "Failed":
-            # The next pod takes its place.
+            # The next pod replaces this pod as the replica's current pod.
             self._used.pop(own, None)
             self._known[name] = own
         else:

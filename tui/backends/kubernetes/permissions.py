@@ -1,4 +1,4 @@
-"""Asks the cluster what the login may do (SelfSubjectAccessReview) before it is tried."""
+"""Queries what the login may do (SelfSubjectAccessReview) before an operation is tried."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import ApiType
 
 REMEMBERED = 300.0
-"""Seconds for which an answer is kept: a role may be granted meanwhile."""
+"""Seconds for which an answer is cached: a role may be granted in the meantime."""
 AT_ONCE = 8
 _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 Question = tuple[str, str, str, str]
-"""Verb, group, resource with its subresource, namespace ("" for all)."""
+"""Verb, group, resource with its subresource, and namespace ("" for all namespaces)."""
 
 
 class Permissions:
-    """Asks, and keeps the answers for a while."""
+    """Queries permissions and caches the answers."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
@@ -27,15 +27,15 @@ class Permissions:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def allowed(self, verb: str, of: ApiType, namespace: str = "", subresource: str = "") -> bool:
-        """Whether the login may do that; True if the cluster does not answer."""
+        """Whether the login may use this verb; True if the cluster does not answer."""
         try:
             return (await self._ask(_question(verb, of, namespace, subresource)))[0]
         except BackendError:
-            # The operation itself fails with the reason.
+            # The operation itself then fails with the reason.
             return True
 
     async def require(self, verb: str, of: ApiType, namespace: str, subresource: str = "") -> None:
-        """Raise PermissionDenied, with the reason, if the login may not do that."""
+        """Raise PermissionDenied with the reason if the login may not use this verb."""
         question = _question(verb, of, namespace, subresource)
         try:
             may, why = await self._ask(question)
@@ -52,11 +52,11 @@ class Permissions:
             )
 
     async def ask_ahead(self, questions: Iterable[tuple[str, ApiType, str]]) -> None:
-        """Ask these questions, so that `denied` knows the answers."""
+        """Query these permissions in advance, so that `denied` knows the answers."""
         await asyncio.gather(*(self.allowed(verb, of, namespace) for verb, of, namespace in questions))
 
     def denied(self, verb: str, of: ApiType, namespace: str) -> bool:
-        """Whether the cluster has denied this; False while it is not asked."""
+        """Whether the cluster has denied this permission; False while it has not been queried."""
         known = self._answers.get(_question(verb, of, namespace, ""))
         return known is not None and not known[1]
 
@@ -80,7 +80,7 @@ class Permissions:
         }
         async with self._gate:
             reply = await self._connection.request(
-                "POST", _PATH, action="ask what the login may do", body=body, repeat=True, patience=3.0
+                "POST", _PATH, action="check what the login may do", body=body, repeat=True, patience=3.0
             )
         status = (reply or {}).get("status") or {}
         may, why = bool(status.get("allowed")), str(status.get("reason") or "")

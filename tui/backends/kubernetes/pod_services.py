@@ -23,7 +23,7 @@ _GKE = re.compile(r"gke_(?P<project>[^_]+)_(?P<location>[^_]+)_(?P<cluster>[^_]+
 
 
 def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> dict[str, Any]:
-    """The services by their names in `Services`."""
+    """Return the services by their attribute names in `Services`."""
     connection, local = cluster.connection, cluster.info.local
     pods = JobPods(connection, cluster.served, jobs)
     newest = NewestReader(connection)
@@ -41,14 +41,15 @@ def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> d
 
 
 async def close_pod_services(services: Services) -> None:
-    """Close the channels that these services opened beside the connection to the cluster."""
+    """Close the channels that these services opened in addition to the connection to the cluster."""
     for service in (services.logs, services.metrics):
         if isinstance(service, KubernetesLogs | KubernetesMetrics):
             await service.aclose()
 
 
 def _cloud(cluster: ConnectedCluster) -> tuple[Any, Any]:
-    """Cloud Logging and Cloud Monitoring of the context's project; `None` where it names none."""
+    """Return Cloud Logging and Cloud Monitoring of the context's project; `None` if the context names no
+    project."""
     project = cluster.info.project
     if not project:
         return None, None

@@ -1,6 +1,6 @@
-"""Checks before a launch in a cluster: served types, permissions, existing objects, room for the job.
+"""Checks before a launch in a cluster: served types, permissions, existing objects, free capacity.
 
-A check that is refused or fails is `unknown` with the reason; a problem is an answer of the cluster.
+A check that is refused or fails is `unknown` with the reason. A problem is always an answer of the cluster.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class ClusterPreflight(PreflightService):
     # What is created
 
     async def _created(self, launch: _Launch) -> list[Check]:
-        """Check that the kind is served, may be created, and that the server accepts the objects."""
+        """Check that the kind is served, that the login may create it, and that the server accepts the
+        objects."""
         try:
             of = await type_of(self._connection, launch.job)
         except NotFound as error:
@@ -90,7 +91,7 @@ class ClusterPreflight(PreflightService):
         return [*checks, await self._dry_run(of, launch)]
 
     async def _refused(self, of: ApiType, launch: _Launch) -> Check | None:
-        """The check of the first object that may not be created; `None` if all may."""
+        """Return the check of the first object that may not be created; `None` if all may be created."""
         try:
             await self._cluster.permissions.require("create", of, launch.namespace)
             for obj in launch.others:
@@ -106,7 +107,7 @@ class ClusterPreflight(PreflightService):
         """Check the job against the server's schema, defaults and admission webhooks."""
         body = {**launch.job, "metadata": {**fields(launch.job, "metadata"), "namespace": launch.namespace}}
         params = {"dryRun": "All", "fieldManager": MANAGER, "fieldValidation": "Strict"}
-        action = f"create the {of.kind} {launch.name} on trial"
+        action = f"create the {of.kind} {launch.name} in a dry run"
         try:
             for obj in launch.others:
                 await self._apply_on_trial(obj, launch.namespace)
@@ -126,7 +127,7 @@ class ClusterPreflight(PreflightService):
         of = await type_of(self._connection, obj)
         name = str(at(obj, "metadata", "name") or "")
         where = namespace if of.namespaced else ""
-        action = f"apply the {of.kind} {name} on trial"
+        action = f"apply the {of.kind} {name} in a dry run"
         await apply(self._connection, of.path(where, name), obj, action, dryRun="All")
 
     # Existing objects
@@ -135,13 +136,13 @@ class ClusterPreflight(PreflightService):
         obj = await self._find(NAMESPACES.path("", namespace), f"look for the namespace {namespace}")
         if obj is None:
             fix = f"`kubectl create namespace {namespace}`, or launch in another one (--region)."
-            return _problem("namespace", f"there is no namespace {namespace}", fix)
+            return _problem("namespace", f"the namespace {namespace} does not exist", fix)
         if at(obj, "status", "phase") == "Terminating":
             return _problem("namespace", f"the namespace {namespace} is being deleted")
         return [ok("namespace", namespace)]
 
     async def _name(self, launch: _Launch) -> list[Check]:
-        """Check that the name is free; if a job has it, say what differs."""
+        """Check that the name is free. If a job already has the name, list the differences."""
         of = await type_of(self._connection, launch.job)
         path = of.path(launch.namespace, launch.name)
         obj = await self._find(path, f"look for the {of.kind} {launch.name}")
@@ -162,7 +163,7 @@ class ClusterPreflight(PreflightService):
         return {str(at(obj, "metadata", "name")) for obj in objects}
 
     async def _other(self, namespace: str, obj: Mapping[str, Any], name: str) -> list[Check]:
-        """Check what the launch changes in an object beside the job."""
+        """Check the changes that the launch makes to an object beside the job."""
         of = await type_of(self._connection, obj)
         key, where = f"beside:{name}", namespace if of.namespaced else ""
         present = await self._find(of.path(where, name), f"look for the {of.kind} {name}")
@@ -172,14 +173,14 @@ class ClusterPreflight(PreflightService):
         if not lines:
             return [ok(key, f"the {of.kind} {name} exists and stays unchanged")]
         sentence = f"the {of.kind} {name} exists, and the launch changes it: {in_words(lines)}"
-        return _problem(key, sentence, "Rename it if other jobs need the present one.", stops=False)
+        return _problem(key, sentence, "Rename it if other jobs need the existing object.", stops=False)
 
     async def _reference(self, namespace: str, reference: Reference, key: str) -> list[Check]:
         kind, name = reference.kind, reference.name
         path = f"/api/v1/namespaces/{namespace}/{reference.plural}/{name}"
         obj = await self._find(path, f"look for the {kind} {name}")
         if obj is None:
-            sentence = f"there is no {kind} {name} in {namespace}, which the pods need"
+            sentence = f"the pods need the {kind} {name}, which does not exist in {namespace}"
             return _problem(key, sentence, "Create it, or add it to the manifest.")
         if kind == "PersistentVolumeClaim" and at(obj, "status", "phase") == "Lost":
             return _problem(key, f"the volume of the claim {name} is lost")
@@ -194,10 +195,10 @@ class ClusterPreflight(PreflightService):
         if await self._find(of.path(where, name), f"look for the {kind} {name}") is None:
             names = sorted(await self._names(of, where))
             fix = f"Name one of {', '.join(names)}." if names else f"Create a {kind}."
-            return _problem(key, f"there is no {kind} {name}", fix)
+            return _problem(key, f"the {kind} {name} does not exist", fix)
         return [ok(key, f"the {kind} {name} exists")]
 
-    # Room for the job
+    # Capacity
 
     async def _nodes(self, launch: _Launch) -> list[Check]:
         nodes = await self._connection.items("/api/v1/nodes", action="read the nodes")
@@ -238,10 +239,10 @@ class ClusterPreflight(PreflightService):
             return _problem("queue", sentence, f"Remove the label {QUEUE}.", stops=False)
         names = sorted(str(at(queue, "metadata", "name")) for queue in queues.get("items") or ())
         fix = f"Name one of {', '.join(names)}." if names else "Ask for a LocalQueue in this namespace."
-        return _problem("queue", f"there is no LocalQueue {name} in {namespace}", fix)
+        return _problem("queue", f"the LocalQueue {name} does not exist in {namespace}", fix)
 
     async def _kueue(self, path: str, action: str) -> Any:
-        """An object or a list of Kueue's API; `None` if no version of it has one."""
+        """Return an object or a list of Kueue's API; `None` if no version of the API serves it."""
         for version in _VERSIONS:
             reply = await self._find(f"{_KUEUE}/{version}/{path}", action)
             if reply is not None:
@@ -249,7 +250,7 @@ class ClusterPreflight(PreflightService):
         return None
 
     async def _find(self, path: str, action: str) -> Any:
-        """The object at a path; `None` if there is none."""
+        """Return the object at a path; `None` if it does not exist."""
         try:
             return await self._connection.request("GET", path, action=action)
         except NotFound:

@@ -1,7 +1,7 @@
 """Training progress from the ends of pods' logs: one pod of each job is read.
 
-A read is one request for each job, for its newest lines since the last read. If many jobs run, those with the
-oldest reading come first, and the others keep their known progress.
+A read sends one request per job, for the newest lines since the last read. If many jobs run, jobs whose
+reading is oldest are read first, and the others keep their known progress.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
 
 TAIL = 200
-"""Newest lines of a job in the first read, and most lines in a later one."""
+"""Number of newest lines in the first read of a job, and most lines of a later read."""
 HEAD = 64 * 1024
-"""Bytes of the oldest lines, which contain the first loss."""
+"""Number of bytes read from the start of a log, which contain the first loss."""
 MOST_JOBS_LOCAL, MOST_JOBS = 100, 40
-"""Most jobs of one `read`: on this machine, and in a cluster elsewhere."""
+"""Most jobs of one `read`, on this machine and in a remote cluster."""
 FIRST_LOSSES = 4
-"""Jobs whose first loss is read in one `read`."""
+"""Number of jobs whose first loss is read in one `read`."""
 MOST_LINES = 200_000
 """Most lines of a log that are searched for training steps."""
 GLANCE = 8.0
-"""Longest read (s) of one log for a list: for the log of a lost node the API server takes half a minute.
+"""Timeout in seconds of reading one log for a list: for a lost node the API server takes 30 s.
 
-A failed read is not repeated: the list is read again soon.
+A failed read is not repeated, because the list is read again soon.
 """
 FORGET = timedelta(hours=1)
 PRIMARY = ("master", "chief", "launcher", "node", "worker")
-"""Replica groups in the order in which they are read for a job's progress."""
+"""Replica groups in the order of preference for reading a job's progress."""
 
 
 @dataclass(slots=True)
@@ -56,13 +56,13 @@ class _Known:
     read_at: float = 0.0
     pod: ContainerName | None = None
     since: int | None = None
-    """Second since 1970 at which the next read begins."""
+    """The second since 1970 at which the next read begins."""
     whole: bool = False
-    """The job's first lines were read."""
+    """Whether the job's first lines were read."""
     final: bool = False
-    """The job's lines were read after its end."""
+    """Whether the job's lines were read after its end."""
     lost: bool = False
-    """The pods were deleted before the last read: the known progress is not final."""
+    """Whether the pods were deleted before the last read, so that the known progress is not final."""
 
 
 class KubernetesProgress(ProgressService):
@@ -76,7 +76,7 @@ class KubernetesProgress(ProgressService):
         self._steps: dict[str, tuple[datetime | None, CollectedSteps]] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Progress by job name. Raises BackendError if no job can be read."""
+        """Return the progress by job name. Raises BackendError if no job can be read."""
         known = {job.name: self._known_of(job) for job in jobs}
         due = [job for job in jobs if _has_pods(job)]
         due.sort(key=lambda job: known[job.name].read_at)
@@ -122,7 +122,7 @@ class KubernetesProgress(ProgressService):
         return known
 
     async def _advance(self, job: Job, known: _Known) -> BackendError | None:
-        """Read the newest lines of the job's primary replica; return the error if that fails."""
+        """Read the newest lines of the job's primary replica. Return the error of a failed read."""
         known.read_at = monotonic()
         try:
             pod = await self._container(job, known)
@@ -142,7 +142,8 @@ class KubernetesProgress(ProgressService):
         return None
 
     async def _container(self, job: Job, known: _Known) -> ContainerName:
-        """The container that reports the job's progress, looked up again for a new pod. Raises NotFound."""
+        """Return the container that reports the job's progress, looked up again for a new pod. Raises
+        NotFound."""
         replicas = (replica for replica in job.replicas if replica.pod)
         shown = min(replicas, key=lambda replica: _rank_of(replica.id), default=None)
         if known.pod is not None and (shown is None or shown.pod == known.pod.pod):
@@ -162,12 +163,12 @@ class KubernetesProgress(ProgressService):
             return []
 
     async def _read_first_loss(self, known: _Known) -> None:
-        """Read the oldest lines: users compare with the first loss, which the newest lines lack."""
+        """Read the oldest lines: users compare with the first loss, which the newest lines don't contain."""
         assert known.pod is not None
         try:
             lines = await self._newest.last(known.pod, TAIL, most_bytes=HEAD, within=GLANCE, patience=0.0)
         except BackendError:
-            # The next read asks again.
+            # The next read retries.
             return
         reader = JobProgress(known.reader.pattern)
         for entry in _entries(known.pod, lines):
@@ -176,7 +177,7 @@ class KubernetesProgress(ProgressService):
         known.first_loss = known.reader.progress.first_loss if first is None else first
 
     def _forget(self) -> None:
-        """Drop jobs that were not read for a long time."""
+        """Drop the jobs that were not read for a long time."""
         limit = monotonic() - FORGET.total_seconds()
         for name in [name for name, known in self._known.items() if 0 < known.read_at < limit]:
             del self._known[name]
@@ -192,7 +193,7 @@ def _has_pods(job: Job) -> bool:
 
 
 def _rank_of(replica: str) -> tuple[int, int]:
-    """The order in which replicas are read for a job's progress."""
+    """Return the rank of a replica for reading a job's progress."""
     group, _, index = replica.rpartition("-")
     known = PRIMARY.index(group) if group in PRIMARY else len(PRIMARY)
     return known, int(index) if index.isascii() and index.isdigit() else 0
@@ -205,7 +206,7 @@ def _wants_first_loss(known: _Known) -> bool:
 def _progress(known: _Known) -> Progress:
     progress = known.reader.progress
     if known.lost and progress.fraction != 1.0:
-        # An old step would be read as the step at which the job ended.
+        # An old step would be mistaken for the step at which the job ended.
         return NO_PROGRESS
     if known.first_loss is not None and progress.first_loss != known.first_loss:
         return replace(progress, first_loss=known.first_loss)
@@ -213,7 +214,7 @@ def _progress(known: _Known) -> Progress:
 
 
 def _entries(name: ContainerName, lines: Iterable[StampedLine]) -> list[LogEntry]:
-    """Entries of lines in file order; lines of one time are numbered from 0."""
+    """Convert lines in file order to entries. Lines of one time are numbered from 0."""
     entries: list[LogEntry] = []
     last, ordinal = -1, 0
     for line in lines:

@@ -1,6 +1,7 @@
 """Quotas of a cluster: Kueue's queues, ResourceQuotas of namespaces, and the resources of node pools.
 
-Each kind is read if it is served and the login may read it. A login for one namespace sees that namespace's.
+Each kind is read if the cluster serves it and the login may read it. A login for one namespace reads only
+that namespace.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from tui.domain.kubernetes.quotas import ClusterObjects, quotas_of
 
 KUEUE = "/apis/kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-"""Versions of Kueue's API, the newest first: a cluster serves one or both."""
+"""Versions of Kueue's API, newest first. A cluster serves one or both."""
 ON_NODES = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 Found = list[dict[str, Any]] | None
 
 
 class ClusterQuotas(QuotaService):
-    """Quotas of the namespaces of a context, and of its whole cluster."""
+    """Quotas of the namespaces of a context, and of the entire cluster."""
 
     def __init__(self, connection: ClusterConnection, namespaces: Sequence[str]) -> None:
         self._connection = connection
         self._namespaces = tuple(namespaces)
 
     async def read(self, regions: Sequence[str] = ()) -> list[Quota]:
-        """Quotas of these namespaces and of the cluster. Raises the first error if none can be read."""
+        """Return the quotas of these namespaces and of the cluster. Raises the first error if none can be
+        read."""
         namespaces = tuple(dict.fromkeys(regions or self._namespaces))
         self._refused: list[BackendError] = []
         nodes, pods, queues, flavors, local, hard = await asyncio.gather(
@@ -49,7 +51,7 @@ class ClusterQuotas(QuotaService):
         return quotas_of(objects, datetime.now(UTC))
 
     async def _in(self, namespaces: Sequence[str], plural: str) -> Found:
-        """The objects of every readable namespace; `None` if none is readable."""
+        """Return the objects of every readable namespace; `None` if no namespace is readable."""
         action = "read the LocalQueues of {}" if plural == "localqueues" else "read the ResourceQuotas of {}"
         pages = await asyncio.gather(
             *(
@@ -70,7 +72,7 @@ class ClusterQuotas(QuotaService):
         return None
 
     async def _list(self, path: str, action: str, **params: str) -> Found:
-        """All objects of a list; `None` if it is not served, or may not be read."""
+        """Return all objects of a list; `None` if the list is not served or may not be read."""
         try:
             return await self._connection.items(path, action=action, params=params)
         except (NotFound, PermissionDenied) as error:

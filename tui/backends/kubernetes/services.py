@@ -1,4 +1,4 @@
-"""Builds the services of a connected cluster. Importing it is slow: load it late, in a thread."""
+"""Builds the services of a connected cluster. Importing this module is slow: import it late, in a thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tui.kinds.registry import kinds
 
 FAMILY = "kubernetes"
 ASKED = ("create", "patch", "delete")
-"""Verbs on jobs whose permission is asked when a cluster is opened."""
+"""Verbs on jobs whose permissions are queried when a cluster is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OpenCluster:
     asking: asyncio.Task[None]
 
     async def check_health(self) -> Sequence[ServiceHealth]:
-        """A line for each service and kind of job."""
+        """Return a line for each service and kind of job."""
         return await health.check(self.cluster)
 
     async def aclose(self) -> None:
@@ -49,9 +49,9 @@ class OpenCluster:
 
 
 async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]) -> OpenCluster:
-    """Log in, find the served types, and build the services. Raises BackendError.
+    """Log in, discover the served types, and build the services. Raises BackendError.
 
-    Without `namespaces` all are read if that is allowed, else the kubeconfig's.
+    Without `namespaces`, all namespaces are read if the login may read them, else the kubeconfig's namespace.
     """
     connection = ClusterConnection(cluster)
     try:
@@ -72,7 +72,8 @@ async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]
 
 
 async def still_served(connected: OpenCluster) -> bool:
-    """Log in again; whether the cluster and its types are the same, so that nothing must be rebuilt."""
+    """Log in again. Return whether the cluster and its types are unchanged, so that nothing must be
+    rebuilt."""
     cluster = connected.cluster
     before = cluster.connection.login
     await cluster.connection.open()
@@ -88,7 +89,7 @@ async def _scopes(connection: ClusterConnection, permissions: Permissions) -> tu
 
 
 def build_services(cluster: ConnectedCluster) -> Services:
-    """The services over a connected cluster, without kinds that it does not serve."""
+    """Build the services of a connected cluster, except the kinds that the cluster does not serve."""
     jobs: dict[str, JobService] = {
         kind.key: resolve(kind.services[FAMILY])(cluster, kind.key)
         for kind in kinds()

@@ -1,6 +1,6 @@
-"""Programs in the pods of running jobs: `exec` over a WebSocket, like kubectl.
+"""Runs programs in the pods of running jobs by `exec` over a WebSocket, like kubectl.
 
-The first byte of a frame is its channel. `v5.channel.k8s.io` also has a frame that ends the input.
+The first byte of a frame is its channel. `v5.channel.k8s.io` also has a frame that closes the input.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 LOST = ShellEnd(None, "The connection to the cluster broke, and the shell ended with it.")
 MOST_INPUT = 32 * 1024
-"""Most bytes of a frame."""
-# $1 and $2 are TERM and COLORTERM of the user's terminal: exec can't set variables.
+"""Largest size of a frame in bytes."""
+# $1 and $2 are TERM and COLORTERM of the user's terminal, because exec can't set variables.
 _SHELL = (
     'TERM=${1:-xterm}; export TERM; if [ -n "$2" ]; then COLORTERM=$2; export COLORTERM; fi; '
     "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
@@ -71,7 +71,7 @@ class KubernetesShells(ShellService):
             raise failed
 
     async def _pod(self, job_name: str, replica: str) -> LoggedPod:
-        """The replica's running pod. Raises NotFound and FailedPrecondition."""
+        """Return the replica's running pod. Raises NotFound and FailedPrecondition."""
         job = await self._pods.job(job_name)
         pods = [pod for pod in await self._pods.pods(job_name, job) if pod.replica == replica]
         running = [pod for pod in pods if pod.containers[pod.main].running and not pod.deleting]
@@ -80,13 +80,15 @@ class KubernetesShells(ShellService):
         if not pods:
             known = ", ".join(replica_.id for replica_ in job.replicas)
             if replica not in {known_replica.id for known_replica in job.replicas}:
-                raise NotFound(f"{job.display_name} has no replica {replica}; it has {known or 'none yet'}.")
+                raise NotFound(
+                    f"{job.display_name} has no replica {replica}. Its replicas: {known or 'none yet'}."
+                )
             raise FailedPrecondition(f"{replica} of {job.display_name} has no pod now.")
         pod = pods[-1]
         waits = pod.containers[pod.main].waiting
         why = f"it waits: {waits}" if waits else "it has ended" if pod.over else "it has not started yet"
         raise FailedPrecondition(
-            f"{replica} of {job.display_name} does not run: {why}.",
+            f"{replica} of {job.display_name} is not running: {why}.",
             fix="A shell needs a running replica; `vxtui describe` shows their states.",
         )
 
@@ -132,7 +134,8 @@ class _Session(ShellSession):
 
 
 def end_of(content: bytes, hint: str = "") -> ShellEnd:
-    """How a program ended, from the Status in the last frame; `hint` is added if it can't be started."""
+    """Return how a program ended, from the Status in the last frame. `hint` is added if it can't be
+    started."""
     try:
         status: Any = json.loads(content)
     except ValueError:
@@ -144,6 +147,6 @@ def end_of(content: bytes, hint: str = "") -> ShellEnd:
         code = str(cause.get("message") or "")
         if cause.get("reason") == "ExitCode" and code.isascii() and code.isdigit():
             return ShellEnd(int(code))
-    why = text(status.get("message")) or "The program ended for a reason that the cluster does not say."
+    why = text(status.get("message")) or "The program ended for a reason that the cluster does not report."
     missing = "executable file not found" in why or "no such file or directory" in why
     return ShellEnd(None, f"{why}. {hint}" if missing and hint else why)

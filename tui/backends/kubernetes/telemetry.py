@@ -17,9 +17,9 @@ from tui.domain.core.job import Job
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 
 MOST_PODS_LOCAL, MOST_PODS = 256, 128
-"""Most logs of one read: on this machine, and in a cluster elsewhere; the next read takes the others."""
+"""Most logs of one read, on this machine and in a remote cluster. The next read continues with the others."""
 LINES = 300
-"""Newest lines of a pod that are read."""
+"""Number of newest lines read of a pod."""
 
 
 class KubernetesTelemetry(TelemetryService):
@@ -30,7 +30,7 @@ class KubernetesTelemetry(TelemetryService):
         self._newest = newest
         self._most = MOST_PODS_LOCAL if local else MOST_PODS
         self._read_at: dict[str, float] = {}
-        """Time of a pod's last read, by its uid."""
+        """Time of the last read by the pod's uid."""
 
     async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
         containers = await asyncio.gather(*(self._containers(job) for job in jobs))
@@ -47,7 +47,7 @@ class KubernetesTelemetry(TelemetryService):
         return sorted(telemetry, key=lambda line: line.timestamp, reverse=True)
 
     async def _containers(self, job: Job) -> tuple[ContainerName, ...]:
-        """The running main containers of the job."""
+        """Return the running main containers of the job."""
         try:
             pods = await self._pods.recent_pods(job)
         except NotFound:
@@ -65,7 +65,7 @@ class KubernetesTelemetry(TelemetryService):
             return []
         except BackendError as error:
             return error
-        # Parsing takes time: skip other lines.
+        # Parsing is slow: skip unmarked lines first.
         marked = (line for line in lines if b'"vxtui"' in line.text)
         entries = (entry for line in marked for entry in entries_of(name, line.stamp, 0, line.text))
         parsed = (telemetry_line(replace(entry, job_id=job.name)) for entry in entries)

@@ -1,4 +1,4 @@
-"""The server of an emulator on this machine: started on demand, and restarted after it was killed."""
+"""The server of an emulator on this machine: started on demand, and restarted after it is killed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from tui.backends.local.threads import in_thread
 from tui.emulator.client import LauncherError, StateDir, ensure_running, server_status, was_killed
 
 AGAIN_AFTER = 30.0
-"""Seconds within which a server that was killed twice is not restarted: it may fail each time."""
+"""Seconds within which a server that was killed twice is not restarted, because it may fail each time."""
 
 
 class LocalServer:
-    """The server of one state directory. It outlives the console.
+    """The server of one state directory, which outlives the console.
 
-    A stopped server stays stopped until `start`. A killed server, e.g. when memory ran out, is restarted by
-    the next failing call.
+    A stopped server stays stopped until `start`. After a server was killed, e.g. when memory ran out, the
+    next failing call restarts it.
     """
 
     def __init__(self, state: StateDir, name: str, work: str) -> None:
-        """`name` and `work` name the server and its work in messages, e.g. `emulator` and `Jobs`."""
+        """Set the labels for messages: `name` of the server and `work` that it does, e.g. `emulator` and
+        `Jobs`."""
         self.state = state
         self._name = name
         self._work = work
@@ -32,7 +33,8 @@ class LocalServer:
         self._restarted = -AGAIN_AFTER
 
     async def start(self, fix: Callable[[str], str]) -> dict[str, Any]:
-        """Start the server if necessary; its `server_status`. Raises Unavailable with the advice of `fix`."""
+        """Start the server if necessary and return its `server_status`. Raises Unavailable with the advice
+        `fix`."""
         abandoned = threading.Event()
         try:
             return await in_thread(lambda: ensure_running(self.state, given_up=abandoned.is_set))
@@ -44,14 +46,14 @@ class LocalServer:
             abandoned.set()
 
     def explain(self, error: BackendError) -> BackendError:
-        """The cause of a failed call if the server has ended. A killed server is restarted."""
+        """Return the cause of a failed call if the server has ended. A killed server is restarted."""
         if not isinstance(error, Unavailable) or server_status(self.state) is not None:
             return error
         command, goes_on = self.state.COMMAND, f"{self._work} continue meanwhile."
-        # A starting server has removed the previous one's files, and does not listen yet.
+        # A starting server has removed the files of the previous server, and does not listen yet.
         if self._starts_again or (was_killed(self.state) and self._restart()):
             return Unavailable(
-                f"The local {self._name} was killed and starts again. {goes_on}",
+                f"The local {self._name} was killed and is restarting. {goes_on}",
                 fix=f"`{command} logs` shows its log.",
             )
         return Stopped(f"The local {self._name} is stopped. {goes_on}", fix=f"`{command} start` starts it.")
@@ -61,7 +63,7 @@ class LocalServer:
         return self._restarting is not None and self._restarting.is_alive()
 
     def _restart(self) -> bool:
-        """Restart in the background; False if that was done a moment ago."""
+        """Restart in the background. Return False if the last restart was a moment ago."""
         if time.monotonic() - self._restarted < AGAIN_AFTER:
             return False
         self._restarted = time.monotonic()
@@ -70,6 +72,6 @@ class LocalServer:
         return True
 
     def _run(self) -> None:
-        # The next call then reports that it is stopped, and `start` says why it can't be started.
+        # The next call then reports that the server is stopped, and `start` reports why it can't be started.
         with contextlib.suppress(LauncherError):
             ensure_running(self.state)

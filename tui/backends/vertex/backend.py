@@ -1,4 +1,4 @@
-"""Vertex AI as a `tui.backends.interface.Backend`. It does not know whether it talks to Google."""
+"""Vertex AI as a `tui.backends.interface.Backend`. The backend is the same for Google and the emulator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tui.backends.vertex.transport.connect import Endpoint
 
 
 class VertexBackend(OneContextBackend):
-    """One project and its regions, at the given endpoint."""
+    """One project and its regions at the given endpoint."""
 
-    slow_fix = "Try again; see the network, or the emulator's log."
+    slow_fix = "Try again. Check the network and the emulator's log."
 
     def __init__(self, info: ContextInfo, endpoint: Endpoint) -> None:
         super().__init__(info)
@@ -24,8 +24,8 @@ class VertexBackend(OneContextBackend):
         self.health_line = "emulator" if info.local else "credentials"
 
     async def _connect(self) -> None:
-        """Connect. If connected, restart a killed emulator and renew credentials."""
-        # Imports and a starting server do not wait for each other.
+        """Connect. If already connected, restart a killed emulator and renew credentials."""
+        # Import modules and start the server concurrently.
         loading = asyncio.create_task(in_thread(_load))
         try:
             await self._endpoint.open()

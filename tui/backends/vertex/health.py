@@ -14,7 +14,7 @@ from tui.domain.vertex.catalog import SERVICE
 
 
 async def check(info: ContextInfo, clients: Clients) -> list[ServiceHealth]:
-    """A line for each service, jobs region by region; takes `deadlines.CHECK` seconds at most."""
+    """Return a line for each service, with jobs region by region. Takes `deadlines.CHECK` seconds at most."""
     project = f"projects/{info.project}"
     logs = {
         "resource_names": [project],

@@ -36,9 +36,9 @@ from tui.domain.vertex.worker_pools import PREFIX
 COUNTERS = frozenset({NET_IN, NET_OUT})
 BEFORE = timedelta(seconds=300)
 AFTER = timedelta(seconds=600)
-"""Series start late and lag: the window is wider than the job (docs/facts/vertex.md 6.1)."""
+"""Extension of the window after the job's end: series start late and lag (docs/facts/vertex.md 6.1)."""
 MOST_POINTS = 2000
-"""Most points of a series: a longer one has rates over longer periods."""
+"""Most points of a series. A longer series has rates over longer periods."""
 PAGE = 100_000
 
 _ACCELERATOR_LABELS = ("accelerator_id", "accelerator_index", "gpu_id", "accelerator")
@@ -47,7 +47,7 @@ _FULL = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 
 
 class Metrics(MetricService):
-    """Monitoring of one context's project."""
+    """Reads Monitoring of one context's project."""
 
     def __init__(self, info: ContextInfo, clients: Clients, get: Get) -> None:
         self._info = info
@@ -63,7 +63,7 @@ class Metrics(MetricService):
         metrics: Sequence[str] = (),
         job: Job | None = None,
     ) -> MetricsReading:
-        """Read all series of a job at the same time, with one call per metric."""
+        """Read all series of a job concurrently, with one call per metric."""
         names = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
         now = datetime.now(UTC)
         # The job and the descriptors are separate round trips.
@@ -99,7 +99,8 @@ class Metrics(MetricService):
         return [series for pb in messages if (series := _series(metric, pb)).points]
 
     async def _rate(self, metric: str, window: tuple[datetime, datetime]) -> dict[str, Any]:
-        """The aggregation into bytes per second, over the sample period or longer."""
+        """Return the aggregation that converts a counter to bytes per second, over the sample period or
+        longer."""
         sampled = await self._sample_period(metric)
         span = (window[1] - window[0]).total_seconds()
         period = max(math.ceil(sampled), 1, math.ceil(span / MOST_POINTS))
@@ -109,7 +110,7 @@ class Metrics(MetricService):
         }
 
     async def _sample_period(self, metric: str) -> float:
-        """Seconds between two samples, from the metric's descriptor, which is read once."""
+        """Return the sampling interval in seconds from the metric's descriptor, which is read once."""
         if metric not in self._periods:
             name = f"projects/{self._info.project}/metricDescriptors/{TRAINING_PREFIX}{metric}"
             usual = self._clients.endpoint.pace.sample_period
@@ -120,7 +121,7 @@ class Metrics(MetricService):
                     name=name,
                 )
             except BackendError:
-                # Reading the series fails with the same error if it matters.
+                # Reading the series fails with the same error if the error matters.
                 return usual
             period = descriptor.metadata.sample_period
             self._periods[metric] = (period.seconds + period.nanos / 1e9) or usual
@@ -140,7 +141,7 @@ async def list_series(
     action: str,
     aggregation: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """The series of every page of a ListTimeSeries as plain protobuf."""
+    """Return the series of every page of a ListTimeSeries as plain protobuf."""
     request = {
         "name": f"projects/{project}",
         "filter": text,
@@ -156,7 +157,7 @@ async def list_series(
 
 
 def points(pb: Any) -> list[tuple[datetime, float]]:
-    """Points of a TimeSeries message, oldest first; on the wire they are newest first."""
+    """Return the points of a TimeSeries message, oldest first; the API sends them newest first."""
     values = []
     for point in reversed(pb.points):
         at = moment(point.interval, "end_time")
@@ -184,7 +185,7 @@ def _label(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def _replica_like(labels: Mapping[str, str]) -> str:
-    """The value of an undocumented label that looks like a replica (docs/facts/vertex.md 6.2)."""
+    """Return the value of an undocumented label that looks like a replica (docs/facts/vertex.md 6.2)."""
     return next((value for value in labels.values() if value.startswith(PREFIX)), "")
 
 

@@ -1,7 +1,7 @@
 """Prices from the Cloud Billing catalogue (docs/facts/vertex.md 9.3), whose client is imported on first use.
 
 Descriptions of SKUs are known only from dumps of the catalogue. A SKU with an unknown description is left
-out: its price comes from the built-in table.
+out, and the built-in table supplies its price.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SIMULATED = "(emulator)"
 
 
 class PriceList(PriceService):
-    """The catalogue as one context's credentials see it."""
+    """The catalogue with the prices that one context's credentials can read."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
     async def read(self) -> Prices:
-        """Today's prices of training. Raises BackendError, also if the catalogue has none."""
+        """Return today's training prices. Raises BackendError, also if the catalogue has none."""
         await in_thread(lambda: lazy_imports.load(CLIENT))
         return await _read(self._clients)
 
@@ -57,14 +57,14 @@ async def _read(clients: Clients) -> Prices:
     )
     if not prices.regions:
         raise Unavailable(
-            f"The catalogue's {len(skus):,} SKUs have no price of training.",
+            f"The catalogue's {len(skus):,} SKUs contain no training price.",
             fix="The built-in table stays in use; `vxtui prices` shows its date.",
         )
     return prices
 
 
 async def _skus(clients: Clients, client: Any, service: str) -> list[Any]:
-    """The SKUs of a service that training uses: few of thousands."""
+    """Return the SKUs of a service that training uses: a few of thousands."""
     action = "read the prices of the Cloud Billing catalogue"
     request = {"parent": f"services/{service}", "currency_code": "USD", "page_size": PAGE}
     skus = clients.pages(action, lambda: client.list_skus, request, "skus")
@@ -72,7 +72,8 @@ async def _skus(clients: Clients, client: Any, service: str) -> list[Any]:
 
 
 def sku_of(pb: Any) -> Iterator[Sku]:
-    """The SKU of a message with its newest price, of the last tier; nothing without a price in dollars."""
+    """Yield the SKU of a message with its newest price, of the last tier; nothing without a price in
+    dollars."""
     if not pb.pricing_info:
         return
     expression = pb.pricing_info[-1].pricing_expression

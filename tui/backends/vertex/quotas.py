@@ -14,19 +14,20 @@ from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.vertex.catalog import SERVICE
 
 LIMITS_AGE = timedelta(minutes=10)
-"""Age up to which limits are used again; they change about daily, and their age is shown."""
+"""Age up to which limits are cached. They change about daily, and the screen shows their age."""
 USAGE_WINDOW = timedelta(days=7)
-"""Time before now in which usage is read: it is written on change, so the newest point may be days old."""
+"""Time before now in which usage is read. Usage is written on change, so the newest point may be days old."""
 USAGE_METRICS = (
     "serviceruntime.googleapis.com/quota/allocation/usage",
-    # The quota page lists large GPUs as concurrent; their usage may be here (docs/facts/vertex.md 7.4).
+    # The quota page lists large GPUs as concurrent. Their usage may be in this metric (docs/facts/vertex.md
+    # 7.4).
     "serviceruntime.googleapis.com/quota/concurrent/usage",
 )
 _TRAINING = ("custom_model_training", "restricted_image_training")
 _PAGE = 1000
 
 Usage = dict[tuple[str, str], tuple[int, datetime]]
-"""(metric without the service's prefix, region) → amount and time."""
+"""Amount and time by (metric without the service's prefix, region)."""
 
 
 class VertexQuotas(QuotaService):
@@ -39,7 +40,7 @@ class VertexQuotas(QuotaService):
         self._read_at: datetime | None = None
 
     async def read(self, regions: Sequence[str] = ()) -> list[Quota]:
-        """Every training quota of `regions`, by region and metric."""
+        """Return every training quota of `regions`, by region and metric."""
         infos, usage = await asyncio.gather(self._limits(), self._usage())
         quotas = []
         for region in regions or self._info.regions:
@@ -110,9 +111,10 @@ class VertexQuotas(QuotaService):
 
 
 def limit_of(pb: Any, region: str) -> int:
-    """Limit of a QuotaInfo in `region`; entries go from specific to general (docs/facts/vertex.md 7.4).
+    """Return the limit of a QuotaInfo in `region`. Entries go from specific to general (docs/facts/vertex.md
+    7.4).
 
-    `UNLIMITED` without any entry, and 0 if no entry names the region.
+    Return `UNLIMITED` without any entry, and 0 if no entry names the region.
     """
     if not pb.dimensions_infos:
         return UNLIMITED

@@ -26,33 +26,33 @@ class RegionLists:
         self._clients = clients
 
     def parent(self, region: str) -> str:
-        """The name of a region's location."""
+        """Return the resource name of a region's location."""
         return f"projects/{self._info.project}/locations/{region}"
 
     async def everywhere(self, read: Callable[[str], Awaitable[list[T]]]) -> RegionResults[T]:
-        """The items that `read` gives for each region, newest first, and the errors of regions."""
+        """Return the items that `read` returns for each region, newest first, and the errors of regions."""
         answers, errors = await answers_of(read, self._info.regions)
         return RegionResults(newest_first(item for _, items in answers for item in items), errors)
 
     async def all(
         self, action: str, method: Callable[[], Method], request: Mapping[str, Any], field: str
     ) -> list[Pb]:
-        """The items of all pages. Raises BackendError."""
+        """Return the items of all pages. Raises BackendError."""
         request = {**request, "page_size": PAGE}
         return [item async for item in self._clients.pages(action, method, request, field)]
 
 
 def newest_first(items: Any) -> list[Any]:
-    """Sort by creation time; an item without one comes last."""
+    """Sort by creation time, newest first. An item without a creation time comes last."""
     return sorted(items, key=lambda item: item.create_time or _NEVER, reverse=True)
 
 
 def region_in(name: str, collection: str) -> str:
-    """The region of a full resource name. Raises InvalidRequest."""
+    """Return the region of a full resource name. Raises InvalidRequest."""
     match = name_pattern(collection).fullmatch(name)
     if match is None:
         raise InvalidRequest(
-            f"{name!r} is not a full resource name.",
+            f"{name!r} must be a full resource name.",
             fix=f"Write projects/PROJECT/locations/REGION/{collection}/ID.",
         )
     return match[2]

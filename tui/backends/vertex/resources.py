@@ -62,10 +62,11 @@ class Resources(ResourceService):
         try:
             json_format.ParseDict(dict(resource), message)
         except json_format.ParseError as error:
-            raise InvalidRequest(f"This is not the form of a persistent resource: {error}") from error
+            raise InvalidRequest(f"The request is not a valid persistent resource: {error}") from error
         parent = self._lists.parent(region)
         name = f"{parent}/{COLLECTION}/{id}"
-        # The client chooses the id: a second create would be refused, and the resource is found without one.
+        # The client chooses the id: a repeated create would be refused, and the resource can be found by its
+        # id.
         try:
             await self._clients.once(
                 f"create the persistent resource {id} in {region}",
@@ -78,12 +79,12 @@ class Resources(ResourceService):
         except Unavailable as error:
             if isinstance(error, Stopped):
                 raise
-            # The reply may be lost, not the request.
+            # The request may have arrived although the reply was lost.
             with suppress(BackendError):
                 return await self.get(name)
             raise Unavailable(
-                f"{error.message.rstrip('.')}. It may have been created all the same, and cost money.",
-                fix="`vxtui resources` shows whether it is there.",
+                f"{error.message.rstrip('.')}. The resource may have been created anyway, and may cost money.",
+                fix="`vxtui resources` shows whether it exists.",
             ) from error
         return await self.get(name)
 
@@ -105,7 +106,7 @@ class Resources(ResourceService):
 
 
 def persistent_resource(pb: Pb, region: str, context: str) -> PersistentResource:
-    """A PersistentResource message as a domain object."""
+    """Convert a PersistentResource message to a domain object."""
     return PersistentResource(
         name=pb.name,
         display_name=pb.display_name,
@@ -123,7 +124,7 @@ def persistent_resource(pb: Pb, region: str, context: str) -> PersistentResource
 
 
 def resource_pool(pb: Pb) -> ResourcePool:
-    """A ResourcePool message as a domain object."""
+    """Convert a ResourcePool message to a domain object."""
     machine, scaled = pb.machine_spec, pb.HasField("autoscaling_spec")
     kind = machine.accelerator_type
     return ResourcePool(

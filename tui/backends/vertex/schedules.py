@@ -32,7 +32,7 @@ COLLECTION = "schedules"
 RUNS = 50
 """Most runs that are listed."""
 AT_ONCE = 4
-"""Schedules whose newest runs are read at the same time."""
+"""Number of schedules whose newest runs are read at the same time."""
 _Message = ScheduleProto.pb()
 _STATES = {member.value: name for name, member in ScheduleProto.State.__members__.items()}
 _RUN_FIELDS = (
@@ -49,7 +49,7 @@ class Schedules(ScheduleService):
         self._clients = clients
         self._lists = RegionLists(info, clients)
         self._newest: dict[str, tuple[datetime | None, Job]] = {}
-        """The newest run of a schedule if it has ended, with its due time: it is not read again."""
+        """Cached newest runs that have ended, with their due times, by schedule."""
 
     async def list_all(self) -> RegionResults[Schedule]:
         gate = asyncio.Semaphore(AT_ONCE)
@@ -110,12 +110,12 @@ class Schedules(ScheduleService):
         )
 
     def _client(self, region: str) -> ScheduleServiceAsyncClient:
-        """ScheduleService of one region, at the address of JobService."""
+        """Return the ScheduleService client of one region, at the address of JobService."""
         classes = ScheduleServiceAsyncClient, ScheduleServiceGrpcAsyncIOTransport
         return self._clients.client_of(Service.JOBS, region, *classes)  # type: ignore[no-any-return]
 
     async def _newest_run(self, pb: Pb, region: str) -> Job | None:
-        """The newest run; `None` without one, or if it can't be read: the schedule is listed without it."""
+        """Return the newest run; `None` if there is none, or if it can't be read."""
         if not pb.started_run_count:
             return None
         due = moment(pb.last_scheduled_run_response, "scheduled_run_time")
@@ -147,7 +147,7 @@ class Schedules(ScheduleService):
 
 
 def schedule_of(pb: Pb, region: str, context: str, last_run: Job | None = None) -> Schedule:
-    """A Schedule message as a domain object."""
+    """Convert a Schedule message to a domain object."""
     response = pb.last_scheduled_run_response
     return Schedule(
         name=pb.name,
@@ -184,11 +184,11 @@ def _pipeline(pb: Pb) -> str:
 
 
 def _message(schedule: NewSchedule, parent: str) -> Pb:
-    """The message of a create. Raises InvalidRequest with the field that does not fit."""
+    """Return the message of a create. Raises InvalidRequest that names the invalid field."""
     message = _Message(
         display_name=schedule.display_name,
         cron=schedule.cron,
-        # Starting a run is one call: several at once are not needed.
+        # Starting a run takes one call, so concurrent runs are not needed.
         max_concurrent_run_count=1,
         max_run_count=schedule.max_runs or 0,
         max_concurrent_active_run_count=schedule.max_active or 0,

@@ -1,4 +1,4 @@
-"""Builds the services of a connected context. Importing it is slow: load it late, in a thread."""
+"""Builds the services of a connected context. Importing this module is slow: import it late, in a thread."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ class OpenContext:
     services: Services
 
     async def aclose(self) -> None:
-        """Close the channels; running calls end with Unavailable."""
+        """Close the channels. Running calls end with Unavailable."""
         await self.clients.close()
 
     async def check_health(self) -> Sequence[ServiceHealth]:
-        """A line for each service."""
+        """Return a line for each service."""
         return await health.check(self.info, self.clients)
 
 
 def build_services(info: ContextInfo, endpoint: Endpoint) -> OpenContext:
-    """Clients and services of one context; call it in the event loop that will use them."""
+    """Build the clients and services of one context. Call it in the event loop that will use them."""
     clients = Clients(endpoint)
     by_kind = {
         kind.key: resolve(kind.services["vertex"])(info, clients)
         for kind in kinds()
         if "vertex" in kind.services
     }
-    # Metrics and progress are read of custom jobs: other kinds run them.
+    # Metrics and progress are read from custom jobs, which other kinds run.
     jobs = next(service for service in by_kind.values() if isinstance(service, CustomJobs))
 
     async def read_job(name: str) -> Job:
-        """A job of any kind that has a log."""
+        """Return a job of any kind that has a log."""
         owner = next((service for service in by_kind.values() if service.owns(name)), jobs)
         return await owner.get(name)
 

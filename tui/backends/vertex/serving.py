@@ -29,16 +29,16 @@ from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 Pb = Any
 RESOURCE = "aiplatform.googleapis.com/Endpoint"
 BACK = timedelta(days=1)
-"""How far back is looked: an unbounded read is slow (docs/facts/vertex.md 5.2)."""
+"""How far back logs are searched: an unbounded read is slow (docs/facts/vertex.md 5.2)."""
 LONGEST_CHANGE = 45 * 60.0
-"""Longest wait (s) for a model to be deployed; the service's own limit is not documented."""
+"""Longest wait for a model to be deployed, in seconds. The service's own limit is not documented."""
 
 
 class _Overtaken(BackendError):
     """The endpoint was changed since its etag was read."""
 
     def __init__(self) -> None:
-        super().__init__("it was changed elsewhere meanwhile")
+        super().__init__("another client has changed it in the meantime")
 
 
 class Serving(ServingService):
@@ -111,8 +111,8 @@ class Serving(ServingService):
             if shares(percents_of(now)) == shares(percents):
                 return now
             raise FailedPrecondition(
-                f"Can't {action}: it was changed elsewhere meanwhile.",
-                fix="Look at the split, then set it again.",
+                f"Can't {action}: another client has changed the endpoint in the meantime.",
+                fix="Check the split, then set it again.",
             ) from error
         return self._endpoint(changed, region)
 
@@ -166,7 +166,7 @@ class Serving(ServingService):
     async def _operated(
         self, action: str, endpoint: str, method: str, request: dict[str, Any]
     ) -> ServingEndpoint:
-        """Run a long-running operation on an endpoint; the endpoint as it is afterwards."""
+        """Run a long-running operation on an endpoint. Return the updated endpoint."""
         region = region_in(endpoint, "endpoints")
 
         async def send(seconds: float) -> Pb:
@@ -183,8 +183,8 @@ class Serving(ServingService):
             if isinstance(error, Stopped):
                 raise
             raise Unavailable(
-                f"{error.message.rstrip('.')}. The change may have begun all the same, and cost money.",
-                fix="Look at the endpoint in a few minutes before you try again.",
+                f"{error.message.rstrip('.')}. The change may have begun anyway, and may cost money.",
+                fix="Check the endpoint in a few minutes before you try again.",
             ) from error
         await wait_for(self._clients, region, begun, action, seconds=LONGEST_CHANGE)
         return await self.endpoint(endpoint)
@@ -236,7 +236,7 @@ def _deployed(pb: Pb, percent: int) -> Deployed:
 
 
 def _accelerator(spec: Pb) -> str:
-    """The accelerator's name in the API, or "" without one."""
+    """Return the accelerator's name in the API, or "" without an accelerator."""
     field = spec.DESCRIPTOR.fields_by_name["accelerator_type"]
     return field.enum_type.values_by_number[spec.accelerator_type].name if spec.accelerator_type else ""
 

@@ -1,6 +1,6 @@
 """Requests, errors and latencies of deployed models, from Cloud Monitoring.
 
-Metrics of the documentation 'Google Cloud metrics', aiplatform: response_count by class of the HTTP status,
+The metrics are documented in 'Google Cloud metrics', aiplatform: response_count by class of the HTTP status,
 and prediction_latencies, which every model has with the `latency_type` total.
 """
 
@@ -24,18 +24,19 @@ from tui.domain.serving.traffic import ServingEndpoint
 PREFIX = "aiplatform.googleapis.com/prediction/online/"
 RESOURCE = "aiplatform.googleapis.com/Endpoint"
 WINDOW = timedelta(minutes=5)
-"""Time before now that the figures cover; the service's points appear up to some minutes late."""
+"""Time before now that the metrics cover. The service's points arrive up to some minutes late."""
 PERIOD = 60
-"""Shortest alignment period of the service (s)."""
+"""Shortest alignment period of the service, in seconds."""
 Aligner = common.Aggregation.Aligner
 _Key = tuple[str, str, str]
-"""(region, id of the endpoint, id of the deployed model)."""
+"""Region, endpoint id, and id of the deployed model."""
 
 
 async def read_loads(
     clients: Clients, project: str, endpoints: Sequence[ServingEndpoint]
 ) -> dict[tuple[str, str], Load]:
-    """Loads of models with requests, by (endpoint's name, id of the deployed model). Raises BackendError."""
+    """Return the loads of models with requests, by (endpoint name, deployed model id). Raises
+    BackendError."""
     busy = [endpoint for endpoint in endpoints if endpoint.deployed]
     if not busy:
         return {}
@@ -75,7 +76,7 @@ async def read_loads(
 
 
 def _counts(series: Sequence[Any]) -> Mapping[_Key, tuple[int, float, dict[str, int]]]:
-    """Requests, the seconds in which they arrived, and errors by class."""
+    """Return the requests, the seconds in which they arrived, and errors by class."""
     totals: dict[_Key, float] = {}
     ends: dict[_Key, set[datetime]] = {}
     errors: dict[_Key, dict[str, float]] = {}
@@ -98,7 +99,7 @@ def _counts(series: Sequence[Any]) -> Mapping[_Key, tuple[int, float, dict[str, 
 
 
 def _last(series: Sequence[Any]) -> dict[_Key, float]:
-    """The newest value of each deployed model."""
+    """Return the newest value of each deployed model."""
     return {_key(line): values[-1][1] for line in series if (values := points(line))}
 
 

@@ -1,4 +1,4 @@
-"""Programs in replicas of the emulator's jobs, over its socket. Vertex AI has no such call."""
+"""Runs programs in replicas of the emulator's jobs, over its socket. Vertex AI has no such call."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tui.domain.core import exec_frames as frames
 from tui.domain.core.exec_frames import Ended, Opening
 
 BytesPb = wrappers_pb2.BytesValue
-LOST = ShellEnd(None, "The emulator has ended, and the shell with it.")
+LOST = ShellEnd(None, "The emulator has ended, which closed the shell.")
 
 
 class EmulatorShells(ShellService):
-    """Opens a connection for each program, which fault injection does not cut."""
+    """Opens a connection for each program. Fault injection does not cut this connection."""
 
     def __init__(self, endpoint: Endpoint, target: str) -> None:
         self._endpoint, self._target = endpoint, target
@@ -87,6 +87,6 @@ class _Session(ShellSession):
     async def _send(self, data: bytes) -> None:
         # If the program has ended, `read` reports it.
         with suppress(grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            # A stream takes one message at a time: key presses and a new size may be sent at the same time.
+            # A stream accepts one message at a time: key presses and a new size may be sent concurrently.
             async with self._sending:
                 await self._call.write(BytesPb(value=data))

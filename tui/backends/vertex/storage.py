@@ -1,6 +1,6 @@
 """Cloud Storage: properties of buckets, and uploads with progress and cancel.
 
-Google's client blocks: each call runs in a thread. The client is imported with the first call.
+Google's client blocks, so each call runs in a thread. The client is imported with the first call.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from tui.backends.vertex.transport.connect import LOGIN, Endpoint
 T = TypeVar("T")
 
 CALL_SECONDS = (10.0, 60.0)
-"""Longest wait for a connection, and for the next byte of a response."""
+"""Timeouts in seconds of a connection, and of the next byte of a response."""
 CHUNK = 2 * 1024 * 1024
-"""Bytes of one chunk: each chunk reports progress, and an interrupted upload continues after the last one."""
+"""Chunk size in bytes. Each chunk reports progress, and an interrupted upload resumes after the last
+chunk."""
 
 
 _NO_BUCKET = "bucket does not exist"
-_REACH = "Try again; `vxtui doctor` says what can be reached."
+_REACH = "Try again; `vxtui doctor` shows what can be reached."
 
 
 class Cancelled(Exception):
@@ -60,7 +61,7 @@ class Storage(StorageService):
         return _bucket(bucket)
 
     async def buckets(self) -> list[Bucket]:
-        """Every bucket of the project."""
+        """Return every bucket of the project."""
         action = f"list the buckets of {self._info.project}"
         buckets = await self._call(action, lambda client: list(client.list_buckets(**self._patience())), "")
         return [_bucket(bucket) for bucket in buckets]
@@ -74,8 +75,8 @@ class Storage(StorageService):
         return _bucket(bucket)
 
     async def allowed(self, name: str, permissions: list[str]) -> list[str]:
-        """The given permissions that the caller has on a bucket."""
-        action = f"ask for permissions on gs://{name}"
+        """Return the given permissions that the caller has on a bucket."""
+        action = f"check the permissions on gs://{name}"
         granted = await self._call(
             action,
             lambda client: client.bucket(name).test_iam_permissions(permissions, **self._patience()),
@@ -84,7 +85,8 @@ class Storage(StorageService):
         return list(granted)
 
     async def size_of(self, uri: str) -> int | None:
-        """Bytes of the object gs://BUCKET/NAME, or `None`. Raises NotFound for the bucket."""
+        """Return the size in bytes of the object gs://BUCKET/NAME, or `None`. Raises NotFound for the
+        bucket."""
         from google.api_core import exceptions as api
 
         bucket, name = split(uri)
@@ -94,7 +96,7 @@ class Storage(StorageService):
             try:
                 blob.reload(**self._patience())
             except api.NotFound as error:
-                # Reading the bucket itself needs a permission that a writer may lack.
+                # Reading the bucket itself would need a permission that a writer may lack.
                 if _NO_BUCKET in str(error):
                     raise
                 return None
@@ -107,10 +109,10 @@ class Storage(StorageService):
         return None if root is None else root / uri.removeprefix("gs://")
 
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        """Upload the file to gs://BUCKET/NAME, checked by CRC32C; the object is complete or absent.
+        """Upload the file to gs://BUCKET/NAME, verified by CRC32C. The object is complete or absent.
 
         `progress` is called in the event loop with the bytes sent so far and the total. Cancelling ends the
-        upload after its chunk. Raises BackendError.
+        upload after the current chunk. Raises BackendError.
         """
         bucket, name = split(uri)
         cancelled = threading.Event()
@@ -120,7 +122,7 @@ class Storage(StorageService):
             size = path.stat().st_size
             with path.open("rb") as file:
                 blob = client.bucket(bucket).blob(name, chunk_size=CHUNK)
-                # Without a size: given one, the client sends up to 8 MB in one piece.
+                # Omit the size: with a size, the client sends up to 8 MB in one request.
                 blob.upload_from_file(
                     _Reader(file, size, report, cancelled),
                     content_type="application/octet-stream",
@@ -135,7 +137,7 @@ class Storage(StorageService):
             cancelled.set()
 
     async def _call(self, action: str, work: Callable[[Any], T], bucket: str) -> T:
-        """Run `work` with the client, in a thread. Raises BackendError."""
+        """Run `work` with the client in a thread. Raises BackendError."""
         await self._endpoint.ready()
         try:
             return await in_thread(lambda: work(self._connected()))
@@ -150,7 +152,7 @@ class Storage(StorageService):
         return {"timeout": CALL_SECONDS, "retry": DEFAULT_RETRY.with_timeout(self._endpoint.pace.patience)}
 
     def _connected(self) -> Any:
-        """The client of the current address, which a restarted emulator may change."""
+        """Return the client of the current address, which a restarted emulator may change."""
         from google.auth.credentials import AnonymousCredentials
         from google.cloud.storage import Client
 
@@ -166,10 +168,10 @@ class Storage(StorageService):
 
 
 def split(uri: str) -> tuple[str, str]:
-    """Bucket and name of gs://BUCKET/NAME. Raises ValueError."""
+    """Return the bucket and name of gs://BUCKET/NAME. Raises ValueError."""
     bucket, slash, name = uri.removeprefix("gs://").partition("/")
     if not uri.startswith("gs://") or not bucket or not slash or not name:
-        raise ValueError(f"{uri!r} is not gs://BUCKET/NAME")
+        raise ValueError(f"{uri!r} must have the form gs://BUCKET/NAME")
     return bucket, name
 
 
@@ -197,7 +199,7 @@ class _Reader:
 
 
 def _in_loop(progress: Progressed | None) -> Callable[[int, int], None]:
-    """`progress` as a function for a thread: it runs in the current event loop."""
+    """Wrap `progress` for calls from a thread: it runs in the current event loop."""
     loop = asyncio.get_running_loop()
 
     def report(done: int, total: int) -> None:
@@ -218,7 +220,7 @@ def _bucket(bucket: Any) -> Bucket:
 
 
 def _explained(error: Exception, action: str, bucket: str) -> BackendError:
-    """The error of an HTTP reply, which has only a status and a text; removes the address."""
+    """Convert an HTTP error, which has only a status and a text, and remove the address."""
     from google.api_core import exceptions as api
 
     from tui.backends.vertex.transport.errors import translate
@@ -228,7 +230,7 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
     if isinstance(error, OSError) and hasattr(error, "request"):  # of the HTTP library
         kind = type(error).__name__
         return Unavailable(f"Can't {action}: no connection to Cloud Storage ({kind}).", fix=_REACH)
-    # This includes the media library's own error after its last retry.
+    # The media library raises its own error after its last retry.
     response = getattr(error, "response", None)
     status = int(getattr(response, "status_code", 0) or 0)
     if not status:
@@ -253,7 +255,7 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
 
 
 def _reason(response: Any, status: int) -> str:
-    """The service's message."""
+    """Return the service's message."""
     try:
         return str(response.json()["error"]["message"])
     except (AttributeError, LookupError, TypeError, ValueError):

@@ -9,17 +9,17 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def moment(message: Any, field: str) -> datetime | None:
-    """A Timestamp field as an aware datetime; `None` if it is not set or out of range."""
+    """Convert a Timestamp field to an aware datetime; `None` if it is not set or out of range."""
     value = getattr(message, field)
     seconds, nanos = value.seconds, value.nanos
-    # A list of jobs needs this 40,000 times: only an unset field and the epoch itself have zeros.
+    # A list of jobs calls this 40,000 times. Only an unset field and the epoch itself have zeros.
     return time_of(seconds, nanos) if seconds or nanos or message.HasField(field) else None
 
 
 def time_of(seconds: int, nanos: int) -> datetime | None:
-    """The time that long after the epoch; `None` if it is out of range."""
+    """Return the time that long after the epoch; `None` if it is out of range."""
     try:
-        # The service gives most times in whole seconds; an addition takes half as long again.
+        # Most times of the service are full seconds, and the addition takes half as long again.
         if nanos:
             return EPOCH + timedelta(0, seconds, nanos // 1000)
         return datetime.fromtimestamp(seconds, UTC)
@@ -28,5 +28,5 @@ def time_of(seconds: int, nanos: int) -> datetime | None:
 
 
 def latest(*times: datetime | None) -> datetime | None:
-    """The latest of the known times; `None` if none is known."""
+    """Return the latest of the known times; `None` if none is known."""
     return max((at for at in times if at is not None), default=None)

@@ -126,7 +126,7 @@ def _planned(plan: AttemptPlan, job: CustomJob, replica: str) -> ReplicaPlan:
 
 
 def _not_running(job: CustomJob, replica: str, why: str) -> WireError:
-    return failed_precondition(job.record.name, f"{replica} does not run: {why}.")
+    return failed_precondition(job.record.name, f"{replica} is not running: {why}.")
 
 
 def _shell(path: str) -> str:

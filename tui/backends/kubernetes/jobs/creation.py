@@ -1,4 +1,5 @@
-"""Creates exactly one job and finds it by its label; the manifest's other objects are applied before it."""
+"""Creates exactly one job, found by its label after a lost reply. The manifest's other objects are applied
+first."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ class JobCreation:
         return await self._single.job(self._name(obj), obj)
 
     async def launched(self, request: LaunchRequest) -> Job | None:
-        """The job with the request's label."""
+        """Return the job with the request's label."""
         for of in self._cluster.served.jobs[self._workload.key]:
             items = await self._cluster.connection.items(
                 of.path(request.region),
@@ -76,7 +77,7 @@ class JobCreation:
         return None
 
     async def _apply(self, obj: Mapping[str, Any], namespace: str) -> None:
-        """Create an object of the manifest beside the job, or update it (server-side apply)."""
+        """Create or update an object of the manifest beside the job (server-side apply)."""
         of = await type_of(self._cluster.connection, obj)
         name = str(at(obj, "metadata", "name") or "")
         if not name:
@@ -110,7 +111,7 @@ async def apply(
 
 
 def _split(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
-    """The manifest's job (the last one) and its other objects."""
+    """Split the manifest into the job (the last one) and the other objects."""
     items = list(resource.get("items") or ()) if resource.get("kind") == "List" else [resource]
     at_job = next((i for i in reversed(range(len(items))) if workload_of(items[i]) is not None), None)
     if at_job is None:

@@ -1,4 +1,4 @@
-"""The position of a waiting job in its queue, from Kueue's visibility API, which can't be watched."""
+"""The queue position of a waiting job, from Kueue's visibility API, which can't be watched."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tui.domain.kubernetes.workloads import at
 
 Obj = Mapping[str, Any]
 RECENT = 5.0
-"""Seconds for which a summary is used again: the job on the screen is read every second."""
+"""Seconds for which a summary is cached: the screen reads its job every second."""
 
 
 class QueuePositions:
-    """Summaries of LocalQueues, at most some seconds old."""
+    """Cached summaries of LocalQueues."""
 
     def __init__(self, cluster: ConnectedCluster) -> None:
         self._cluster = cluster
         self._summaries: dict[str, tuple[float, Obj]] = {}
-        """Time of reading and summary, by path; the summary is empty if the API can't be read."""
+        """Read time and summary by path. The summary is empty if the API can't be read."""
 
     async def with_position(self, name: JobName, job: Job, workload: Obj | None) -> Job:
         """Add the number of jobs ahead in the queue to the reasons why the job waits."""
@@ -42,10 +42,10 @@ class QueuePositions:
         if now - read_at >= RECENT:
             try:
                 summary = await self._cluster.connection.request(
-                    "GET", path, action=f"read who waits in the LocalQueue {queue}"
+                    "GET", path, action=f"list the workloads that wait in the LocalQueue {queue}"
                 )
             except BackendError:
-                # The job is shown without its position.
+                # Show the job without its position.
                 summary = {}
             self._summaries[path] = now, summary
         return summary

@@ -1,4 +1,4 @@
-"""Jobs of one kind in a cluster: listed from a watch, changed by calls that are checked first."""
+"""Jobs of one kind in a cluster. Lists come from a watch; changes are calls that are checked first."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.workloads import WORKLOADS, at
 
 FIRST_LIST_SECONDS = 30.0
-"""Longest wait for the first list of the kind."""
+"""Longest wait for the first list of the kind, in seconds."""
 PARTS_SECONDS = 5.0
-"""Longest wait for pods and other parts once the jobs are listed; a job without them says so."""
+"""Longest wait for pods and other parts once the jobs are listed, in seconds. A job without its parts is
+marked."""
 AT_ONCE = 20
-"""Jobs converted before the event loop has its turn: some 10 ms if each has failed."""
+"""Number of jobs converted before the event loop runs: about 10 ms even if every job has failed."""
 GONE_SECONDS = 60.0
-"""Longest wait for the end of a deleted job, whose pods have a grace period."""
+"""Longest wait for the end of a deleted job, in seconds. Its pods have a grace period."""
 
 
 class KubernetesJobs(JobService):
@@ -65,7 +66,7 @@ class KubernetesJobs(JobService):
         watch.start()
         await asyncio.gather(self._listed(), watch.namespaces.refresh())
         if known:
-            # Without a new list, only a request tells whether the cluster answers.
+            # Without a new list, only a request shows whether the cluster answers.
             await watch.probe.ask()
         watch.take_changed(key)
         await self._convert(watch.places(key))
@@ -90,7 +91,7 @@ class KubernetesJobs(JobService):
                 watch.put_back(key, places)
 
     async def _convert(self, places: Iterable[Place]) -> None:
-        """Convert jobs a few at a time, so that key presses do not wait for all of them."""
+        """Convert jobs in small batches so that the event loop can handle key presses."""
         for number, place in enumerate(places, 1):
             self._cluster.watch.job(place)
             if number % AT_ONCE == 0:
@@ -103,7 +104,7 @@ class KubernetesJobs(JobService):
         for watched_type in watched:
             left = end - asyncio.get_running_loop().time()
             await watched_type.reflector.settled(max(0.0, left))
-        # All are listed at the same time. Jobs are shown before a long list of pods ends.
+        # All scopes are listed concurrently. Jobs are shown before a long list of pods ends.
         end = min(end, asyncio.get_running_loop().time() + PARTS_SECONDS)
         parts = [watched_part.reflector for watched_part in self._cluster.watch.of_parts()]
         for reflector in [*parts, *self._cluster.watch.events.reflectors.values()]:
@@ -114,7 +115,8 @@ class KubernetesJobs(JobService):
                 await self._cluster.watch.learn_nodes()
 
     def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
-        """The jobs at these places as one page per namespace; an unreadable scope has an error page."""
+        """Return the jobs at these locations as one page per namespace. An unreadable scope has a page with
+        an error."""
         watch, key = self._cluster.watch, self._workload.key
         failing = {scope: watch.error(key, scope) or watch.unlisted(key, scope) for scope in watch.scopes}
         jobs: dict[str, list[Job]] = {}
@@ -145,7 +147,8 @@ class KubernetesJobs(JobService):
         return pages
 
     def _namespaces(self, scope: str) -> Sequence[str]:
-        """The namespaces of a scope that get pages: if it is the whole cluster, those with jobs."""
+        """Return the namespaces of a scope that get pages. For the entire cluster, these are the namespaces
+        with jobs."""
         return [scope] if scope != EVERYWHERE else sorted(self._seen) or self._cluster.info.regions[:1]
 
     async def get(self, name: str) -> Job:
@@ -171,7 +174,7 @@ class KubernetesJobs(JobService):
         return await self._named(reference)
 
     async def _named(self, name: str) -> list[Job]:
-        """Jobs of this name in every namespace."""
+        """Return the jobs of this name in every namespace."""
         if parse_name(str(JobName("c", "n", self._workload.plural, name))) is None:
             return []
         jobs_by_name: dict[str, Job] = {}
@@ -213,7 +216,7 @@ class KubernetesJobs(JobService):
         return await self._creation.launched(request)
 
     async def cancel(self, name: str) -> None:
-        """Suspend the job: its pods end, and its object stays."""
+        """Suspend the job. Its pods end, and its object stays."""
         await self.suspend(name)
 
     async def suspend(self, name: str) -> None:
@@ -234,7 +237,7 @@ class KubernetesJobs(JobService):
         await self._patch(of, parts, patch, f"scale the {of.resource} {parts.name}")
 
     async def delete(self, name: str) -> None:
-        """Delete the job with its pods (propagation Foreground), and wait until they are deleted."""
+        """Delete the job with its pods (propagation Foreground) and wait until they are deleted."""
         parts = self._parsed(name)
         of, obj = await self._object_to("delete", parts)
         uid = at(obj, "metadata", "uid")
@@ -245,7 +248,7 @@ class KubernetesJobs(JobService):
         action = f"delete the {of.resource} {parts.name}"
         path = of.path(parts.namespace, parts.name)
         try:
-            # May be sent again after a lost reply: the precondition protects a new job of the same name.
+            # Safe to send again after a lost reply: the precondition protects a new job of the same name.
             await self._cluster.connection.request(
                 "DELETE", path, action=action, body=options, within=CHANGE, repeat=True
             )
@@ -266,8 +269,8 @@ class KubernetesJobs(JobService):
             if asyncio.get_running_loop().time() > end:
                 left = ", ".join(at(now, "metadata", "finalizers") or ()) or "its pods"
                 raise Unavailable(
-                    f"Can't {action}: it still exists after {GONE_SECONDS:.0f} s.",
-                    fix=f"The deletion waits for {left}; see the pods and their nodes.",
+                    f"Can't {action}: the job still exists after {GONE_SECONDS:.0f} s.",
+                    fix=f"The deletion waits for {left}; check the pods and their nodes.",
                 )
             await asyncio.sleep(wait)
             wait = min(2.0, wait * 1.5)
@@ -284,7 +287,8 @@ class KubernetesJobs(JobService):
         await self._patch(of, parts, suspend_patch(obj, suspend), action)
 
     async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, action: str) -> bool:
-        """Suspend through Kueue, which would readmit a suspended job. False if Kueue does not know it."""
+        """Suspend through Kueue, which would readmit a job suspended otherwise. False if Kueue does not
+        manage the job."""
         workload = await self._single.queued(name, obj)
         of = self._cluster.served.part("Workload")
         if workload is None or of is None:
@@ -295,7 +299,7 @@ class KubernetesJobs(JobService):
         return True
 
     async def _object_to(self, verb: str, name: JobName) -> tuple[ApiType, Mapping[str, Any]]:
-        """The object of a job, if the login may change it."""
+        """Return the type and object of a job. Raises if the login may not change the job."""
         of, obj = await self._single.object(name)
         await self._cluster.permissions.require(verb, of, name.namespace)
         return of, obj
@@ -310,7 +314,7 @@ class KubernetesJobs(JobService):
         if parts is None or not self.owns(name):
             cluster = self._cluster.connection.login.cluster
             raise InvalidRequest(
-                f"{name!r} is not the full name of a {self._workload.kind} here.",
+                f"{name!r} must be the full name of a {self._workload.kind} in this cluster.",
                 fix=f"Write clusters/{cluster}/namespaces/NAMESPACE/{self._workload.plural}/NAME.",
             )
         return parts

@@ -1,4 +1,4 @@
-"""Reads one job with its pods by calls, for verbs, which watch nothing."""
+"""Reads one job with its pods without a watch, for verbs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tui.domain.kubernetes.workloads import WorkloadKind, at, fields
 Obj = Mapping[str, Any]
 EVENTS_SECONDS = 5.0
 MOST_PAGES = 40
-"""Most pages of Events read for one job."""
+"""Most pages of Events that are read for one job."""
 
 
 class SingleReader:
@@ -43,10 +43,10 @@ class SingleReader:
         self.positions = QueuePositions(cluster)
         self._workload = workload
         self._recent: tuple[tuple[str, str], float, EventIndex | None] = (("", ""), -EVENTS_SECONDS, None)
-        """The last read of Events: (job and its version), time, the Events."""
+        """The last read of Events: (job and its version), read time, and the Events."""
 
     async def object(self, name: JobName) -> tuple[ApiType, Obj]:
-        """The job's object and its served version. Raises NotFound."""
+        """Return the job's object and its served version. Raises NotFound."""
         lost: BackendError | None = None
         for of in self._cluster.served.jobs[self._workload.key]:
             try:
@@ -59,7 +59,7 @@ class SingleReader:
         raise lost or NotFound(f"The cluster has no {self._workload.kind}.")
 
     async def job(self, name: JobName, obj: Obj | None = None) -> Job:
-        """The job with its replicas and the reasons why it waits."""
+        """Return the job with its replicas and the reasons why it waits."""
         if obj is None:
             _, obj = await self.object(name)
         pods, job_set, runtime, events, workload, group = await asyncio.gather(
@@ -85,7 +85,8 @@ class SingleReader:
         return await self.positions.with_position(name, job, workload)
 
     async def pods(self, name: JobName, obj: Obj) -> list[Pod]:
-        """The pods of the job and of its parts, without those of an earlier job of the same name."""
+        """Return the pods of the job and of its parts, without the pods of an earlier job of the same
+        name."""
         uid = str(at(obj, "metadata", "uid") or "")
         label = pod_label(self._workload.key)
         items = await self._items(PODS, name.namespace, {"labelSelector": f"{label}={name.name}"})
@@ -109,7 +110,7 @@ class SingleReader:
         return await self._may_be(path, f"read the runtime {named['name']}")
 
     async def queued(self, name: JobName, obj: Obj) -> Obj | None:
-        """The job's Workload, if Kueue manages the job."""
+        """Return the job's Workload if Kueue manages the job."""
         of = self._cluster.served.part("Workload")
         if of is None or not queue_of(obj):
             return None
@@ -123,9 +124,10 @@ class SingleReader:
         return await self._may_be(of.path(name.namespace, name.name), f"read the PodGroup {name.name}")
 
     async def _events(self, namespace: str, obj: Obj) -> EventIndex | None:
-        """The Events of a namespace and of nodes; None if they can't be read.
+        """Return the Events of a namespace and of nodes; `None` if they can't be read.
 
-        They are read again only for a changed job or after a while: a verb reads a job once or twice.
+        The Events are read again only for a changed job or after a while, because a verb reads a job once or
+        twice.
         """
         version = str(at(obj, "metadata", "uid")), str(at(obj, "metadata", "resourceVersion"))
         known, read_at, index = self._recent
@@ -151,7 +153,7 @@ class SingleReader:
             try:
                 page = await source.page(PAGE, token)
             except BackendError:
-                # The job is shown without Events.
+                # The job is shown without Events if they can't be read.
                 return events or None
             events += page.get("items") or ()
             token = str(fields(page, "metadata").get("continue") or "")
@@ -160,7 +162,8 @@ class SingleReader:
         return events
 
     async def _items(self, of: ApiType, namespace: str, params: Mapping[str, Any]) -> list[Obj]:
-        """Objects of a list; none if it can't be read: the job is shown without them."""
+        """Return the objects of a list; none if the list can't be read, so that the job is shown without
+        them."""
         reply = await self._may_be(of.path(namespace), f"list the {of.resource} of a job", params)
         return list((reply or {}).get("items") or ())
 

@@ -1,7 +1,7 @@
-"""Finds a cluster and logs in to it: from a kubeconfig, this process's pod, GKE, or this machine.
+"""Finds a cluster and logs in: from a kubeconfig, this process's pod, GKE, or this machine.
 
-kr8s reads the kubeconfig after its exec plugin was run (`exec_plugin`). The result is a `Login` with loaded
-certificates, so that no file with a key stays on disk.
+`exec_plugin` runs the kubeconfig's exec plugin, then kr8s reads the kubeconfig. The resulting `Login` holds
+the certificates in memory, so that no file with a key stays on disk.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tui.backends.local.threads import in_thread
 if TYPE_CHECKING:
     import ssl
 
-LOGIN_FIX = "Log in again as the kubeconfig's user does (see its `exec` command), or renew its token."
+LOGIN_FIX = "Log in again with the `exec` command of the kubeconfig's user, or renew the user's token."
 SECONDS = 30.0
-"""Longest login (s): an exec plugin may ask a token service."""
+"""Longest login in seconds: an exec plugin may call a token service."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 IN_CLUSTER = "in-cluster"
 _USUAL = "~/.kube/config"
@@ -34,7 +34,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The data of every call. `cluster` is part of job names; `namespace` is the kubeconfig's."""
+    """The credentials of every call. `cluster` is part of job names; `namespace` is the default of the
+    kubeconfig."""
 
     server: str
     cluster: str
@@ -43,18 +44,18 @@ class Login:
     verify: ssl.SSLContext | bool = True
     proxy: str | None = None
     server_name: str | None = None
-    """Name in the server's certificate if it is not the host's."""
+    """Server name in the certificate if it differs from the host name."""
     certificates: str = ""
     """A digest of the certificates in `verify`."""
 
     @property
     def line(self) -> tuple[str, str | None, str]:
-        """The properties that a client depends on; it continues with another token."""
+        """The properties that determine the client. The client stays in use when only the token changes."""
         return self.server, self.proxy, self.certificates
 
 
 class Cluster(ABC):
-    """Logs in to one cluster, again if the server refuses the credentials."""
+    """Logs in to one cluster, and logs in again if the server refuses the credentials."""
 
     local: bool = False
 
@@ -63,14 +64,15 @@ class Cluster(ABC):
         """Read the credentials again. Raises BackendError."""
 
     def explain(self, error: BackendError) -> BackendError:
-        """The cause of a failed call, if more is known than the call says."""
+        """Return a more specific cause of a failed call if one is known, else `error`."""
         return error
 
 
 class KubeconfigCluster(Cluster):
     """A context of a kubeconfig, or this process's own cluster if there is no kubeconfig.
 
-    `file` may be several joined with `:`, as in `$KUBECONFIG`; `context` is "" for the current one.
+    `file` may list several files separated by `:`, as in `$KUBECONFIG`. An empty `context` selects the
+    current context.
     """
 
     def __init__(self, file: str = "", context: str = "") -> None:
@@ -83,12 +85,13 @@ class KubeconfigCluster(Cluster):
 
 
 async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, chosen: bool = True) -> Login:
-    """Log in with the files or content of a kubeconfig. `chosen`: don't use the pod's own account instead."""
+    """Log in with the files or content of a kubeconfig. `chosen` forbids the fallback to the pod's own
+    account."""
     named = kubeconfig if isinstance(kubeconfig, str) else "made for this cluster"
     if isinstance(kubeconfig, str) and not _exists(kubeconfig) and (chosen or not _in_cluster()):
         raise NotFound(
             f"There is no kubeconfig {named}, and this is not a pod of a cluster.",
-            fix="Name one as `kubeconfig` in the context's settings, or set KUBECONFIG.",
+            fix="Set `kubeconfig` in the context's settings, or set KUBECONFIG.",
         )
     try:
         async with asyncio.timeout(SECONDS):
@@ -103,7 +106,7 @@ async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, ch
 
 
 async def _read(kubeconfig: str | dict[str, Any], context: str) -> Login:
-    # Loaded in a thread, and only for a cluster: it takes 0.2 s.
+    # Imported in a thread, and only for a cluster: the import takes 0.2 s.
     api = await in_thread(lambda: importlib.import_module("kr8s.asyncio").Api)
     kubeconfig = await with_credentials(kubeconfig, context)
     # Its own session is never opened: only its credentials are used.
@@ -151,12 +154,12 @@ def _digest(auth: Any) -> str:
 
 
 def name_part(cluster: str) -> str:
-    """A cluster's name as a part of job names."""
+    """Return a cluster's name as a part of job names."""
     return _NOT_IN_NAMES.sub("-", cluster).strip("-") or "cluster"
 
 
 def _remove_temporary(auth: Any, chosen: dict[str, Any]) -> None:
-    """Remove files that kr8s wrote for data in the kubeconfig, including a private key."""
+    """Remove the files that kr8s wrote for data in the kubeconfig, including a private key."""
     user = auth.kubeconfig.get_user(chosen["user"]) if chosen.get("user") else {}
     cluster = auth.kubeconfig.get_cluster(chosen["cluster"]) if chosen.get("cluster") else {}
     files = [
@@ -170,7 +173,7 @@ def _remove_temporary(auth: Any, chosen: dict[str, Any]) -> None:
 
 
 def _explained(error: Exception, named: str, context: str) -> BackendError:
-    """The error for an exception of kr8s while it reads a kubeconfig."""
+    """Convert an exception that kr8s raised while it read a kubeconfig."""
     words = " ".join(str(error).split())
     if isinstance(error, BackendError):
         return error
@@ -181,8 +184,8 @@ def _explained(error: Exception, named: str, context: str) -> BackendError:
     if isinstance(error, FileNotFoundError) and error.filename:
         return Unauthenticated(
             f"The kubeconfig {named} names {error.filename}, which is not on this machine.",
-            fix="Install that login command, or name the cluster as `gke` in the context's settings: "
-            "that logs in with Google's application-default credentials.",
+            fix="Install that login command, or set `gke` in the context's settings to log in with "
+            "Google's application-default credentials.",
         )
     if isinstance(error, RuntimeError):
         return Unauthenticated(f"The login command of the kubeconfig {named} failed: {words}", fix=LOGIN_FIX)

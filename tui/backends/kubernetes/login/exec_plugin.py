@@ -1,7 +1,7 @@
 """Runs exec plugins of a kubeconfig as client-go does.
 
-kr8s would not tell a plugin the cluster, and would let it read the console's terminal. A plugin with
-`provideClusterInfo`, such as gke-gcloud-auth-plugin, finds its cluster in KUBERNETES_EXEC_INFO.
+kr8s does not pass the cluster to a plugin, and lets the plugin read the console's terminal. A plugin with
+`provideClusterInfo`, such as gke-gcloud-auth-plugin, reads its cluster from KUBERNETES_EXEC_INFO.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Obj = Mapping[str, Any]
 
 VARIABLE = "KUBERNETES_EXEC_INFO"
 EXTENSION = "client.authentication.k8s.io/exec"
-"""The extension of a cluster that its plugin gets as `config`."""
+"""Name of the cluster extension that the plugin receives as `config`."""
 VERSIONS = {f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1")}
 _FILES = ("certificate-authority", "client-certificate", "client-key")
 _PASSED = ("tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
@@ -33,12 +33,12 @@ _CA, _CA_DATA = "certificate-authority", "certificate-authority-data"
 _ANSWERED = {
     "token": "token", "clientCertificateData": "client-certificate-data", "clientKeyData": "client-key-data",
 }  # fmt: skip
-"""Fields of a plugin's answer, and the user fields that replace them."""
+"""Fields of a plugin's answer, mapped to the user fields that they replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A named part of a kubeconfig, and the folder that its paths are relative to."""
+    """A named part of a kubeconfig, and the base folder of its relative paths."""
 
     value: Obj
     folder: Path
@@ -46,7 +46,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A context whose user has a plugin."""
+    """A context whose user has an exec plugin."""
 
     name: str
     context: Obj
@@ -54,7 +54,7 @@ class _Chosen:
     user: _Part
 
     def kubeconfig(self, answer: Obj) -> dict[str, Any]:
-        """A kubeconfig of this context alone, with the credentials that the plugin returned."""
+        """Return a kubeconfig of only this context, with the credentials that the plugin returned."""
         user = {key: value for key, value in _with_paths(self.user).items() if key != "exec"}
         user |= {field: answer[key] for key, field in _ANSWERED.items() if answer.get(key)}
         return {
@@ -66,9 +66,9 @@ class _Chosen:
 
 
 async def with_credentials(kubeconfig: str | dict[str, Any], context: str) -> str | dict[str, Any]:
-    """The kubeconfig (files joined by `:`, or content) with credentials in place of its exec plugin.
+    """Return the kubeconfig (files joined by `:`, or content) with credentials in place of its exec plugin.
 
-    Unchanged if it has no plugin. kr8s reports any other error in it.
+    A kubeconfig without a plugin is returned unchanged. kr8s reports any other error in the kubeconfig.
 
     Raises:
         OSError: a certificate or a plugin does not exist.
@@ -83,7 +83,8 @@ async def with_credentials(kubeconfig: str | dict[str, Any], context: str) -> st
 
 
 def exec_info(plugin: Obj, cluster: Obj) -> str:
-    """The value of the variable; the plugin can't ask anything without a terminal. Blocking."""
+    """Return the value of KUBERNETES_EXEC_INFO. It declares that the plugin has no terminal for prompts.
+    Blocking."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.get("provideClusterInfo"):
         spec = {"cluster": _cluster_info(cluster), **spec}
@@ -103,15 +104,16 @@ def _cluster_info(cluster: Obj) -> dict[str, Any]:
 
 
 async def _run(plugin: Obj, folder: Path, cluster: Obj) -> Obj:
-    """The status of the ExecCredential that the plugin prints."""
+    """Return the status of the ExecCredential that the plugin prints."""
     command = str(plugin.get("command") or "")
     if plugin.get("interactiveMode") == "Always":
         raise RuntimeError(
-            f"{command} needs a terminal (interactiveMode: Always), which vxtui does not give it"
+            f"{command} needs a terminal (interactiveMode: Always), which vxtui does not provide"
         )
     variables = {str(variable["name"]): str(variable["value"]) for variable in plugin.get("env") or ()}
     variables[VARIABLE] = await in_thread(lambda: exec_info(plugin, cluster))
-    # A bare name is searched in PATH. In its own session the plugin can't open the console's terminal either.
+    # A bare name is looked up in PATH. In a separate session the plugin can't open the console's terminal
+    # either.
     program = str(folder / command) if "/" in command else command
     process = await asyncio.create_subprocess_exec(
         program,
@@ -165,7 +167,7 @@ def _read(kubeconfig: str | dict[str, Any]) -> list[_Part]:
 
 
 def _named(read: Sequence[_Part], kind: str, name: str) -> _Part | None:
-    """The first part of this name in the files, as in kubectl's merge."""
+    """Return the first part of this name in the files, as in kubectl's merge."""
     for part in read:
         entries = (entry for entry in part.value.get(f"{kind}s") or () if isinstance(entry, Mapping))
         value = next((entry.get(kind) for entry in entries if entry.get("name") == name), None)
@@ -175,7 +177,7 @@ def _named(read: Sequence[_Part], kind: str, name: str) -> _Part | None:
 
 
 def _with_paths(part: _Part) -> dict[str, Any]:
-    """The part with full paths of its files. Raises FileNotFoundError for a missing file."""
+    """Return the part with absolute paths of its files. Raises FileNotFoundError for a missing file."""
     value = dict(part.value)
     for key in _FILES:
         if value.get(key):

@@ -1,7 +1,7 @@
-"""A cluster of Google Kubernetes Engine, logged in to with Google's application-default credentials.
+"""A cluster of Google Kubernetes Engine. The login uses Google's application-default credentials.
 
-kubectl and its plugin are not needed: address and certificate authority come from the container API, and
-`gke_token` takes the plugin's place.
+kubectl and its plugin are not needed: the container API returns the address and certificate authority, and
+`gke_token` replaces the plugin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tui.domain.core.resource_name import GKE_CLUSTER
 API = "https://container.googleapis.com"
 SECONDS = 15.0
 Fetch = Callable[[str], tuple[int, Mapping[str, Any]]]
-"""Sends a GET with Google's credentials; returns status and JSON."""
+"""A function that sends a GET with Google's credentials and returns the status and the JSON."""
 
 
 class GkeCluster(Cluster):
@@ -33,7 +33,7 @@ class GkeCluster(Cluster):
         match = GKE_CLUSTER.fullmatch(self._resource)
         if match is None:
             raise InvalidRequest(
-                f"{self._resource!r} is not the name of a GKE cluster.",
+                f"{self._resource!r} must be the resource name of a GKE cluster.",
                 fix="Write gke: projects/PROJECT/locations/LOCATION/clusters/CLUSTER.",
             )
         path = f"projects/{match['project']}/locations/{match['location']}/clusters/{match['cluster']}"
@@ -45,11 +45,12 @@ class GkeCluster(Cluster):
 
 
 def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """A kubeconfig for a cluster of the container API. Raises Unavailable while it has no address."""
+    """Return a kubeconfig for a cluster of the container API. Raises Unavailable while the cluster has no
+    address."""
     dns = (cluster.get("controlPlaneEndpointsConfig") or {}).get("dnsEndpointConfig") or {}
     authority = (cluster.get("masterAuth") or {}).get("clusterCaCertificate")
     if dns.get("endpoint") and dns.get("allowExternalTraffic"):
-        # Reachable from anywhere, with a certificate of a public authority.
+        # This endpoint is reachable from anywhere and has a certificate of a public authority.
         place: dict[str, Any] = {"server": f"https://{dns['endpoint']}"}
     elif cluster.get("endpoint") and authority:
         place = {"server": f"https://{cluster['endpoint']}", "certificate-authority-data": authority}
@@ -92,4 +93,4 @@ def _refused(status: int, reply: Mapping[str, Any], path: str) -> BackendError:
     if status == 403:
         fix = "Ask for the permission container.clusters.get (roles/container.viewer)."
         return PermissionDenied(message, fix=fix)
-    return Unavailable(message, fix="`vxtui doctor` says what can be reached.")
+    return Unavailable(message, fix="`vxtui doctor` shows what can be reached.")

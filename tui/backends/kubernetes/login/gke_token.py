@@ -17,7 +17,7 @@ SCOPES = [
 
 
 def credential(credentials: Any) -> dict[str, Any]:
-    """An ExecCredential of valid credentials."""
+    """Convert valid credentials to an ExecCredential."""
     status = {"token": credentials.token}
     if credentials.expiry is not None:
         status["expirationTimestamp"] = credentials.expiry.replace(tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -24,7 +24,7 @@ MARGIN = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class CloudPlace:
-    """The project of a cluster's logs, with the cluster's name and location if known."""
+    """The Google Cloud project of a cluster's logs, and the cluster's name and location if known."""
 
     project: str
     cluster: str = ""
@@ -41,7 +41,7 @@ class CloudClients:
         self._opening = asyncio.Lock()
 
     async def open(self) -> Clients:
-        """The open clients. Raises BackendError."""
+        """Return the open clients. Raises BackendError."""
         async with self._opening:
             if self._clients is None:
                 await self._endpoint.open()
@@ -61,10 +61,8 @@ class CloudLog(CloudClients):
     async def read(
         self, namespace: str, pods: str, since: datetime, until: datetime | None = None
     ) -> AsyncGenerator[list[CloudEntry], None]:
-        """Entries of pods whose names match an expression, a page at a time, oldest first.
-
-        Raises BackendError.
-        """
+        """Yield the entries of pods whose names match an expression, in pages, oldest first. Raises
+        BackendError."""
         place = self.place
         reader = LogReader(ContextInfo("", place.project, ()), await self.open(), _no_job)
         labels = {"namespace_name": namespace, "cluster_name": place.cluster, "location": place.location}

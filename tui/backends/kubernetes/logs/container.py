@@ -1,7 +1,8 @@
-"""Reads the log of one container to its end: all of its runs, each line once, across interruptions.
+"""Reads the log of one container completely: all of its runs, each line once, across interruptions.
 
-The end of a stream proves nothing: an API server without a connection to the kubelet ends a stream like that
-of an ended container. A run counts as read when a read that began after its end has brought nothing new.
+The end of a stream proves nothing: an API server without a connection to the kubelet ends a stream just like
+that of an ended container. A run counts as read when a read that began after the run's end has returned
+nothing new.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from tui.domain.core.log_entry import LogEntry
 
 RECENT = 2000
 REFUSALS = 4
-"""Attempts to read the log of an ended container that its node does not return."""
+"""Number of attempts to read an ended container's log before a refusal by the node is final."""
 MOST_WAIT = 5.0
-"""Longest time (s) between two tries to read a log."""
+"""Longest time between two attempts to read a log, in seconds."""
 EXPLAIN = 5.0
 """Seconds for the pod's status to show that its container was restarted."""
 LOOK = 1.0
-"""Longest wait (s) for a change of a pod before its log is checked again."""
+"""Longest wait for a change of a pod before its log is checked again, in seconds."""
 
 
 class End(Enum):
-    """How a read ended."""
+    """The outcome of a read."""
 
     WHOLE = auto()
     """The server ended the stream normally."""
@@ -56,12 +57,12 @@ class End(Enum):
     REFUSED = auto()
     """The log does not exist."""
     OTHER_RUN = auto()
-    """The log belongs to another run."""
+    """The log belongs to another run of the container."""
 
 
 @dataclass(slots=True)
 class _Read:
-    """One read of one run."""
+    """One read of the log of one run."""
 
     run: int
     previous: bool
@@ -74,7 +75,8 @@ class _Read:
 
 
 class ContainerReader:
-    """Reads one container. `run` ends when its pod has nothing more; it raises only lasting errors."""
+    """Reads one container. `run` ends when the pod can produce no more lines, and raises only permanent
+    errors."""
 
     def __init__(  # noqa: PLR0917 - what it reads, from where and where to
         self,
@@ -88,7 +90,8 @@ class ContainerReader:
         once: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Read lines from `since` (ns) on, perhaps some earlier ones. `once`: only the existing lines."""
+        """Read lines from `since` (ns) on, perhaps some earlier ones. `once` reads only the existing
+        lines."""
         self.name = name
         self._connection = connection
         self._view = view
@@ -100,27 +103,27 @@ class ContainerReader:
         self._clock = clock
         self._repeats = Repeats()
         self._run = first_run(view.state_of(name.container), since)
-        """The first run that was not read to its end."""
+        """The first run that has not been read completely."""
         self._last_run: int | None = None
         """The run of the newest line."""
         self._failures = 0
         self._ended_whole = False
-        """The last read came to the end of an ended run."""
+        """The last read reached the end of an ended run."""
         self.refused = ""
-        """Why the node does not return the log."""
+        """The reason why the node does not return the log."""
         self._refusals = 0
         self.recent: deque[LogEntry] = deque(maxlen=RECENT)
         """The last entries, for comparison with Cloud Logging."""
         self.complete = False
         """All lines have been read."""
         self.rest_since: int | None = None
-        """Time (ns) from which the log must be read from elsewhere: the pod is deleted."""
+        """Time (ns) from which Cloud Logging must supply the log, because the pod is deleted."""
         self.reading_since: float | None = None
-        """Time at which the open stream was opened."""
+        """Event-loop time at which the open stream was opened."""
 
     @property
     def last(self) -> int | None:
-        """Node's time of the newest line."""
+        """Timestamp of the newest line by the node's clock."""
         return self._repeats.last
 
     @property
@@ -137,7 +140,7 @@ class ContainerReader:
             self._out.failing(self.name, None)
 
     def _finished(self) -> bool:
-        """Whether nothing more can come: the log is complete, or the rest must be read from elsewhere."""
+        """Whether no more lines can arrive: the log is complete, or Cloud Logging must supply the rest."""
         state, view = self._state, self._view
         read = want(self._run, state) is Want.WAIT
         if read and (view.pod.over or self._once):
@@ -151,7 +154,7 @@ class ContainerReader:
         return self.complete or self.rest_since is not None
 
     def _position(self) -> int:
-        """Time from which lines are missing."""
+        """Return the time from which lines are missing."""
         known = (self.last, self.begin, self._view.pod.created, self._state.started)
         return next((stamp for stamp in known if stamp is not None), stamp_at(self._clock()))
 
@@ -181,7 +184,7 @@ class ContainerReader:
         self._repeats.begin(same_file=self._last_run == read.run)
         name = self.name
         seconds_known = (self._repeats.since, None if self.begin is None else self.begin // SECOND)
-        # It is unknown whether lines before the first selected one are new.
+        # It is unknown whether lines before the first selected line are new.
         since = max((second for second in seconds_known if second is not None), default=None)
         params = {
             "container": name.container,
@@ -225,7 +228,7 @@ class ContainerReader:
         return End.WHOLE
 
     async def _take(self, read: _Read, line: StampedLine) -> bool:
-        """Pass a new line on; returns False if the log turns out to be of another run."""
+        """Pass a new line on. Return False if the log proves to belong to another run."""
         repeats = self._repeats
         if not repeats.caught_up and not repeats.is_known(line.stamp):
             if await self._other_run(read):
@@ -257,7 +260,7 @@ class ContainerReader:
         return self._state.run != read.run
 
     async def _take_end(self, read: _Read, over: bool) -> None:
-        """Act on the end of a read; `over`: its run had ended when the read began."""
+        """Handle the end of a read. `over`: the run had already ended when the read began."""
         whole = read.end is End.WHOLE and self._repeats.caught_up
         followed, self._ended_whole = self._ended_whole, whole and over
         if read.end is End.OTHER_RUN:
@@ -266,7 +269,7 @@ class ContainerReader:
             await self._take_last(read, followed)
             return
         if read.end is End.WHOLE and self._once and not read.previous:
-            # Lines that arrive meanwhile would have no end.
+            # Lines that arrive in the meantime would never end the read.
             self._run = read.run + 1
             return
         self.source.lose(self._out.now())
@@ -278,12 +281,12 @@ class ContainerReader:
             await self._view.changed(backoff(max(1, self._failures), most=MOST_WAIT))
 
     async def _take_last(self, read: _Read, followed: bool) -> None:
-        """Finish a run that was read after its end, unless the read brought something new.
+        """Finish a run that was read after its end, unless the read returned something new.
 
-        `followed`: an earlier stream came to the same end.
+        `followed`: an earlier stream reached the same end.
         """
         if read.fresh:
-            # There may be more: the server may have cut the stream.
+            # The server may have cut the stream before the end of the log.
             return
         for line in read.splitter.rest():
             await self._take(read, line)

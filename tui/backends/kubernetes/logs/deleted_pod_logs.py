@@ -1,4 +1,4 @@
-"""Reads the rest of the logs of deleted pods from Cloud Logging; without a project it reports a gap."""
+"""Reads the remaining logs of deleted pods from Cloud Logging. Without a project it reports a gap."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AFTER_END = timedelta(minutes=5)
 
 
 class DeletedPodLogs:
-    """Reads the rest of the log of deleted pods; `cloud` is `None` if the context names no project."""
+    """Reads the remaining logs of deleted pods. `cloud` is `None` if the context names no project."""
 
     def __init__(self, cloud: CloudLog | None = None, late: float = LATE) -> None:
         self._cloud = cloud
@@ -45,7 +45,7 @@ class DeletedPodLogs:
             await self._cloud.aclose()
 
     async def of_reader(self, reader: ContainerReader, log: MergedLog) -> None:
-        """Deliver the lines of a container after the last one that its node returned."""
+        """Deliver the lines of a container that follow the last line that its node returned."""
         since = reader.rest_since
         assert since is not None
         name = reader.name
@@ -72,7 +72,7 @@ class DeletedPodLogs:
     async def _copy(
         self, name: ContainerName, since: int, seen: _Seen, source: LineStream, log: MergedLog
     ) -> int:
-        """Deliver the new entries of Cloud Logging; returns their number."""
+        """Deliver the new entries of Cloud Logging and return their number."""
         assert self._cloud is not None
         names, count = CloudNames(), 0
         pattern = f"^{re.escape(name.pod)}$"
@@ -128,7 +128,7 @@ class DeletedPodLogs:
         selection: Selection,
         log: MergedLog,
     ) -> None:
-        """Deliver the log of replaced pods; `pods` are the existing ones."""
+        """Deliver the logs of replaced pods. `pods` are the existing pods."""
         now = list(pods)
         present = {pod.replica for pod in now}
         selected = list(selected_generations(job, generations, present, selection))
@@ -150,7 +150,7 @@ class DeletedPodLogs:
         assert self._cloud is not None
         pattern = f"^({'|'.join(sorted({re.escape(pod.name) for pod in gone.pods}))})$"
         until = None if gone.until is None else moment_of(gone.until)
-        # The new pod may have the name of the old one; its own entries are read from its node.
+        # The new pod may have the name of the old pod. Its own entries are read from its node.
         created = {pod.name: pod.created for pod in now}
         pages = self._cloud.read(identity.namespace, pattern, moment_of(gone.began), until)
         return await _copy(
@@ -176,7 +176,8 @@ async def _copy(  # noqa: PLR0917 - source, log and two filters
     is_read: Callable[[CloudEntry], bool],
     counts: Callable[[LogEntry], bool],
 ) -> int:
-    """Add the selected entries to the log; returns the number that `counts`, selected or not."""
+    """Add the selected entries to the log. Return the number of entries that `counts` accepts, selected or
+    not."""
     names, count, source = CloudNames(), 0, log.open_source()
     groups = [group.name for group in job.groups]
     try:
@@ -202,7 +203,7 @@ class _Seen:
         self._insert_ids: set[str] = set()
 
     def has(self, entry: LogEntry) -> bool:
-        """Whether the entry was delivered; a delivered one matches once."""
+        """Whether the entry was delivered. Each delivered entry matches only once."""
         if entry.insert_id in self._insert_ids:
             return True
         self._insert_ids.add(entry.insert_id)
@@ -227,7 +228,7 @@ def _named(
 def selected_generations(
     job: Job, generations: Iterable[Generation], present: Collection[str], selection: Selection
 ) -> Iterator[Generation]:
-    """The generations of selected replicas that ran after the received entries."""
+    """Yield the generations of selected replicas that ran after the received entries."""
     begin = selection.begin
     # `of_missing` reports the replicas of an ended job that have no pod at all.
     missing = {replica.id for replica in known_replicas(job)} - set(present) if job.state.terminal else set()
@@ -244,9 +245,9 @@ def selected_generations(
 
 
 def joined(generations: Iterable[Generation]) -> list[Generation]:
-    """Join successive generations if the same was done to the same replicas on purpose.
+    """Join successive generations whose replicas were stopped on purpose in the same way.
 
-    A job that is suspended twice has lost both generations, and what lies between them.
+    A job that is suspended twice has lost both generations and everything between them.
     """
     result: list[Generation] = []
     for generation in generations:
@@ -264,7 +265,7 @@ def _replicas(gone: Generation) -> set[str]:
 
 
 def replaced_gap(gone: Generation, selection: Selection, *, cloud: str = "") -> LogGap:
-    """The gap that replaced pods leave."""
+    """Return the gap that replaced pods leave."""
     at = max(gone.began, selection.begin or 0)
     replicas = _list([pod.replica for pod in gone.pods])
     return gaps.replaced(replicas, at, gone.until, gone.why, meant=gone.meant, cloud=cloud)

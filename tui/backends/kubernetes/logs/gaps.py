@@ -14,18 +14,18 @@ KEEP = (
     "`cleanPodPolicy: None` keeps the pods of a job that ends, but not once its backoffLimit is exceeded "
     "(kubeflow/trainer#3419); a context with a `project` reads the rest from Cloud Logging"
 )
-"""How to keep the log of a pod."""
+"""Advice on keeping the log of a pod."""
 KEEP_RUNS = (
     "`restartPolicy: OnFailure` starts a container again in its pod, which keeps the log of its last two "
     "runs; a context with a `project` reads the others from Cloud Logging"
 )
-"""How to keep the log of a container's runs before a restart."""
+"""Advice on keeping the log of a container's runs before a restart."""
 KEEP_CLOUD = "A context with a `project` reads it from Cloud Logging"
-"""How to keep the log of pods that were stopped on purpose."""
+"""Advice on keeping the log of pods that were stopped on purpose."""
 
 
 def lost_runs(name: ContainerName, run: int, state: ContainerState, at: int) -> LogGap:
-    """The gap of runs, from `run` on, whose log the API no longer has."""
+    """Return the gap of the runs, from `run` on, whose logs the API no longer has."""
     count = next_readable(state) - run
     which = "the first run" if run == 0 and count == 1 else f"{pieces(count, 'earlier run')}"
     if run == 0 and count > 1:
@@ -36,7 +36,7 @@ def lost_runs(name: ContainerName, run: int, state: ContainerState, at: int) -> 
 
 
 def rotated(name: ContainerName, at: int, until: int | None) -> LogGap:
-    """The gap of a log file that was rotated while it was not read."""
+    """Return the gap of a log file that was rotated while it was not read."""
     reason = (
         f"the log file of {name.words} was rotated on its node while it was not being read: the API has only "
         "the newest file (containerLogMaxSize of the kubelet)"
@@ -45,20 +45,21 @@ def rotated(name: ContainerName, at: int, until: int | None) -> LogGap:
 
 
 def unreadable(name: ContainerName, at: int, reason: str, *, cloud: str = "") -> LogGap:
-    """The gap of a container whose node does not return the log."""
-    tried = f"; Cloud Logging has no more: {cloud}" if cloud else ""
+    """Return the gap of a container whose node does not return the log."""
+    tried = f"; Cloud Logging has no further entries: {cloud}" if cloud else ""
     return LogGap(moment_of(at), None, f"the log of {name.words} can't be read: {reason}{tried}")
 
 
 def pod_gone(name: ContainerName, at: int, *, cloud: str = "") -> LogGap:
-    """The gap of a deleted pod's log, read in part; `cloud`: why Cloud Logging can't fill it."""
-    tried = f"; Cloud Logging has no more: {cloud}" if cloud else ""
+    """Return the gap of a deleted pod's partly read log. `cloud`: the reason why Cloud Logging can't fill
+    it."""
+    tried = f"; Cloud Logging has no further entries: {cloud}" if cloud else ""
     reason = f"{name.words} ({name.replica}) was deleted before its log was read to the end{tried}. {KEEP}"
     return LogGap(moment_of(at), None, reason)
 
 
 def no_pods(replicas: str, at: int, *, cloud: str = "") -> LogGap:
-    """The gap of an ended job's replicas without pods."""
+    """Return the gap of an ended job's replicas without pods."""
     tried = f"; Cloud Logging has no entries of them: {cloud}" if cloud else ""
     reason = f"the pods of {replicas} are deleted, and their logs with them{tried}. {KEEP}"
     return LogGap(moment_of(at), None, reason)
@@ -67,9 +68,9 @@ def no_pods(replicas: str, at: int, *, cloud: str = "") -> LogGap:
 def replaced(
     replicas: str, at: int, until: int | None, why: str, *, meant: bool = False, cloud: str = ""
 ) -> LogGap:
-    """The gap of replaced pods of these replicas.
+    """Return the gap of replaced pods of these replicas.
 
-    `meant`: they were stopped on purpose, so that a restart policy would not have kept them.
+    `meant`: the pods were stopped on purpose, so that a restart policy would not have kept them.
     """
     tried = f"; Cloud Logging has no entries of them: {cloud}" if cloud else ""
     cause = f" ({why})" if why else ""

@@ -40,7 +40,7 @@ class PodView:
         self._changed = asyncio.Event()
 
     def state_of(self, container: str) -> ContainerState:
-        """The runs of one of the pod's containers."""
+        """Return the state of one of the pod's containers."""
         return self.pod.containers.get(container, ContainerState())
 
     def update(self, pod: LoggedPod, obj: Obj) -> None:
@@ -49,7 +49,7 @@ class PodView:
         self.wake()
 
     def lose(self) -> None:
-        """Note that the pod was deleted."""
+        """Record that the pod was deleted."""
         self.gone = True
         self.wake()
 
@@ -72,7 +72,7 @@ class PodView:
 
 @dataclass(slots=True)
 class JobWatch:
-    """Watches a job's pods and events. Calls `on_pod` for new pods, `on_service` for cluster entries."""
+    """Watches a job's pods and events. Calls `on_pod` for new pods and `on_service` for cluster entries."""
 
     connection: ClusterConnection
     job: JobIdentity
@@ -81,7 +81,7 @@ class JobWatch:
     on_pod: Callable[[PodView], None]
     on_service: Callable[[Iterable[LogEntry]], None]
     views: dict[str, PodView] = field(default_factory=dict)
-    """Every pod seen, by uid."""
+    """Views of every observed pod, by uid."""
     _pods: Reflector[Obj] | None = None
     _events: Reflector[Obj] | None = None
     _nodes: NodeEvents = field(default_factory=NodeEvents)
@@ -100,7 +100,7 @@ class JobWatch:
                 self._events = Reflector("events", source, self._event, lambda _key: None)
                 group.create_task(self._events.run())
                 if self.job.namespace != node_events.NAMESPACE:
-                    # Some users may not read these: the log then has only the events of the job.
+                    # Some users may not read events of nodes. The log then has only the events of the job.
                     source = ApiSource(
                         self.connection, node_events.PATH, "events of nodes", fields=node_events.FIELDS
                     )
@@ -121,18 +121,18 @@ class JobWatch:
 
     @property
     def events_known(self) -> bool:
-        """Whether all events are known, or can't be."""
+        """Whether all events are known, or can't be read."""
         events = self._events
         return events is None or events.synced.is_set() or events.error is not None
 
     @property
     def error(self) -> BackendError | None:
-        """Why pods can't be watched now."""
+        """The reason why pods can't be watched now."""
         return self._pods.error if self._pods is not None else None
 
     @property
     def events_error(self) -> BackendError | None:
-        """Why events can't be watched now."""
+        """The reason why events can't be watched now."""
         return self._events.error if self._events is not None else None
 
     async def refresh(self, view: PodView) -> None:
@@ -164,7 +164,7 @@ class JobWatch:
             self._take(read_pod(obj, self.replica_of), obj)
 
     def _pod_deleted(self, obj: Obj) -> None:
-        """Take the last state of a deleted pod: no other event may have reported how it ended."""
+        """Read the last state of a deleted pod: no other watch event may have reported how the pod ended."""
         if belongs(obj, self.job):
             self._take(read_pod(obj, self.replica_of), obj)
 
@@ -178,7 +178,7 @@ class JobWatch:
         self.on_service(self.status_entries(pod, obj))
 
     def status_entries(self, pod: LoggedPod, obj: Obj) -> Iterator[LogEntry]:
-        """Entries from a pod's status, and events of its node that became relevant."""
+        """Yield entries from a pod's status, and events of its node that have become relevant."""
         yield from self._nodes.use(pod.node, pod.created)
         yield from pod_entries(obj, pod.replica)
         # List items lack their kind.
@@ -188,7 +188,7 @@ class JobWatch:
         self.on_service(self.event_entries(obj))
 
     def event_entries(self, event: Obj) -> list[LogEntry]:
-        """Entries of an event about the job, its pods or their nodes."""
+        """Return the entries of an event about the job, its pods or their nodes."""
         if node_events.is_about_node(event):
             return list(self._nodes.add(event))
         entry = self.entry_of(event)
@@ -197,7 +197,7 @@ class JobWatch:
         return [entry, *self._nodes.assigned(event, stamp_at(entry.timestamp))]
 
     def entry_of(self, event: Obj) -> LogEntry | None:
-        """The entry of an event if it concerns the job or an object made for it."""
+        """Return the entry of an event that concerns the job or an object made for the job, else `None`."""
         about = mapping(event.get("involvedObject"))
         uid, name = about.get("uid"), str(about.get("name") or "")
         known = uid and (uid == self.job.uid or uid in self.views)
@@ -211,7 +211,7 @@ class JobWatch:
         return entry if int(entry.timestamp.timestamp()) * SECOND >= self.job.created else None
 
     async def list_events(self) -> list[dict[str, Any]]:
-        """The events of the job's namespace and of nodes. Raises BackendError."""
+        """Return the events of the job's namespace and of nodes. Raises BackendError."""
         path, action = EVENTS.path(self.job.namespace), "list the events"
         events = await self.connection.items(path, action=action)
         if self.job.namespace != node_events.NAMESPACE:
@@ -223,7 +223,7 @@ class JobWatch:
     def replaced(
         self, events: Collection[Obj], groups: Iterable[str], pods: Iterable[LoggedPod]
     ) -> list[Generation]:
-        """Pods of the job that ran and are not in `pods`, from events."""
+        """Return the pods of the job that ran and are not in `pods`, as found in events."""
         own, names = self.job.object_name, list(groups)
 
         def is_own(event: Obj) -> bool:
@@ -232,14 +232,14 @@ class JobWatch:
         return replaced_pods(events, self.job.uid, is_own, lambda pod: replica_in(pod, own, names), pods)
 
     async def job_entries(self) -> list[LogEntry]:
-        """Entries from the conditions of the job and its workload.
+        """Return entries from the conditions of the job and its workload.
 
         Raises:
-            NotFound: the job was deleted, even if another job has its name now.
+            NotFound: the job was deleted, even if another job now has its name.
         """
         objects = await self.access.objects(self.job.name)
         if not objects or mapping(objects[0].get("metadata")).get("uid") != self.job.uid:
-            raise NotFound(f"{self.job.object_name} was deleted, and another job has its name.")
+            raise NotFound(f"{self.job.object_name} was deleted, and another job now has its name.")
         return [entry for obj in objects for entry in condition_entries(obj, self.job.object_name)]
 
 

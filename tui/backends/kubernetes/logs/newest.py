@@ -1,4 +1,4 @@
-"""Reads the newest lines of a job's pods without reading whole logs: the API reads a log from its end."""
+"""Reads the newest lines of a job's pods without reading entire logs: the API can read a log from its end."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.domain.core.log_entry import LogEntry
 
 AT_ONCE = 16
-"""Logs read at the same time."""
+"""Number of logs read at the same time."""
 FEWEST = 200
-"""Fewest lines read of a container."""
+"""Fewest lines that are read of a container."""
 MORE = 4
-"""Growth factor of the number of lines if they were too few."""
+"""Growth factor of the number of lines if the last read returned too few."""
 MOST = 2_000_000
-"""Lines of one container beyond which it is not read further back."""
+"""Number of lines of one container beyond which no older lines are read."""
 READ_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class _Log:
-    """The lines read of one container, from its end."""
+    """The lines that were read of one container, counted from its end."""
 
     name: ContainerName
     previous: bool
-    """The previous run has a log too."""
+    """Whether the previous run has a log too."""
     lines: list[StampedLine] = field(default_factory=list)
     whole: bool = False
-    """There are no older lines."""
+    """Whether all lines were read; no older lines exist."""
 
     @property
     def horizon(self) -> int:
-        """Time (ns) of the oldest line read; 0 if there are no older lines."""
+        """Time (ns) of the oldest line that was read; 0 if no older lines exist."""
         if self.whole or not self.lines:
             return 0
         return self.lines[0].stamp
@@ -47,23 +47,23 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """Entries, newest first, and whether older ones exist."""
+    """Entries, newest first, and whether older entries exist."""
 
     entries: tuple[LogEntry, ...]
     complete: bool
-    """There are no older entries."""
+    """Whether no older entries exist."""
     problems: tuple[tuple[ContainerName, BackendError], ...] = ()
 
 
 class NewestReader:
-    """Reads logs of one cluster from their ends."""
+    """Reads the logs of one cluster from their ends."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, pods: Sequence[LoggedPod], selection: Selection, limit: int) -> Newest:
-        """At least `limit` selected entries, if there are as many. Raises BackendError."""
+        """Return at least `limit` selected entries, or all if there are fewer. Raises BackendError."""
         logs = [
             _Log(pod.container(name), state.previous)
             for pod in pods
@@ -114,9 +114,9 @@ class NewestReader:
         within: float = READ_SECONDS,
         patience: float | None = None,
     ) -> list[StampedLine]:
-        """The last lines of a container's log, the oldest first; from `since` (s since 1970) on.
+        """Return the last lines of a container's log, oldest first, from `since` (s since 1970) on.
 
-        With `most_bytes` the first ones instead. Raises BackendError.
+        With `most_bytes`, return the first lines instead. Raises BackendError.
         """
         params = {
             "container": name.container,
@@ -138,14 +138,14 @@ class NewestReader:
 
 
 def _entries(log: _Log, horizon: int, selection: Selection) -> list[LogEntry]:
-    """The entries of lines that are not older than the horizon of all logs."""
+    """Return the entries of lines that are not older than the horizon of all logs."""
     counts: Counter[int] = Counter()
     selected: list[LogEntry] = []
     for line in log.lines:
         ordinal = counts[line.stamp]
         counts[line.stamp] += 1
-        # Some lines of the oldest time may be missing, and with them the ordinals that distinguish lines of
-        # one time.
+        # Some lines of the oldest time may be missing. Without them, the ordinals that distinguish lines of
+        # one time are unknown.
         if line.stamp < horizon or (line.stamp == log.horizon and not log.whole):
             continue
         entries = entries_of(log.name, line.stamp, ordinal, line.text)

@@ -34,22 +34,22 @@ REASONS = frozenset(
 
 
 class NodeEvents:
-    """Keeps events of nodes until a node is known to have run the job."""
+    """Holds back events of nodes until a node is known to have run the job."""
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}
-        """Time (ns) at which the first pod of the job came to a node."""
+        """Time (ns) at which the first pod of the job was assigned to a node, by node."""
         self._events: dict[str, dict[str, Obj]] = {}
         """Events by node and key."""
 
     def assigned(self, event: Obj, stamp: int) -> Iterator[LogEntry]:
-        """Take an event about a pod of the job; returns entries of its node."""
+        """Handle an event about a pod of the job. Yields entries of its node."""
         assigned = ASSIGNED.match(text(event.get("message")))
         if event.get("reason") == "Scheduled" and assigned is not None:
             yield from self.use(assigned["node"], stamp)
 
     def use(self, node: str, since: int | None) -> Iterator[LogEntry]:
-        """Note a pod of the job on a node since that time; returns entries of the node."""
+        """Record that a pod of the job is on a node since that time. Yields entries of the node."""
         if not node or since is None or self._since.get(node, since + 1) <= since:
             return
         self._since[node] = since
@@ -57,7 +57,7 @@ class NodeEvents:
             yield from self._entries(node, event)
 
     def add(self, event: Obj) -> Iterator[LogEntry]:
-        """Take an event about a node; returns its entry if the node is the job's."""
+        """Handle an event about a node. Yields its entry if the node is the job's."""
         node, meta = (
             str(mapping(event.get("involvedObject")).get("name") or ""),
             mapping(event.get("metadata")),

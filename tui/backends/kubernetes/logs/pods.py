@@ -1,4 +1,4 @@
-"""The pods of a job for its log: their replica, containers and runs."""
+"""The pods of a job's log: their replicas, containers and runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobIdentity:
     """The identity of a job's own object."""
 
     name: str
-    """Full name."""
+    """Full resource name of the job."""
     namespace: str
     object_name: str
     uid: str
@@ -35,7 +35,7 @@ class JobIdentity:
 
 
 ReplicaOf = Callable[[Obj], str]
-"""Gives the id of the replica that a pod (in REST form) belongs to."""
+"""A function that returns the id of the replica that a pod (in REST format) belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,15 @@ class LoggedPod:
     main: str
     """Name of the main container."""
     over: bool
-    """No container of the pod will run again."""
+    """Whether no container of the pod will run again."""
 
     def container(self, name: str) -> ContainerName:
-        """The name of one of its containers."""
+        """Return the identity of one of the pod's containers."""
         return ContainerName(self.namespace, self.name, self.uid, name, self.replica, name == self.main)
 
 
 def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
-    """The identity of a job's object."""
+    """Return the identity of a job's object."""
     meta = mapping(obj.get("metadata"))
     created = stamp_of(str(meta.get("creationTimestamp") or ""))
     namespace, own = str(meta.get("namespace") or ""), str(meta.get("name") or "")
@@ -70,7 +70,8 @@ def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
 
 
 def belongs(pod: Obj, job: JobIdentity) -> bool:
-    """Whether a pod with the job's labels belongs to this job, not to an earlier one of its name."""
+    """Whether a pod with the job's labels belongs to this job rather than to an earlier job of the same
+    name."""
     meta = mapping(pod.get("metadata"))
     owners = items(meta.get("ownerReferences"))
     if any(owner.get("uid") == job.uid for owner in owners):
@@ -83,7 +84,7 @@ def belongs(pod: Obj, job: JobIdentity) -> bool:
 
 
 def read_pod(pod: Mapping[str, Any], replica_of: Callable[[Mapping[str, Any]], str]) -> LoggedPod:
-    """A pod in REST form; `replica_of` gives its replica."""
+    """Convert a pod in REST format. `replica_of` returns its replica."""
     meta, spec, status = (mapping(pod.get(part)) for part in ("metadata", "spec", "status"))
     names = [
         str(item.get("name"))
@@ -112,10 +113,10 @@ def read_pod(pod: Mapping[str, Any], replica_of: Callable[[Mapping[str, Any]], s
 
 
 def replica_in(pod: str, job: str, groups: Iterable[str]) -> str:
-    """The id of a replica from the name of its pod, or "" if the name has none.
+    """Return the id of a replica from the name of its pod, or "" if the name contains none.
 
-    `JOB-worker-3` of the v1 operator, `JOB-launcher-x7k2p` of an MPIJob's batch Job, `JOB-node-0-3-x7k2p` of
-    a TrainJob's JobSet, whose last number is the pod's.
+    Examples: `JOB-worker-3` of the v1 operator, `JOB-launcher-x7k2p` of an MPIJob's batch Job,
+    `JOB-node-0-3-x7k2p` of a TrainJob's JobSet, whose last number is the pod's.
     """
     for group in groups:
         match = re.fullmatch(

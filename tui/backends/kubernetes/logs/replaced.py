@@ -1,7 +1,7 @@
-"""Finds pods of a job that ran before the existing ones, from the cluster's events. Pure.
+"""Finds pods of a job that ran before the existing pods, from the cluster's events. Pure.
 
-A Training Operator replaces a failed replica's pod by a new one of the same name, and suspending a job
-deletes all its pods: their logs are deleted too, and the existing pods don't show it.
+A Training Operator replaces a failed replica's pod by a new pod of the same name, and suspending a job
+deletes all its pods. Their logs are deleted too, and the existing pods don't show that.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class GonePod:
     started: int
     """Time at which the pod was first seen running, in ns since 1970."""
     why: str
-    """The cause of its end from its events, or ""."""
+    """The cause of the pod's end from its events, or ""."""
     killed: int | None = None
-    """Time at which its containers were told to stop (ns)."""
+    """Time (ns) at which the kubelet was told to stop the pod's containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ class Generation:
     """Time (ns) of the first replacement."""
     why: str = ""
     meant: bool = False
-    """They were stopped on purpose, by a suspend or a scale-down."""
+    """Whether the pods were stopped on purpose, by a suspend or a scale-down."""
 
     @property
     def began(self) -> int:
-        """Time (ns) at which the first of them ran."""
+        """Time (ns) at which the first of these pods ran."""
         return self.pods[0].started
 
     @property
     def over(self) -> int | None:
-        """Time (ns) by which all of them had certainly ended, if known."""
+        """Time (ns) by which all of these pods had certainly ended, if known."""
         ends = [pod.killed for pod in self.pods]
         return self.until or (None if None in ends else max(end for end in ends if end is not None))
 
@@ -72,10 +72,11 @@ def replaced_pods(
     replica_of: Callable[[str], str],
     present: Iterable[LoggedPod],
 ) -> list[Generation]:
-    """Pods that ran of the job with the uid `job` and are not `present`, in generations, the oldest first.
+    """Return the pods of the job with the uid `job` that ran and are not `present`, as generations, oldest
+    first.
 
-    `is_own` tells whether an event is about a pod named like the job's; `replica_of` gives the replica in a
-    pod's name, or "".
+    `is_own` checks whether an event is about a pod named like the job's; `replica_of` returns the replica in
+    a pod's name, or "".
     """
     now = list(present)
     generations = _generations(_gone(events, job, is_own, replica_of, {pod.uid for pod in now}))
@@ -121,7 +122,7 @@ def _gone(
 
 
 def _generations(pods: Iterable[GonePod]) -> list[Generation]:
-    """Group the first pods of each replica, then the second ones, and so on."""
+    """Group the first pods of each replica, then the second pods, and so on."""
     generations: list[list[GonePod]] = []
     counts: dict[str, int] = {}
     for pod in pods:
@@ -144,7 +145,8 @@ def _explained(mine: Generation, events: Collection[Obj], job: str) -> Generatio
     own = next((pod.why for pod in mine.pods if pod.why), "")
     if own:
         return replace(mine, why=own)
-    # Events have whole seconds, and an operator reports the reason before it creates the next pods.
+    # Event times have a resolution of one second, and an operator reports the reason before it creates the
+    # next pods.
     end = None if mine.until is None else mine.until + SECOND
     causes: dict[bool, str] = {}
     for event in events:
@@ -156,7 +158,7 @@ def _explained(mine: Generation, events: Collection[Obj], job: str) -> Generatio
     if False in causes:
         return replace(mine, why=causes[False], meant="Suspended" in causes[False].partition(":")[0])
     if all(_removed(pod, events, job) for pod in mine.pods):
-        # The operator's restart message then concerns other pods, or how these ended.
+        # The operator's restart message then concerns other pods, or describes how these pods ended.
         return replace(mine, why="scaled down", meant=True)
     return replace(mine, why=causes.get(True, ""))
 
@@ -173,7 +175,8 @@ def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
 
 
 def _times(event: Obj, pods: Iterable[GonePod]) -> list[int]:
-    """Times of an event; for a repeated one also the pods' ends between its first and last time."""
+    """Return the times of an event; for a repeated event also the pods' ends between its first and last
+    time."""
     first, last = _first_seen(event), _stamp(event.get("lastTimestamp"))
     count = event.get("count")
     times = [at for at in (first, last) if at is not None]

@@ -1,7 +1,7 @@
 """Decides which log of a container to read next. Pure.
 
-A container that ends may be restarted: each start is a run, numbered by `restartCount`. The API has the log
-of the current run and, by `previous`, that of the run before it.
+A container that ends may be restarted. Each start is a run, numbered by `restartCount`. The API returns the
+log of the current run and, with `previous`, the log of the preceding run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
 
 SETTLED = 60 * SECOND
-"""Time after a run's end after which its read log is complete: clocks of nodes differ a little."""
+"""Time after a run's end after which its log counts as complete: clocks of nodes differ a little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class ContainerState:
     """Number of the run whose log the API returns without `previous`."""
     running: bool = False
     ended: bool = False
-    """That run has ended."""
+    """Whether the run has ended."""
     previous: bool = False
-    """The API may also have the log of the previous run."""
+    """Whether the API may also have the log of the previous run."""
     started: int | None = None
     finished: int | None = None
-    """Time of that run's end."""
+    """End time of the run."""
     previous_started: int | None = None
     waiting: str = ""
-    """Why no run is starting, e.g. `ImagePullBackOff`."""
+    """The reason why no run is starting, e.g. `ImagePullBackOff`."""
 
     @property
     def any_run(self) -> bool:
@@ -43,7 +43,7 @@ class ContainerState:
 
 
 def container_state(status: Mapping[str, Any] | None) -> ContainerState:
-    """The state in a `containerStatuses` item; without one, nothing has run."""
+    """Return the state in a `containerStatuses` item. Without an item, nothing has run."""
     if status is None:
         return ContainerState()
     count = status.get("restartCount")
@@ -80,7 +80,7 @@ class Want(Enum):
 
 
 def want(run: int, state: ContainerState) -> Want:
-    """The next action; `run` is the first run that was not read to its end."""
+    """Return the next action. `run` is the first run that was not read completely."""
     if not state.any_run or run > state.run:
         return Want.WAIT
     if run == state.run:
@@ -89,12 +89,12 @@ def want(run: int, state: ContainerState) -> Want:
 
 
 def first_run(state: ContainerState, since: int | None) -> int:
-    """The first run that may have lines of `since` (ns) or later."""
+    """Return the first run that may have lines of `since` (ns) or later."""
     if since is None:
         return 0
     if state.ended and state.finished is not None and state.finished <= since - SETTLED:
         return state.run + 1
-    # Starts are reported in whole seconds.
+    # Start times have a resolution of one second.
     if state.started is not None and state.started <= since - SECOND:
         return state.run
     if state.previous and state.previous_started is not None and state.previous_started <= since - SECOND:
@@ -103,7 +103,7 @@ def first_run(state: ContainerState, since: int | None) -> int:
 
 
 def next_readable(state: ContainerState) -> int:
-    """The oldest run whose log the API has."""
+    """Return the oldest run whose log the API has."""
     return state.run - 1 if state.previous else state.run
 
 

@@ -72,7 +72,7 @@ class KubernetesLogs(LogService):
                         return
 
     async def _read_newest(self, query: LogQuery, limit: int | None) -> AsyncGenerator[LogBatch, None]:
-        """Pages, newest entry first, then the gaps."""
+        """Yield pages of entries, newest first, then the gaps."""
         selection, began = Selection(query), datetime.now(UTC)
         pods = await self._pods.pods(query.job_name)
         most = limit if limit is not None else 1 << 31
@@ -98,7 +98,7 @@ class KubernetesLogs(LogService):
     async def _cluster_log(
         self, query: LogQuery, selection: Selection
     ) -> tuple[list[LogEntry], list[LogGap]]:
-        """Entries of the cluster itself about the job as it is now, and the gaps of replaced pods."""
+        """Return the cluster's own entries about the current job, and the gaps of replaced pods."""
         name = query.job_name
         objects, job = await asyncio.gather(self._pods.objects(name), self._pods.job(name))
         own = identity(name, objects[0], self._pods.selector(name))
@@ -112,7 +112,7 @@ class KubernetesLogs(LogService):
         pods = await self._pods.pod_objects(name)
         events: Sequence[Mapping[str, Any]] = ()
         with suppress(BackendError):
-            # Some users may not read events; the conditions tell the most.
+            # Some users may not read events. The conditions contain most of the information.
             events = await watch.list_events()
         present = [pod for pod, _ in pods]
         replaced = watch.replaced(events, [group.name for group in job.groups], present)
@@ -129,7 +129,8 @@ class KubernetesLogs(LogService):
 
 
 def _received(pods: Iterable[LoggedPod], entries: Iterable[LogEntry], began: datetime) -> datetime | None:
-    """Time up to which a read is complete: the newest line of running pods, or a little before now."""
+    """Return the time up to which a read is complete: the newest line of running pods, or a little before
+    now."""
     running = {pod.replica for pod in pods if not pod.over}
     if not running:
         return began - QUIET

@@ -21,19 +21,20 @@ _NOTABLE = frozenset(
 _TOLD_WHEN_FALSE = frozenset({"QuotaReserved", "PodScheduled"})
 """Conditions that explain a wait while they are false."""
 _FIRST = frozenset({"Created", "Suspended", "QuotaReserved", "Admitted"})
-"""Conditions placed before the events of their second; others come after these."""
+"""Conditions sorted before the events of the same second. Other conditions come after the events."""
 LAST = SECOND - 1000
 ENDED = LAST - SECOND // 1000
-"""Place of a container's end: before the job's conditions that follow from it."""
+"""Position of a container's end within its second: before the resulting conditions of the job."""
 _NANOSECONDS = re.compile(r"[0-9a-f]{16}")
 _QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "PodScheduled"})
 """Pod conditions that events report as well."""
 
 
 def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEntry | None:
-    """The entry of an Event in REST form; `None` without a time.
+    """Return the entry of an Event in REST format; `None` for an Event without a time.
 
-    `job` is the name of the job's own object, `replica` the id of the replica whose pod the event is about.
+    `job` is the name of the job's own object. `replica` is the id of the replica whose pod the event is
+    about.
     """
     series = mapping(event.get("series"))
     times = [event.get(field) for field in ("lastTimestamp", "eventTime", "firstTimestamp")]
@@ -56,14 +57,14 @@ def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEnt
     payload = {"reason": reason, "object": f"{kind}/{name}", "component": str(source), "count": count}
     meta = mapping(event.get("metadata"))
     key = f"event-{meta.get('uid') or name}-{count}"
-    # The name of an event is its object's name and the time of its first occurrence in ns.
+    # An event is named after its object and the time of its first occurrence in ns.
     suffix = str(meta.get("name") or "").rpartition(".")[2]
     place = int(suffix, 16) if _NANOSECONDS.fullmatch(suffix) else stamp
     return _entry(stamp, place, key, severity, f"{subject}{message}", payload)
 
 
 def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
-    """The entries of the conditions of a job, a workload, a pod group or a pod."""
+    """Yield the entries of the conditions of a job, a workload, a pod group or a pod."""
     meta = mapping(obj.get("metadata"))
     kind, name, uid = str(obj.get("kind") or ""), str(meta.get("name") or ""), str(meta.get("uid") or "")
     subject = "" if name == job and kind.endswith("Job") else f"{kind} {name}: "
@@ -89,7 +90,7 @@ def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
 
 
 def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
-    """The entries of ended containers of a pod, and of the pod's failure."""
+    """Yield the entries of ended containers of a pod, and of the pod's failure."""
     meta, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
     name, uid = str(meta.get("name") or ""), str(meta.get("uid") or "")
     only = len(items(mapping(pod.get("spec")).get("containers"))) == 1
@@ -125,9 +126,9 @@ def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
 def _entry(  # noqa: PLR0917 - what it is and where it stands
     stamp: int, place: int, key: str, severity: Severity, message: str, payload: dict[str, Any]
 ) -> LogEntry:
-    """An entry whose time, in whole seconds, is refined to `place` within its second.
+    """Return an entry whose time, in full seconds, is refined to `place` within its second.
 
-    An object's end or creation known only to the second goes to the end of that second: after its pods'
+    An object's end or creation known only to the second is sorted to the end of that second: after its pods'
     lines, and after the first lines of pods that ran before a restart.
     """
     at = place if stamp % SECOND == 0 and stamp <= place < stamp + SECOND else stamp

@@ -1,4 +1,5 @@
-"""Limits the logs followed at once: each takes a connection here, in the API server and in a kubelet."""
+"""Limits the logs followed at the same time: each occupies a connection here, in the API server and in a
+kubelet."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from contextlib import asynccontextmanager
 
 MOST = 128
 TURN = 10.0
-"""Seconds after which a log makes room for waiting ones."""
+"""Seconds after which a log yields its slot if others wait."""
 
 
 class Slots:
-    """At most `most` holders at the same time; others wait and take turns."""
+    """Slots for at most `most` holders at the same time. Others wait and alternate."""
 
     def __init__(self, most: int = MOST, turn: float = TURN) -> None:
         self.most = most
@@ -23,12 +24,12 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """Number of logs that wait for their turn."""
+        """Number of logs that wait for a slot."""
         return self._waiting
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Hold a slot; the body is ended, without an error, when others have waited long."""
+        """Hold a slot. When others have waited long, the body is cancelled without an error."""
         self._waiting += 1
         if self._free.locked():
             self._end_turns()

@@ -1,4 +1,5 @@
-"""Follows the log of a job: a stream for each container, merged, until the job has ended and all is read."""
+"""Follows the log of a job: one stream per container, merged, until the job has ended and everything is
+read."""
 
 from __future__ import annotations
 
@@ -36,21 +37,21 @@ from tui.domain.core.log_entry import LogEntry
 TICK = 0.1
 """Seconds between two deliveries of a busy log."""
 ALIVE = 5.0
-"""Seconds between two batches that only say that the log is read up to now."""
+"""Seconds between two batches that only report that the log is read up to now."""
 BEGIN = 15.0
-"""Longest wait for the pods, the events and the conditions before the first line is delivered."""
+"""Longest wait in seconds for the pods, events and conditions before the first line is delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPace:
-    """How often the service is asked; seconds."""
+    """Intervals in seconds at which a tail queries the cluster."""
 
     state_poll: float
-    """Between two reads of the job's state."""
+    """Interval between two reads of the job's state."""
     drain: float
-    """After the end of a job: how long a container that still runs must be quiet."""
+    """Quiet time that a container still running after the end of the job must reach."""
     settle: float
-    """After the end of a job: how late events may come."""
+    """Longest delay of events after the end of the job."""
 
 
 LOCAL = LogPace(state_poll=0.5, drain=3.0, settle=0.5)
@@ -59,7 +60,7 @@ CLOUD = LogPace(state_poll=3.0, drain=15.0, settle=3.0)
 
 @dataclass(frozen=True, slots=True)
 class ClusterLogs:
-    """What the log of any job of a cluster is read with."""
+    """The parts that reading the log of any job of a cluster needs."""
 
     connection: ClusterConnection
     access: JobPods
@@ -70,7 +71,7 @@ class ClusterLogs:
 async def follow(
     cluster: ClusterLogs, query: LogQuery, *, once: bool = False
 ) -> AsyncGenerator[LogBatch, None]:
-    """Batches until the job has ended and nothing more can come. `once`: only what is there now.
+    """Yield batches until the job has ended and nothing more can arrive. `once` reads only existing entries.
 
     Raises BackendError.
     """
@@ -82,7 +83,7 @@ async def follow(
 
 
 class PodLogTail:
-    """The followed log of one job. `batches` may be run once."""
+    """The followed log of one job. `batches` may be run only once."""
 
     def __init__(
         self, cluster: ClusterLogs, query: LogQuery, job: Job, obj: Mapping[str, Any], once: bool
@@ -95,7 +96,7 @@ class PodLogTail:
         self._log = MergedLog(self._selection)
         self._service = ClusterEntries(self._log)
         self._readers: dict[tuple[str, str], ContainerReader] = {}
-        """By the pod's uid and the container's name."""
+        """Readers by the pod's uid and the container's name."""
         self._tasks = ReaderTasks(self._log.wake)
         access = cluster.access
         own = identity(query.job_name, obj, access.selector(query.job_name))
@@ -108,7 +109,7 @@ class PodLogTail:
         self._sent_note = ""
 
     async def batches(self) -> AsyncGenerator[LogBatch, None]:
-        """Batches until the job has ended and nothing more can come. Raises BackendError."""
+        """Yield batches until the job has ended and nothing more can arrive. Raises BackendError."""
         log = self._log
         try:
             self._tasks.start(self._watch.run(events=self._selection.service))
@@ -135,7 +136,7 @@ class PodLogTail:
             await self._tasks.cancel()
 
     def _begin(self) -> None:
-        """Deliver lines once the oldest ones of all sources are known, or after a long wait for them."""
+        """Deliver lines once the oldest lines of all sources are known, or after a time limit."""
         if not isinstance(self._phase, Collecting):
             return
         watch = self._watch
@@ -166,14 +167,14 @@ class PodLogTail:
         if self._watch.events_error is not None and self._selection.service:
             return f"without the events of the cluster: {self._watch.events_error.message}"
         if slots.waiting:
-            return f"{slots.most} logs are followed at once; {slots.waiting} wait for their turn"
+            return f"{slots.most} logs are followed at the same time; {slots.waiting} wait for a slot"
         return ""
 
     def _is_alive(self) -> bool:
         return self._watch.synced and self._watch.error is None and not self._log.failing_containers
 
     def _received(self) -> datetime | None:
-        """The time up to which every line has been delivered: that of the stream furthest behind."""
+        """Return the time up to which every line has been delivered, i.e. the time of the slowest stream."""
         if not self._watch.synced:
             return None
         times = [stamp_at(datetime.now(UTC)) - SETTLED]
@@ -220,7 +221,7 @@ class PodLogTail:
         try:
             events = await watch.list_events()
         except BackendError:
-            # Some users may not read events, which alone tell of such pods; a note says so.
+            # Some users may not read events, the only record of these pods. A note reports that.
             return
         await watch.wait()
         pods = [view.pod for view in watch.views.values()]
@@ -232,7 +233,7 @@ class PodLogTail:
     # The end
 
     def _is_done(self) -> bool:
-        """Whether everything has been delivered; starts the read of replicas without pods before that."""
+        """Whether everything has been delivered. Before that, start the read of replicas without pods."""
         if isinstance(self._phase, Collecting) or self._log.pending or not self._is_read():
             return False
         if not isinstance(self._phase, DrainingPods):
@@ -244,7 +245,7 @@ class PodLogTail:
         return self._phase.missing.done()
 
     def _is_read(self) -> bool:
-        """Whether no container brings more lines."""
+        """Whether no container can return more lines."""
         watch, readers, now = self._watch, self._readers.values(), self._log.now()
         if not watch.synced:
             return False
@@ -261,6 +262,6 @@ class PodLogTail:
         )
 
     def _is_past(self) -> bool:
-        """Whether new lines are later than the query asks for."""
+        """Whether new lines are later than the end of the query."""
         until = self._until
         return until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.drain)

@@ -1,6 +1,6 @@
-"""The phases of a followed log, the state of its job, and the tasks that read for it.
+"""The phases of a followed log, the state of its job, and the tasks that read for the tail.
 
-Times are the event loop's (s).
+All times are in seconds of the event loop's clock.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 
 GIVE_UP = 180.0
-"""Seconds without a way to watch the pods after which the tail ends with that error."""
+"""Seconds without a watch of the pods after which the tail ends with the watch's error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collecting:
-    """Pods, events and conditions are being read; lines wait for them, so that they are in order."""
+    """Pods, events and conditions are being read. Lines wait for them so that the log is in order."""
 
     since: float
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Lines are delivered as they come."""
+    """Lines are delivered as they arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainingPods:
-    """Every container has been read; the log of replicas without pods is read."""
+    """Every container has been read. The logs of replicas without pods are being read."""
 
     missing: asyncio.Task[None]
 
 
 @dataclass(slots=True)
 class JobPoll:
-    """Reads the state and the conditions of a job repeatedly, until it has ended."""
+    """Reads the state and the conditions of a job repeatedly until the job has ended."""
 
     access: JobPods
     job: Job
     """The job as last read."""
     seconds: float
-    """Between two reads."""
+    """Interval between two reads, in seconds."""
     clock: Callable[[], float]
     ended_at: float | None = None
-    """When the job was first seen to have ended."""
+    """Time at which the job was first seen to have ended."""
     conditions_read: bool = False
 
     async def run(self, watch: JobWatch, add: Callable[[Iterable[LogEntry]], None]) -> None:
-        """Pass on the conditions until the job has ended and its last ones were read."""
+        """Pass on the conditions until the job has ended and its last conditions were read."""
         if self.job.state.terminal:
             self.ended_at = self.clock()
         while True:
@@ -73,19 +73,19 @@ class JobPoll:
                 self.ended_at = self.ended_at or self.clock()
                 return
             except (Unavailable, QuotaExceeded):
-                # The watch of the pods fails too, and knows for how long.
+                # The watch of the pods fails too, and measures the time of the outage.
                 pass
             await asyncio.sleep(self.seconds)
 
 
 @dataclass(slots=True)
 class PodOutage:
-    """The time since which the pods can't be watched."""
+    """Start of the time during which the pods can't be watched."""
 
     since: float | None = None
 
     def check(self, error: BackendError | None, now: float, *, closed: bool) -> None:
-        """Raise the watch's error if it is final or has lasted for `GIVE_UP`."""
+        """Raise the watch's error if the error is final or has lasted for `GIVE_UP` seconds."""
         if error is None:
             self.since = None
             return
@@ -96,10 +96,10 @@ class PodOutage:
 
 @dataclass(slots=True)
 class ReaderTasks:
-    """Tasks that read for a tail; the first error of any is kept for it."""
+    """Tasks that read for a tail. The first error of any task is stored."""
 
     wake: Callable[[], None]
-    """Called when a task ends."""
+    """Callback that runs when a task ends."""
     error: BaseException | None = None
     _running: set[asyncio.Task[None]] = field(default_factory=set)
 

@@ -1,1 +1,1 @@
-"""Figures of the pods of a job: from the trainer, the metrics API and Cloud Monitoring."""
+"""Metrics of the pods of a job: from the trainer, the metrics API and Cloud Monitoring."""

@@ -26,12 +26,12 @@ from tui.domain.kubernetes.names import JobName
 PREFIX = "kubernetes.io/"
 BEFORE, AFTER = timedelta(minutes=5), timedelta(minutes=5)
 PERIOD = 60
-"""Seconds between two samples."""
+"""Sampling interval in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A metric of Cloud Monitoring, whose values are divided by `scale`."""
+    """A metric of Cloud Monitoring. Its values are divided by `scale`."""
 
     type: str
     resource: str = "k8s_container"
@@ -59,7 +59,7 @@ class CloudMetrics(CloudClients):
     async def read(
         self, job: Job, place: JobName, metrics: Iterable[str], since: datetime | None
     ) -> list[Series]:
-        """Series of the job's pods. Raises BackendError."""
+        """Return the series of the job's pods. Raises BackendError."""
         window = _window(job, since)
         if window is None:
             return []
@@ -119,7 +119,7 @@ class CloudMetrics(CloudClients):
 
 
 def _rate() -> dict[str, Any]:
-    """The aggregation into bytes per second."""
+    """Return the aggregation that converts counters to bytes per second."""
     return {
         "alignment_period": duration_pb2.Duration(seconds=PERIOD),
         "per_series_aligner": common.Aggregation.Aligner.ALIGN_RATE,

@@ -1,8 +1,8 @@
 """Accelerator usage of pods from exporters on their nodes, for a context without Cloud Monitoring.
 
 NVIDIA's DCGM exporter is read first, through the API server's proxy to its pod, then cAdvisor in the kubelet.
-A node whose exporters have no figures is not read again for a while: cAdvisor's reply has megabytes of other
-metrics.
+A node whose exporters report no accelerators is not read again for a while: cAdvisor's reply has megabytes of
+other metrics.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ EXPORTERS = (
     "app.kubernetes.io/name in (dcgm-exporter,gke-managed-dcgm-exporter)",
     "app in (nvidia-dcgm-exporter,dcgm-exporter)",
 )
-"""Label selectors of DCGM exporters: NVIDIA's chart and GKE's own, and the GPU operator's."""
+"""Label selectors of DCGM exporters: of NVIDIA's chart, of GKE, and of the GPU operator."""
 PORT = 9400
 AGAIN, LONG_AGAIN = 3.0, 600.0
-"""Seconds before a node is read again, and before one whose large reply had no figures."""
+"""Seconds before a node is read again, after a normal reply and after a large reply without figures."""
 LARGE = 500_000
-"""Size (bytes) of a reply that is too large to be read often without figures."""
+"""Size in bytes above which a reply without figures is too large to be read often."""
 AT_ONCE = 8
 
 
 class NodeAccelerators:
-    """Reads the nodes of one cluster; concurrent reads of a node are shared."""
+    """Reads the nodes of one cluster. Concurrent reads of a node share one request."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self._connection = connection
         self._known: dict[str, tuple[float, str, list[AcceleratorSample]]] = {}
-        """By node: the time of its next read, the exporter that answered, the samples."""
+        """State by node: the time of the next read, the exporter that answered, and the samples."""
         self._problems: dict[str, str] = {}
         self._exporters: tuple[float, dict[str, str]] = (0.0, {})
-        """Expiry, and the path of the exporter of each node."""
+        """Expiry time, and the path of the exporter of each node."""
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._finding = asyncio.Lock()
 
     async def read(self, pods: Iterable[LoggedPod]) -> tuple[list[Sample], str]:
-        """A sample of each accelerator of these pods, and the reason if there is none."""
+        """Return a sample of each accelerator of these pods, and the reason if there is none."""
         by_name = {(pod.namespace, pod.name): pod for pod in pods if pod.node}
         if not by_name:
             return [], "no pod of the job is on a node now"
@@ -68,7 +68,7 @@ class NodeAccelerators:
                     )
         if matched:
             return matched, ""
-        nothing = "neither a DCGM exporter nor cAdvisor on its nodes has figures of its accelerators"
+        nothing = "neither a DCGM exporter nor cAdvisor on its nodes reports its accelerators"
         return [], next(filter(None, (self._problems.get(node, "") for node in nodes)), nothing)
 
     async def _node(self, name: str) -> tuple[str, list[AcceleratorSample]]:
@@ -80,7 +80,7 @@ class NodeAccelerators:
             return known[1], known[2]
 
     async def _read_node(self, name: str) -> tuple[str, list[AcceleratorSample], float]:
-        """The node's exporter, its samples, and the seconds for which they are used."""
+        """Return the node's exporter, its samples, and the seconds for which the samples are used."""
         self._problems.pop(name, None)
         wait = AGAIN
         exporters = await self._all_exporters()
@@ -106,7 +106,7 @@ class NodeAccelerators:
         return CADVISOR, [], wait
 
     async def _all_exporters(self) -> Mapping[str, str]:
-        """The path of each node's DCGM exporter."""
+        """Return the path of each node's DCGM exporter."""
         async with self._finding:
             until, exporters = self._exporters
             if until <= time.monotonic():

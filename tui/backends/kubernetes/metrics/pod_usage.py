@@ -1,4 +1,5 @@
-"""Current CPU and memory of pods from the metrics API (metrics.k8s.io), as shares of their limits."""
+"""Current CPU and memory usage of pods from the metrics API (metrics.k8s.io), as fractions of their
+limits."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class PodUsage:
         """Allocatable resources by node."""
 
     async def read(self, selector: str, pods: Pods) -> tuple[list[Sample], str]:
-        """A sample of each measured pod, and the reason if there is none."""
+        """Return a sample of each measured pod, and the reason if there is none."""
         if not pods:
             return [], "the job has no pods now"
         namespace = pods[0][0].namespace
@@ -72,7 +73,7 @@ class PodUsage:
         return measured
 
     async def _most(self, pod: LoggedPod, obj: Mapping[str, Any], resource: str) -> Decimal | None:
-        """The limit of the pod's container, or its node's allocatable amount."""
+        """Return the limit of the pod's container, or the allocatable amount of its node."""
         for container in items(mapping(obj.get("spec")).get("containers")):
             if container.get("name") == pod.main:
                 limits = mapping(mapping(container.get("resources")).get("limits"))

@@ -12,7 +12,7 @@ from tui.domain.core.metric import GPU, GPU_MEMORY, UNITS, Series
 from tui.domain.training.telemetry import TelemetryLine
 
 MOST_POINTS = 2000
-"""Most points of a series; older ones are dropped."""
+"""Most points of a series. Older points are dropped."""
 MOST_JOBS = 200
 SIMULATED = ("simulated", "true")
 Point = tuple[datetime, float]
@@ -28,7 +28,7 @@ class Sample:
     value: float
     accelerator: str = ""
     source: tuple[tuple[str, str], ...] = ()
-    """Labels that name the source."""
+    """Labels that identify the source."""
 
 
 @dataclass(slots=True)
@@ -38,13 +38,13 @@ class _Job:
 
 
 class SampleStore:
-    """Samples by job; a job that was deleted and created again starts empty."""
+    """Samples by job. A job that was deleted and created again starts without samples."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
 
     def add(self, job: Job, samples: Iterable[Sample]) -> None:
-        """Add samples, in any order; a sample of a known time is ignored."""
+        """Add samples in any order. A sample whose time is already stored is ignored."""
         kept = self._of(job)
         for sample in samples:
             points = kept.points.setdefault(
@@ -56,7 +56,7 @@ class SampleStore:
                 del points[: max(0, len(points) - MOST_POINTS)]
 
     def add_lines(self, job: Job, lines: Iterable[TelemetryLine]) -> None:
-        """Add the GPU figures of a trainer's lines."""
+        """Add the GPU metrics of a trainer's lines."""
         samples = []
         for line in lines:
             source = (SIMULATED,) if line.simulated else ()
@@ -67,7 +67,7 @@ class SampleStore:
         self.add(job, samples)
 
     def series(self, job: Job, metrics: Sequence[str], since: datetime | None) -> list[Series]:
-        """The job's series of these metrics, from `since` on."""
+        """Return the job's series of these metrics, from `since` on."""
         series = []
         for (metric, replica, accelerator, labels), points in self._of(job).points.items():
             shown = [point for point in points if since is None or point[0] >= since]

@@ -1,9 +1,9 @@
 """Time series of a job's pods.
 
-GPU figures come first from the trainer's own lines, which are the newest and most frequent. CPU and memory
-come from the cluster's metrics API, which keeps no history: samples are taken while the job is watched. If
-the context names a project, Cloud Monitoring has the rest; otherwise exporters on the nodes report the usage
-of accelerators that the trainer does not report.
+GPU metrics come first from the trainer's own lines, which are the newest and most frequent. CPU and memory
+come from the cluster's metrics API, which stores no history: samples are taken while the job is watched. If
+the context names a project, Cloud Monitoring supplies the other metrics; otherwise exporters on the nodes
+report the accelerators that the trainer does not report.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tui.backends.kubernetes.metrics.cloud import CloudMetrics
 
 FIRST_LOOK = timedelta(minutes=10)
-"""Time before now for which the trainer's lines are searched for GPU figures at first."""
+"""How far back the first read searches the trainer's lines for GPU metrics."""
 
 
 class KubernetesMetrics(MetricService):
@@ -103,7 +103,7 @@ class KubernetesMetrics(MetricService):
         return MetricsReading(tuple(series), tuple(missing), now)
 
     async def _read_usage(self, job: Job, problems: dict[str, str]) -> None:
-        """Take a sample of CPU and memory."""
+        """Sample CPU and memory once."""
         try:
             pods = await self._pods.recent_pods(job)
             samples, problem = await self._usage.read(self._pods.selector(job.name), pods)
@@ -114,7 +114,7 @@ class KubernetesMetrics(MetricService):
         self._samples.add(job, samples)
 
     async def _read_trainer(self, job: Job, since: datetime | None, now: datetime) -> None:
-        """Add the GPU figures of the trainer's lines."""
+        """Add the GPU metrics of the trainer's lines."""
         begin = since or max(job.start_time or now, now - FIRST_LOOK)
         try:
             lines = await self._telemetry.read([job], begin)
@@ -146,7 +146,7 @@ class KubernetesMetrics(MetricService):
     async def _from_cloud(
         self, cloud: CloudMetrics, job: Job, metrics: Iterable[str], since: datetime | None
     ) -> tuple[list[Series], str]:
-        """The series of Cloud Monitoring, or the reason if there are none."""
+        """Return the series of Cloud Monitoring, or the reason if there are none."""
         try:
             return await cloud.read(job, self._pods.place(job.name), metrics, since), ""
         except BackendError as error:
@@ -160,18 +160,18 @@ class KubernetesMetrics(MetricService):
         if metric in problems:
             return problems[metric]
         if job.state.terminal and metric in {CPU, MEMORY}:
-            return "the cluster keeps no history: samples are taken while the job is watched"
+            return "the cluster stores no history: samples are taken while the job is watched"
         if self._cloud is not None:
             return "no samples; Cloud Monitoring shows them up to 4 min late"
         if metric in {NET_IN, NET_OUT}:
-            return "the metrics API of a cluster has none; a context with a `project` reads Cloud Monitoring"
+            return "the cluster's metrics API does not report it; a context with a `project` reads Cloud Monitoring"
         if metric in {GPU, GPU_MEMORY}:
             return "neither the trainer nor its nodes report it; with a `project` Cloud Monitoring is read"
         return "no samples yet"
 
 
 def _without_second(all_series: Iterable[Series]) -> list[Series]:
-    """The series without a node's if the trainer reports the same of the replica."""
+    """Drop the series of a node if the trainer reports the same metric of the replica."""
     series = list(all_series)
     reported = {(line.metric, line.replica) for line in series if not line.source}
     return [line for line in series if not line.source or (line.metric, line.replica) not in reported]

@@ -1,7 +1,7 @@
 """Watches a cluster and links objects by owner: a change of a pod is a change of its job.
 
-Objects of jobs are kept as sent (without fields that only the server needs), pods are reduced on arrival.
-A job is converted when it is read after a change.
+Objects of jobs are stored as received (without fields that only the server needs), and pods are reduced on
+arrival. After a change, a job is converted on the next read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tui.domain.kubernetes.workloads import RUNTIME_KINDS, WORKLOADS, at, fields
 
 Obj = Mapping[str, Any]
 Place = tuple[str, str, str]
-"""Namespace, kind and name of an object."""
+"""Identity of an object: namespace, kind and name."""
 _BY_KIND = {workload.kind: workload for workload in WORKLOADS}
 _DROPPED = ("managedFields", "selfLink")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -43,7 +43,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(slots=True)
 class Watched:
-    """The watch of one type in one scope."""
+    """The watch of one API type in one scope."""
 
     type: ApiType
     scope: str
@@ -52,16 +52,17 @@ class Watched:
 
 @dataclass(slots=True)
 class SeenJobs:
-    """Facts of earlier reads, by the job's uid, that the cluster no longer has."""
+    """Facts from earlier reads that the cluster no longer has, by the job's uid."""
 
     started: dict[str, datetime] = field(default_factory=dict)
-    """Time at which a job was first seen running."""
+    """Times at which jobs were first seen running."""
     nodes: dict[str, tuple[NodeShare, ...]] = field(default_factory=dict)
-    """The nodes of a job whose pods have been deleted."""
+    """The nodes of jobs whose pods have been deleted."""
 
 
 class ClusterWatch:
-    """Start it once, in the event loop. `scopes` are namespaces, or `EVERYWHERE` alone."""
+    """The watches of one cluster. Start them once, in the event loop. `scopes` are namespaces, or only
+    `EVERYWHERE`."""
 
     def __init__(
         self, connection: ClusterConnection, served: Served, context: str, scopes: Sequence[str]
@@ -75,12 +76,12 @@ class ClusterWatch:
         self._watched: list[Watched] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: dict[Place, dict[Place, None]] = {}
-        """Objects by the object that controls them."""
+        """Child objects by the object that controls them."""
         self._owners: dict[Place, Place] = {}
         self._objects: dict[Place, Any] = {}
-        """Every kept object, of any type."""
+        """Every stored object, of any type."""
         self._jobs: dict[Place, Job] = {}
-        """Jobs as last converted."""
+        """The last conversion of each job."""
         self._podless: set[Place] = set()
         """Jobs that were converted before their pods or Events were listed."""
         self._failed = FailedPods()
@@ -122,16 +123,16 @@ class ClusterWatch:
         self.events.clear()
 
     def of_kind(self, key: str) -> list[Watched]:
-        """The watches of a kind's jobs."""
+        """Return the watches of a kind's jobs."""
         types = self.served.jobs.get(key, ())
         return [watched for watched in self._watched if watched.type in types]
 
     def of_pods(self) -> list[Watched]:
-        """The watches of pods."""
+        """Return the watches of pods."""
         return [watched for watched in self._watched if watched.type is PODS]
 
     def of_parts(self) -> list[Watched]:
-        """The watches of objects that jobs consist of or wait for."""
+        """Return the watches of objects that jobs consist of or wait for."""
         made_of = {"Pod", "Job", "JobSet"}
         return [
             watched
@@ -149,12 +150,12 @@ class ClusterWatch:
         return bool(watches) and all(watched.reflector.live for watched in watches)
 
     def error(self, key: str, scope: str) -> BackendError | None:
-        """Why the jobs of a kind in a scope can't be read now."""
+        """Return the reason why the jobs of a kind in a scope can't be read now."""
         errors = [watched.reflector.error for watched in self.of_kind(key) if watched.scope == scope]
         return next((error for error in errors if error is not None), None)
 
     def unlisted(self, key: str, scope: str) -> BackendError | None:
-        """The error of a kind whose jobs in a scope have not been listed yet."""
+        """Return the error of a kind whose jobs in a scope have not been listed yet."""
         if all(watched.reflector.synced.is_set() for watched in self.of_kind(key) if watched.scope == scope):
             return None
         return Unavailable(
@@ -167,7 +168,7 @@ class ClusterWatch:
         return bool(watches) and all(watched.reflector.synced.is_set() for watched in watches)
 
     def as_of(self, key: str, scope: str) -> datetime | None:
-        """The time as of which the jobs of a kind in a scope are known."""
+        """Return the time as of which the jobs of a kind in a scope are known."""
         times = [watched.reflector.as_of for watched in self.of_kind(key) if watched.scope == scope]
         known = [time for time in times if time is not None]
         return min(known) if known and len(known) == len(times) else None
@@ -175,12 +176,12 @@ class ClusterWatch:
     # Jobs
 
     def places(self, key: str) -> list[Place]:
-        """The places of a kind's jobs, without parts of jobs of other kinds."""
+        """Return the identities of a kind's jobs, without parts of jobs of other kinds."""
         workload = next(workload_ for workload_ in WORKLOADS if workload_.key == key)
         return [place for place in self._objects if place[1] == workload.kind and self._is_job(place)]
 
     def job(self, place: Place) -> Job | None:
-        """The job at a place; None if there is none."""
+        """Return the job with this identity, or `None`."""
         obj = self._objects.get(place)
         if obj is None or not self._is_job(place):
             return None
@@ -190,7 +191,8 @@ class ClusterWatch:
         return known
 
     def take_changed(self, key: str) -> list[Place]:
-        """The places of a kind's jobs that have changed since the last call; `put_back` unhandled ones."""
+        """Return the identities of jobs that have changed since the last call. Pass unhandled ones to
+        `put_back`."""
         for place in [place_ for place_ in self._podless if self._all_known(place_)]:
             self._podless.discard(place)
             self._mark_changed(place)
@@ -199,21 +201,22 @@ class ClusterWatch:
         return places
 
     def put_back(self, key: str, places: Iterable[Place]) -> None:
-        """Report these places again in the next `take_changed`."""
+        """Report these identities again in the next `take_changed`."""
         self._changed[key].update(dict.fromkeys(places))
 
     def object_at(self, place: Place) -> Obj | None:
-        """The object at a place."""
+        """Return the object with this identity, or `None`."""
         obj = self._objects.get(place)
         return obj if isinstance(obj, Mapping) else None
 
     def pods(self) -> dict[str, Pod]:
-        """The pods of all jobs, by `namespace/name`."""
+        """Return the pods of all jobs, by `namespace/name`."""
         reflected = [watched.reflector.objects for watched in self.of_pods()]
         return {key: pod for objects in reflected for key, pod in objects.items()}
 
     def pods_of(self, place: Place) -> list[Pod]:
-        """The pods of an object and of its parts, without those of an earlier object of the same name."""
+        """Return the pods of an object and its parts, without the pods of an earlier object of the same
+        name."""
         pods: list[Pod] = []
         uid = str(at(self._objects.get(place) or {}, "metadata", "uid") or "")
         for part in self._parts.get(place, ()):
@@ -228,7 +231,7 @@ class ClusterWatch:
         return pods
 
     def part(self, place: Place, kind: str) -> Obj | None:
-        """The first object of this kind that an object controls, e.g. a job's Workload."""
+        """Return the first object of this kind that an object controls, e.g. a job's Workload."""
         part_place = next((part for part in self._parts.get(place, ()) if part[1] == kind), None)
         return self.object_at(part_place) if part_place else None
 
@@ -262,7 +265,7 @@ class ClusterWatch:
             return job
         errors = [str(watched.reflector.error) for watched in self._of_pods(place) if watched.reflector.error]
         why = errors[0] if errors else "they have not been listed yet."
-        reason = f"{job.reason.rstrip('.')}. Its pods are not known: {why}"
+        reason = f"{job.reason.rstrip('.')}. Its pods are unknown: {why}"
         return replace(job, reason=reason.removeprefix(". "))
 
     def _nodes_of(self, uid: str, pods: Sequence[Pod]) -> tuple[NodeShare, ...]:
@@ -274,11 +277,11 @@ class ClusterWatch:
         return shares or self._seen.nodes.get(uid, ())
 
     async def learn_nodes(self) -> None:
-        """Read the unknown nodes of pods; their jobs count as changed."""
+        """Read the unknown nodes of pods. The jobs of these pods count as changed."""
         await self._learn({pod.node for pod in self.pods().values()})
 
     def learn_nodes_later(self) -> None:
-        """Read the nodes in the background that were seen while jobs were converted."""
+        """Read the nodes that the conversion of jobs discovered, in the background."""
         if not self._new_nodes or (self._learning is not None and not self._learning.done()):
             return
         names, self._new_nodes = self._new_nodes, set()
@@ -298,7 +301,7 @@ class ClusterWatch:
         return all(watched.reflector.synced.is_set() for watched in self._of_pods(place))
 
     def _all_known(self, place: Place) -> bool:
-        """Whether `_pods_known`, and the job's Events have been listed or can't be."""
+        """Whether `_pods_known`, and the job's Events have been listed or can't be listed."""
         return self._pods_known(place) and self.events.settled(place[0])
 
     def _of_pods(self, place: Place) -> list[Watched]:
@@ -314,14 +317,14 @@ class ClusterWatch:
         return self.object_at((namespace, kind, str(named.get("name") or ""))) if named else None
 
     def _is_job(self, place: Place) -> bool:
-        """Whether the object is a job of its own: an object that a job controls is a part of it."""
+        """Whether the object is a top-level job: an object that a job controls is a part of that job."""
         owner = self._owners.get(place)
         return owner is None or owner[1] not in _BY_KIND
 
     # Changes
 
     def _take(self, of: ApiType, reflector: Reflector[Any], key: str) -> None:
-        """Store a reflector's object, or its deletion."""
+        """Store a reflector's object or its deletion."""
         obj = reflector.objects.get(key)
         place = _place(of, key)
         before = self._owners.get(place)
@@ -342,7 +345,7 @@ class ClusterWatch:
                 self._mark_changed(job)
 
     def _top(self, place: Place) -> Place:
-        """The topmost owner of a part: intermediate parts may be replaced with their pods."""
+        """Return the topmost owner of a part. Intermediate parts may be replaced together with their pods."""
         seen = set()
         while place in self._owners and place not in seen:
             seen.add(place)
@@ -361,7 +364,7 @@ class ClusterWatch:
             self._parts.setdefault(owner, {})[place] = None
 
     def _mark_event(self, namespace: str, event: ClusterEvent) -> None:
-        """Mark the jobs that an Event concerns, directly, by a pod, or by a node that ran their pods."""
+        """Mark the jobs that an Event concerns, directly or through a pod or a node that ran their pods."""
         if event.kind == "Node":
             for pod in self.events.index.assigned(event.about):
                 self._mark_pod(*pod)
@@ -371,7 +374,7 @@ class ClusterWatch:
             self._mark_changed((namespace, event.kind, event.about))
 
     def _mark_pod(self, namespace: str, name: str) -> None:
-        """Mark the job of a pod as changed; a deleted pod's job is found by the pod's name."""
+        """Mark the job of a pod as changed. The name of a deleted pod identifies its job."""
         place = (namespace, "Pod", name)
         if place in self._objects:
             self._mark_changed(place)
@@ -384,7 +387,7 @@ class ClusterWatch:
                     self._mark_changed((namespace, kind, stem))
 
     def _mark_changed(self, place: Place | None) -> None:
-        """Mark the jobs at and above a place as changed."""
+        """Mark an object's own job and the jobs that own it as changed."""
         seen = set()
         while place is not None and place not in seen:
             seen.add(place)
@@ -406,7 +409,8 @@ def _owner(place: Place, obj: Any) -> Place | None:
 
 
 def _kept(of: ApiType, obj: Obj) -> Obj:
-    """An object without fields that only the server needs; its type is added, which list items lack."""
+    """Return an object without fields that only the server needs, and with its type, which list items
+    lack."""
     metadata = {k: v for k, v in fields(obj, "metadata").items() if k not in _DROPPED}
     notes = fields(metadata, "annotations")
     if _APPLIED in notes:

@@ -1,4 +1,4 @@
-"""Watches a cluster's Events: one watch for each scope, and one for the Events of nodes."""
+"""Watches a cluster's Events: one watch per scope, and one for the Events of nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tui.domain.kubernetes.failures.events import (
 EVERYWHERE = ""
 """The scope of a watch that covers all namespaces."""
 MOST_EXPIRED = 2_000
-"""Most Events kept after the cluster has dropped them, so that a console that stays open can explain them."""
+"""Most Events stored after the cluster has dropped them, which a long-running console can still explain."""
 
 
 class WatchedEvents:
@@ -31,12 +31,12 @@ class WatchedEvents:
     def __init__(self, changed: Callable[[str, ClusterEvent], None]) -> None:
         self.index = EventIndex()
         self.reflectors: dict[str, Reflector[ClusterEvent]] = {}
-        """By scope; those of nodes under `nodes`."""
+        """Reflectors by scope; the reflector for nodes has the key `nodes`."""
         self._changed = changed
         self._expired: dict[str, None] = {}
 
     def open(self, connection: ClusterConnection, scopes: Sequence[str]) -> list[Reflector[ClusterEvent]]:
-        """Make the reflectors that the caller runs."""
+        """Return the reflectors, which the caller must run."""
         sources = {scope: (scope, SELECTOR) for scope in scopes}
         if EVERYWHERE not in scopes and NODES_NAMESPACE not in scopes:
             sources["nodes"] = NODES_NAMESPACE, OF_NODES
@@ -52,28 +52,28 @@ class WatchedEvents:
         self.reflectors.clear()
 
     def of(self, namespace: str) -> Reflector[ClusterEvent] | None:
-        """The reflector of the Events of a namespace."""
+        """Return the reflector of the Events of a namespace."""
         return self.reflectors.get(namespace) or self.reflectors.get(EVERYWHERE)
 
     def settled(self, namespace: str) -> bool:
-        """Whether the Events of a namespace have been listed, or can't be."""
+        """Whether the Events of a namespace have been listed or can't be listed."""
         reflector = self.of(namespace)
         return reflector is None or reflector.synced.is_set() or reflector.error is not None
 
     def readable(self, namespace: str) -> EventIndex | None:
-        """The Events, if those of the namespace can be read."""
+        """Return the Events if the Events of the namespace can be read."""
         reflector = self.of(namespace)
         return self.index if reflector is not None and reflector.synced.is_set() else None
 
     def error(self, namespace: str) -> BackendError | None:
-        """Why the Events of a namespace can't be read."""
+        """Return the reason why the Events of a namespace can't be read."""
         reflector = self.of(namespace)
         return reflector.error if reflector is not None else None
 
     def _take(self, reflector: Reflector[ClusterEvent], key: str) -> None:
         event = reflector.objects.get(key)
         if event is None:
-            # A cluster drops an Event after an hour; it remains true.
+            # A cluster drops an Event after an hour, but its content remains true.
             if self.index.get(key) is not None:
                 self._expired[key] = None
             for old in list(self._expired)[:-MOST_EXPIRED]:

@@ -1,4 +1,4 @@
-"""Keeps failed pods of jobs after an operator has replaced them, limited in number and time."""
+"""Stores failed pods of jobs after an operator has replaced them, limited in number and time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FailedPods:
         self._of: dict[Hashable, dict[str, Pod]] = {}
 
     def note(self, job: Hashable, pod: Pod) -> None:
-        """Keep the newest state of a pod that failed by itself."""
+        """Store the newest state of a pod that failed by itself."""
         if not failed_by_itself(pod) or pod.index is None:
             return
         pods = self._of.pop(job, {})
@@ -37,14 +37,14 @@ class FailedPods:
         self._of.pop(job, None)
 
     def of(self, job: Hashable, present: Collection[Pod], since: datetime | None) -> tuple[Pod, ...]:
-        """The failed pods of a job created at `since` that no longer exist."""
+        """Return the failed pods that no longer exist, of a job created at `since`."""
         uids = {pod.uid for pod in present}
         oldest = datetime.now(UTC) - KEPT
         return tuple(
             pod
             for pod in self._of.get(job, {}).values()
             if pod.uid not in uids
-            # These belong to an earlier job of this name.
+            # Older pods belong to an earlier job of this name.
             and not (since and pod.created and pod.created < since)
             and not (pod.ended and pod.ended < oldest)
         )

@@ -1,4 +1,5 @@
-"""Finds configured namespaces that do not exist: the API server lists them as if they were empty."""
+"""Finds configured namespaces that do not exist: the API server lists a missing namespace as if it were
+empty."""
 
 from __future__ import annotations
 
@@ -12,15 +13,15 @@ from tui.backends.kubernetes.discovery import NAMESPACES
 from tui.backends.kubernetes.watch.events import EVERYWHERE
 
 SHARED = 1.0
-"""Seconds for which an answer is shared: the kinds of jobs ask at the same time."""
+"""Seconds for which an answer is shared: all kinds of jobs query at the same time."""
 REPEAT = 10.0
 """Seconds before a missing namespace is looked up again."""
 WITHIN = 5.0
-"""Longest wait for a reply (s): the list waits for it."""
+"""Longest wait for a reply in seconds: the list waits for the reply."""
 
 
 class MissingNamespaces:
-    """Looks up each namespace of the scopes; `errors` has the missing ones."""
+    """Looks up each namespace of the scopes. `errors` holds the missing namespaces."""
 
     def __init__(self, connection: ClusterConnection, scopes: Sequence[str]) -> None:
         self.errors: dict[str, BackendError] = {}
@@ -30,7 +31,7 @@ class MissingNamespaces:
         self._looked_at = float("-inf")
 
     async def refresh(self) -> None:
-        """Look the namespaces up; concurrent callers share the answer."""
+        """Look the namespaces up. Concurrent callers share the answer."""
         async with self._looking:
             if time.monotonic() - self._looked_at < SHARED:
                 return
@@ -41,7 +42,7 @@ class MissingNamespaces:
             self._looked_at = time.monotonic()
 
     async def repeat(self) -> None:
-        """Look missing namespaces up again: they may have been created."""
+        """Look missing namespaces up again: they may have been created since."""
         if self.errors and time.monotonic() - self._looked_at >= REPEAT:
             await self.refresh()
 

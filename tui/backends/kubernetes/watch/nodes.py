@@ -18,14 +18,14 @@ NODES = "/api/v1/nodes"
 METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 """Media type without the status, which lists the images of a node."""
 ONE_BY_ONE = 8
-"""Most new nodes that are read one by one; for more, all nodes are listed."""
+"""Most new nodes that are read individually. For more nodes, all nodes are listed."""
 _ACTION = "read the nodes of jobs"
 AGAIN, AGAIN_DENIED = 30.0, 300.0
-"""Seconds before a node that could not be read is read again."""
+"""Seconds before a node is read again, after an error and after a denial."""
 
 
 class NodeReader:
-    """`machines` is by node name, and includes deleted nodes: jobs ran on them."""
+    """Reads nodes. `machines` is keyed by node name and includes deleted nodes, on which jobs ran."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         self.machines: dict[str, NodeMachine] = {}
@@ -36,13 +36,13 @@ class NodeReader:
         self._reading = asyncio.Lock()
 
     def unknown(self, names: Iterable[str]) -> set[str]:
-        """The given nodes that should be read now."""
+        """Return the given nodes that should be read now."""
         now = time.monotonic()
         unread = {*names} - self.machines.keys() - {""}
         return {name for name in unread if self._not_before.get(name, 0.0) <= now}
 
     async def learn(self, names: Iterable[str]) -> set[str]:
-        """Read unknown nodes; returns the names of those that are known now. Never raises."""
+        """Read unknown nodes. Return the names of the newly known nodes. Never raises."""
         async with self._reading:
             due = self.unknown(names)
             if not due:

@@ -1,4 +1,4 @@
-"""Checks whether the cluster answers now: an open watch continues while every request is refused."""
+"""Checks whether the cluster answers now: an open watch continues even if every request is refused."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import PODS
 
 SHARED = 1.0
-"""Seconds for which an answer is shared: the kinds of jobs ask at the same time."""
+"""Seconds for which an answer is shared: all kinds of jobs query at the same time."""
 PATIENCE, WITHIN = 1.0, 10.0
-"""Seconds for which a refused request is repeated, and longest wait for a reply."""
+"""Seconds for which a refused request is repeated, and timeout of a request."""
 FIRST_REST, MOST_REST = 2.0, 30.0
-"""Seconds before the next request after one or more failures, at first and at most."""
+"""Seconds between requests after failures: the first and the longest interval."""
 
 
 class ClusterProbe:
-    """One cheap request, a list of one pod. `error` is that of the last request."""
+    """Sends one cheap request, a list of one pod. `error` is the error of the last request."""
 
     def __init__(self, connection: ClusterConnection, scopes: Sequence[str]) -> None:
         self.error: BackendError | None = None
@@ -30,14 +30,14 @@ class ClusterProbe:
         self._failures = 0
 
     async def ask(self) -> None:
-        """Send the request; concurrent callers share the answer."""
+        """Send the request. Concurrent callers share the answer."""
         async with self._asking:
             if time.monotonic() - self._asked_at < SHARED:
                 return
             try:
                 await self._connection.read(
                     self._path,
-                    action="read the cluster again",
+                    action="reach the cluster again",
                     params={"limit": 1},
                     within=WITHIN,
                     patience=PATIENCE,
@@ -53,7 +53,7 @@ class ClusterProbe:
             self._asked_at = time.monotonic()
 
     async def repeat(self) -> None:
-        """Send the request again if the last one failed, at growing intervals."""
+        """Send the request again if the last request failed, at growing intervals."""
         rest = min(MOST_REST, FIRST_REST * 2 ** min(self._failures, 8))
         if self.error is not None and time.monotonic() - self._asked_at >= rest:
             await self.ask()

@@ -1,8 +1,8 @@
-"""Keeps a local copy of a list of objects: lists them, then watches.
+"""Mirrors a list of objects locally: lists the objects, then watches.
 
 The copy is complete up to a point at which the server has delivered everything: a list, a bookmark, and the
-end of a watch that the server itself ends. A broken watch resumes at the last such point, and an event older
-than the known state of its object is ignored. An expired resourceVersion (410) starts another list.
+end of a watch that the server itself ends. A broken watch resumes at the last such point, and events older
+than the known state of their object are ignored. An expired resourceVersion (410) starts a new list.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 Obj = Mapping[str, Any]
 PAGE = 250
-"""Objects per page: parsing 250 takes some 10 ms, too short to delay a key press noticeably."""
+"""Page size: parsing 250 objects takes about 10 ms, too short to delay a key press noticeably."""
 WATCH_SECONDS = 240, 300
-"""Range of a watch's length in seconds: random, so that watches don't reconnect together."""
+"""Range of the duration of a watch in seconds: random, so that watches don't reconnect together."""
 SHORT = 1.0
-"""A watch that ends within this many seconds, for any reason, is not reopened at once."""
+"""Duration in seconds below which an ended watch is not reopened at once, whatever ended it."""
 MOST_WAIT, MOST_WAIT_DENIED = 8.0, 60.0
 RESTARTS = 3
-"""Paged lists tried while pages expire; after them the list is read as one page."""
+"""Number of paged lists tried while pages expire. After that, the list is read as one page."""
 
 
 class Reflector(Generic[T]):
-    """Keeps a copy while `run` runs; calls `changed` with the key (`namespace/name`) of each changed object.
+    """Mirrors the objects while `run` runs. Calls `changed` with the key (`namespace/name`) of each changed
+    object.
 
-    `reduce` returns the kept part of an object, or None to drop it. Belongs to the event loop.
+    `reduce` returns the part of an object to store, or None to drop the object. Use it only in the event
+    loop.
     """
 
     def __init__(
@@ -52,17 +54,17 @@ class Reflector(Generic[T]):
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         last: Callable[[Obj], None] = lambda _obj: None,
     ) -> None:
-        """`last` is called with the last state of a deleted object, before `changed`."""
+        """Accept `last`, which is called with the last state of a deleted object before `changed`."""
         self.title = title
         self.objects: dict[str, T] = {}
         self.synced = asyncio.Event()
         """Set once all objects have been listed."""
         self.error: BackendError | None = None
-        """Why the copy is not up to date."""
+        """The reason why the copy is not up to date."""
         self.read_at: datetime | None = None
-        """Time at which the copy was last known to equal the server's; see `as_of`."""
+        """Time at which the copy last equalled the server's list; see `as_of`."""
         self.lists = 0
-        """Number of complete lists."""
+        """Number of completed lists."""
         self._source = source
         source.opened = self._opened
         self._reduce = reduce
@@ -72,7 +74,7 @@ class Reflector(Generic[T]):
         self._settled = asyncio.Event()
         self._versions: dict[str, int] = {}
         self._deleted: set[str] = set()
-        """Keys in `_versions` of deleted objects: an older event must not restore one."""
+        """Keys of deleted objects in `_versions`: an older event must not restore a deleted object."""
         self._point, self._point_number = "", 0
         """The resourceVersion up to which everything has been delivered."""
         self._newest = ""
@@ -90,7 +92,7 @@ class Reflector(Generic[T]):
         return datetime.now(UTC) if self._watching else self.read_at
 
     async def settled(self, seconds: float) -> None:
-        """Wait until all objects have been listed, or can't be, for at most `seconds`."""
+        """Wait for at most `seconds` until all objects have been listed or can't be listed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._settled.wait()
@@ -109,7 +111,7 @@ class Reflector(Generic[T]):
             except BackendError as error:
                 broke = error
             except Exception as error:
-                # A defect or a malformed object must not end the watch: the console would look up to date.
+                # A bug or a malformed object must not end the watch: the console would appear up to date.
                 LOG.exception("the watch of %s failed", self.title)
                 self._point = ""
                 broke = BackendError(f"Can't watch the {self.title}: {type(error).__name__}: {error}")
@@ -118,7 +120,7 @@ class Reflector(Generic[T]):
             await self._pause(self._wait(lasted, broke))
 
     def _wait(self, lasted: bool, broke: BackendError | None) -> float:
-        """Seconds before the next try, after a watch that lasted or one that failed."""
+        """Return the seconds before the next attempt, after a watch that lasted or one that failed."""
         if lasted:
             # A broken stream counts as a failure only if it can't be reopened.
             self._failures = 0
@@ -150,7 +152,7 @@ class Reflector(Generic[T]):
             for obj in page.get("items") or ():
                 key, version = _identity(obj)
                 versions[key] = version
-                # Unchanged objects are not converted again: most objects of a later list are known.
+                # Unchanged objects are not converted again. Most objects of a later list are unchanged.
                 if version and self._versions.get(key) == version and key not in self._deleted:
                     continue
                 self._keep(key, obj)
@@ -175,7 +177,7 @@ class Reflector(Generic[T]):
         async with aclosing(self._source.events(self._point, random.randint(*WATCH_SECONDS))) as events:
             async for event in events:
                 self._take(event)
-        # The server ended the watch: everything is delivered.
+        # The server ended the watch after it delivered everything.
         if self._watching:
             self._reach(self._newest)
 
@@ -194,7 +196,7 @@ class Reflector(Generic[T]):
             return
         key, version = _identity(obj)
         known = self._versions.get(key, 0)
-        # Version 0 means not a number: the order is unknown.
+        # Version 0 marks a version that is not a number, so that the order is unknown.
         if version and (version <= self._point_number or version < known):
             return
         if version and version == known and (kind != "DELETED" or key in self._deleted):
@@ -205,7 +207,7 @@ class Reflector(Generic[T]):
         if kind == "DELETED":
             self._deleted.add(key)
             if key in self.objects:
-                # The last state may be news, e.g. how a pod ended.
+                # The last state may be new, e.g. how a pod ended.
                 self._keep(key, obj)
             if self.objects.pop(key, None) is not None:
                 self._last(obj)
@@ -224,7 +226,7 @@ class Reflector(Generic[T]):
         self.changed(key)
 
     def _reach(self, version: str) -> None:
-        """Note that everything up to this version is delivered: older events can't come any more."""
+        """Record that everything up to this version is delivered: older events can't arrive any more."""
         if not version:
             return
         self._point, self._point_number, self._newest = version, _number(version), version
@@ -247,6 +249,6 @@ def _identity(obj: Obj) -> tuple[str, int]:
 
 
 def _number(version: Any) -> int:
-    """A resourceVersion as a number: Kubernetes documents that since 1.35, and it was true before."""
+    """Return a resourceVersion as a number. Kubernetes documents the order since 1.35, and it held before."""
     text = str(version or "")
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -14,12 +14,12 @@ LIST_SECONDS = 30.0
 
 
 class ApiSource:
-    """One type of object at a path, in one namespace or in all. Calls `opened` when a watch is accepted."""
+    """One type of object at a path, in one or all namespaces. Calls `opened` when a watch is accepted."""
 
     def __init__(
         self, connection: ClusterConnection, path: str, action: str, selector: str = "", fields: str = ""
     ) -> None:
-        """`selector` selects by labels, `fields` by fields."""
+        """Set the source. `selector` selects by labels, `fields` by fields."""
         self._connection = connection
         self._path = path
         self._resource = action
@@ -27,9 +27,10 @@ class ApiSource:
         self.opened: Callable[[], None] = lambda: None
 
     async def page(self, limit: int, token: str) -> Mapping[str, Any]:
-        """One page of a list; `token` is that of the page before. Raises Expired if the token is too old."""
+        """Return one page of a list. `token` comes from the previous page. Raises Expired for an old
+        token."""
         params = {"limit": limit or None, "continue": token, **self._selectors}
-        # The reflector itself lists again; a repeated call would only hide the failure for longer.
+        # The reflector itself lists again. A repeated call here would only delay the report of the failure.
         reply: Mapping[str, Any] = await self._connection.request(
             "GET",
             self._path,
@@ -41,7 +42,8 @@ class ApiSource:
         return reply or {}
 
     async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Events since a resourceVersion, as {type, object}, including bookmarks, for at most `seconds`."""
+        """Yield the events since a resourceVersion, as {type, object}, including bookmarks, for at most
+        `seconds`."""
         params = {
             "watch": True, "allowWatchBookmarks": True, "resourceVersion": version,
             "timeoutSeconds": seconds, **self._selectors,
@@ -56,6 +58,6 @@ class ApiSource:
                     try:
                         event = json.loads(line)
                     except ValueError as error:
-                        # The last line of a broken stream.
+                        # The last line of a broken stream is incomplete.
                         raise Unavailable(f"Can't {action}: the stream broke within an event.") from error
                     yield event

@@ -1,4 +1,4 @@
-"""Reads the parts of jobs, such as tasks and trials, that a list leaves out: a call for each job."""
+"""Reads the parts of jobs, such as tasks and trials, that a list leaves out. Each job costs a call."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from tui.backends.interface import BackendError, JobPage
 from tui.domain.core.job import Job
 
 AT_ONCE = 8
-"""Jobs read at the same time."""
+"""Number of jobs read at the same time."""
 MOST_READ = 50
-"""Ended jobs whose parts are read for one listing; the others' are read when they are opened."""
+"""Number of ended jobs whose parts are read for one listing. Other ended jobs are read when they are
+opened."""
 STALE = 20.0
-"""Seconds after which the parts of an active job are read again although its `update_time` stands still: that
-each change of a part moves it is not documented."""
+"""Seconds after which the parts of an active job are read again although its `update_time` is unchanged. The
+API documentation does not promise that a change of a part updates it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A job with its parts, as read at that moment (monotonic seconds)."""
+    """A job with its parts, and the time of reading (monotonic seconds)."""
 
     job: Job
     update_time: datetime | None
@@ -31,14 +32,14 @@ class _Read:
 
 
 class UnlistedParts:
-    """Adds their parts to listed jobs; `get` reads one job."""
+    """Adds parts to listed jobs. `get` reads one job."""
 
     def __init__(self, get: Callable[[str], Awaitable[Job]]) -> None:
         self._get = get
         self._known: dict[str, _Read] = {}
 
     async def added(self, pages: AsyncGenerator[JobPage, None]) -> AsyncGenerator[JobPage, None]:
-        """The pages, their jobs with parts."""
+        """Yield the pages, their jobs with parts."""
         async with aclosing(pages):
             async for page in pages:
                 for name in page.gone:
@@ -46,7 +47,7 @@ class UnlistedParts:
                 yield replace(page, jobs=await self._complete(page.jobs)) if page.jobs else page
 
     async def parent_of(self, job: Job, pages: AsyncGenerator[JobPage, None]) -> Job | None:
-        """The job among those of `pages` that started this custom job."""
+        """Return the job in `pages` that started this custom job."""
         created = job.create_time
         assert created is not None
         async with aclosing(pages):
@@ -58,7 +59,7 @@ class UnlistedParts:
         return None
 
     async def _complete(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
-        """These jobs with their parts; as listed if the parts can't be read now."""
+        """Return these jobs with their parts; as listed if the parts can't be read now."""
         due = [job for job in jobs if self._is_due(job)]
         # Newest first, as in a list.
         ended = [job for job in due if job.state.terminal][:MOST_READ]
@@ -69,7 +70,7 @@ class UnlistedParts:
                 try:
                     whole = await self._get(job.name)
                 except BackendError:
-                    # The next listing tries again; this one was answered.
+                    # The next listing tries again. This listing was answered.
                     return
                 self._known[job.name] = _Read(whole, job.update_time, time.monotonic())
 

@@ -41,8 +41,8 @@ LIST_FIELDS = (
     "error",
     "job_spec",
 )
-"""Fields of a job in a list. Pools need the whole spec: whether a nested path would be accepted is unknown
-(docs/facts/vertex.md 15.11)."""
+"""Fields of a job in a list. Pools need the complete spec: it is unknown whether the API accepts a nested
+path (docs/facts/vertex.md 15.11)."""
 
 
 def _names(enum: Any) -> dict[int, str]:
@@ -56,38 +56,38 @@ _STRATEGIES = {**_names(Scheduling.Strategy), 0: "STANDARD"}
 
 
 def region_of(name: str) -> str:
-    """The location in a full resource name, or an empty text."""
+    """Return the location in a full resource name, or an empty string."""
     parts = name.split("/", 4)
     return parts[3] if len(parts) > 3 and parts[2] == "locations" else ""
 
 
 @dataclass(slots=True)
 class Unread:
-    """A CustomJob message of a list, from which a job's fields are read one by one.
+    """A CustomJob message of a list. A job's fields are parsed on demand.
 
-    Kept serialized, which takes a quarter of the message's memory.
+    The message is stored serialized, which takes a quarter of the memory.
     """
 
     serialized: bytes
 
     def __call__(self, field: str) -> Any:
-        """The value of that field of `Job`."""
+        """Return the value of that field of `Job`."""
         if field not in _READERS:
             return getattr(_NOT_LISTED, field)
         return _READERS[field](CustomJobPb.FromString(self.serialized))
 
 
 def job(pb: Any, context: str) -> Job:
-    """A CustomJob message as a domain job."""
+    """Convert a CustomJob message to a domain job."""
     listed = listed_job(pb, context)
     replicas = infer_replicas(listed.groups, listed.state, listed.error)
     return replace(listed, replicas=replicas, web_access_uris=dict(pb.web_access_uris), unread=None)
 
 
 def listed_job(pb: Any, context: str) -> Job:
-    """A listed CustomJob message as a domain job, without its replicas: `known_replicas` gives them.
+    """Convert a listed CustomJob message to a domain job without replicas, which `known_replicas` returns.
 
-    It reads the fields by which every list is sorted. Others are read on use.
+    Only the fields by which every list is sorted are parsed. Other fields are parsed on use.
     """
     name = pb.name
     return partly_read(
@@ -103,9 +103,9 @@ def listed_job(pb: Any, context: str) -> Job:
 
 
 def job_of(pb: Any, context: str, kind: str, states: Mapping[int, str]) -> Job:
-    """A job from the fields that pipelines, tuning jobs and training pipelines share.
+    """Convert the fields that pipelines, tuning jobs and training pipelines share to a job.
 
-    `states` are the native states by number.
+    `states` maps state numbers to native states.
     """
     native, id = states.get(pb.state) or str(pb.state), pb.name.rpartition("/")[2]
     return Job(
@@ -127,19 +127,19 @@ def job_of(pb: Any, context: str, kind: str, states: Mapping[int, str]) -> Job:
 
 
 def timeout_of(scheduling: Any) -> timedelta | None:
-    """Longest run of the job; `None` if its Scheduling has no limit."""
+    """Return the longest run time of the job; `None` if its Scheduling has no limit."""
     limit = scheduling.timeout
     timeout = timedelta(seconds=limit.seconds, microseconds=limit.nanos // 1000)
     return timeout if scheduling.HasField("timeout") else None
 
 
 def strategy_of(scheduling: Any) -> str:
-    """The name of a Scheduling's strategy."""
+    """Return the name of a Scheduling's strategy."""
     return _STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy)
 
 
 def error_of(pb: Any) -> JobError | None:
-    """The job's error, or `None`."""
+    """Return the job's error, or `None`."""
     if not pb.HasField("error"):
         return None
     error = pb.error
@@ -148,12 +148,12 @@ def error_of(pb: Any) -> JobError | None:
 
 
 def groups_of(pools: Sequence[Any]) -> tuple[ReplicaGroup, ...]:
-    """A job's WorkerPoolSpecs as replica groups."""
+    """Convert a job's WorkerPoolSpecs to replica groups."""
     return _groups(tuple(map(_pool_key, pools)))
 
 
 def pattern_of(pools: Sequence[Any]) -> str:
-    """The pattern that reads the job's progress, from the environment of its WorkerPoolSpecs, or ""."""
+    """Return the pattern for the job's progress, from the environment of its WorkerPoolSpecs, or ""."""
     for pool in pools:
         for spec in (pool.container_spec, pool.python_package_spec):
             for variable in spec.env:
@@ -163,7 +163,7 @@ def pattern_of(pools: Sequence[Any]) -> str:
 
 
 _PoolKey = tuple[int, str, int, int, str]
-"""Of a pool: replicas, machine type, accelerator, its count, image."""
+"""Key of a pool: replicas, machine type, accelerator, accelerator count, image."""
 
 
 def _pool_key(pool: Any) -> _PoolKey:
@@ -175,7 +175,8 @@ def _pool_key(pool: Any) -> _PoolKey:
 
 @lru_cache(maxsize=4096)
 def _groups(pools: tuple[_PoolKey, ...]) -> tuple[ReplicaGroup, ...]:
-    """Groups shared by jobs of one profile: ten thousand of them take no more memory than one."""
+    """Return groups that jobs of one profile share, so that ten thousand jobs take no more memory than
+    one."""
     return tuple(
         worker_pool(
             position,
@@ -210,6 +211,7 @@ _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
 
 
 def job_dict(pb: Any) -> dict[str, Any]:
-    """The resource in REST form: camelCase, enums by name, int64 as strings (docs/facts/vertex.md 1.11)."""
+    """Return the resource in REST format: camelCase, enums by name, int64 as strings (docs/facts/vertex.md
+    1.11)."""
     resource: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
     return resource

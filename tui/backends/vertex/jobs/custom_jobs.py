@@ -10,7 +10,7 @@ from tui.backends.vertex.jobs.service import VertexJobs
 
 
 class CustomJobs(VertexJobs):
-    """Custom jobs of one context, in JobService."""
+    """Custom jobs of one context. See JobService."""
 
     resource = Resource(
         noun="custom_job",
@@ -23,5 +23,5 @@ class CustomJobs(VertexJobs):
         convert=convert.job,
         convert_listed=convert.listed_job,
         body="jobSpec",
-        form_advice="; `gcloud ai custom-jobs create --config` takes the same form",
+        form_advice="; `gcloud ai custom-jobs create --config` accepts the same format",
     )

@@ -1,8 +1,8 @@
-"""Lists the jobs of one parent: all of them, or those that may have changed since the last list.
+"""Lists the jobs of one parent: all of them, or only jobs that may have changed since the last list.
 
-A poll asks for the jobs in active states and for those created since the newest known one; a job that has
-left the active states is read once more. So a poll costs what changes, not what exists. It misses deletions
-of ended jobs by others, which the next list of all jobs finds.
+A poll requests the jobs in active states and the jobs created since the newest known job. A job that has left
+the active states is read once more. So the cost of a poll depends on the changes, not on the number of jobs.
+A poll misses deletions of ended jobs by others, which the next list of all jobs finds.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from tui.backends.vertex.transport.channels import Clients
 from tui.domain.core.job import Job
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
-"""Jobs per page: pages above 100 are customary but not documented for this API (docs/facts/vertex.md 2.2). If
-a service refuses them, it is asked for smaller ones from then on."""
+"""Page sizes. More than 100 is common but not documented for this API (docs/facts/vertex.md 2.2). If a
+service refuses a large page, later requests use the small size."""
 FEW = 20
-"""Most jobs that are read one by one after they left the active states; for more, all are listed."""
+"""Most jobs that are read individually after they left the active states. For more, all jobs are listed."""
 LATE = 60.0
-"""Seconds by which a job may appear later than one with a newer `create_time`, e.g. of another region."""
+"""Seconds by which a job may appear later than a job with a newer `create_time`, e.g. of another region."""
 CONVERTED_AT_ONCE = 250
-"""Messages converted before the event loop has its turn."""
+"""Number of messages converted before the event loop runs."""
 
 Get = Callable[[str], Awaitable[Job]]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Jobs of one reply. `whole`: it is part of a list of all jobs. `gone`: names of deleted jobs."""
+    """Jobs of one reply. `whole` marks a part of a list of all jobs. `gone` holds the names of deleted
+    jobs."""
 
     jobs: tuple[Job, ...]
     whole: bool
@@ -43,7 +44,7 @@ class Batch:
 
 
 class JobListing:
-    """Lists of one parent. It remembers the active jobs and the newest creation time."""
+    """Lists the jobs of one parent. It remembers the active jobs and the newest creation time."""
 
     def __init__(  # noqa: PLR0917 - each of them once
         self, resource: Resource, clients: Clients, context: str, parent: str, region: str, get: Get
@@ -57,16 +58,16 @@ class JobListing:
         self._page_size = LARGE_PAGE
         self._active: dict[str, Job] = {}
         self._newest: datetime | None = None
-        """Newest `create_time`, by the service's clock: this machine's may be wrong."""
+        """Newest `create_time` by the service's clock, because this machine's clock may be wrong."""
         self._newest_since = 0.0
-        """Time at which it was first seen, by the monotonic clock."""
+        """Time at which `_newest` was first seen, by the monotonic clock."""
         self._empty = False
-        """The last list of all jobs was empty."""
+        """Whether the last list of all jobs was empty."""
         self._deleted: set[str] = set()
         self._can_poll = True
 
     async def whole(self, filter: str = "") -> AsyncGenerator[Batch, None]:
-        """Every job that passes `filter`, newest first, a page at a time. Raises BackendError."""
+        """Yield every job that passes `filter`, newest first, in pages. Raises BackendError."""
         active: dict[str, Job] = {}
         newest: datetime | None = None
         async for jobs in self._pages(filter):
@@ -79,9 +80,10 @@ class JobListing:
             self._saw(newest)
 
     async def changes(self) -> AsyncGenerator[Batch, None]:
-        """Jobs that may have changed since the last list; all jobs if none are known. Raises BackendError."""
+        """Yield the jobs that may have changed since the last list; all jobs if none are known. Raises
+        BackendError."""
         if self._newest is None or not self._can_poll:
-            # If there were no jobs, none can be deleted: the store need not check.
+            # If there were no jobs, no job can have been deleted, and the store need not check.
             nothing_known = self._empty
             async for batch in self.whole():
                 yield replace(batch, whole=not nothing_known)
@@ -96,8 +98,8 @@ class JobListing:
                 newest = _latest(newest, jobs)
                 yield Batch(jobs, whole=False, gone=self._take_deleted())
         except InvalidRequest:
-            # Whether a service takes this filter is not verified (UNVERIFIED): if not, all jobs are listed
-            # each time.
+            # It is not verified that every service accepts this filter (UNVERIFIED). If not, all jobs are
+            # listed each time.
             self._can_poll = False
             async for batch in self.whole():
                 yield batch
@@ -116,13 +118,13 @@ class JobListing:
             yield Batch(jobs, whole=False, gone=gone)
 
     async def first(self, filter: str) -> Job | None:
-        """The newest job that passes `filter`."""
+        """Return the newest job that passes `filter`."""
         reply = await self._page(filter, "")
         messages = self._resource.listed(reply)
         return self._resource.convert(messages[0], self._context) if messages else None
 
     def deleted(self, name: str) -> None:
-        """Have the next poll report that this job is deleted: a poll does not ask for ended jobs."""
+        """Make the next poll report that this job is deleted, because a poll does not request ended jobs."""
         self._deleted.add(name)
         self._active.pop(name, None)
 
@@ -138,25 +140,25 @@ class JobListing:
             self._newest, self._newest_since = newest, time.monotonic()
 
     def _poll_filter(self) -> str:
-        """The filter of a poll: only ORs, so that it does not depend on precedence.
+        """Return the filter of a poll. It uses only OR, so that it does not depend on operator precedence.
 
-        A job may appear after another one that was created later. Once the newest job has been known for long
-        enough, a job created before it would have appeared too.
+        A job may appear after a job that was created later. Once the newest job has been known for long
+        enough, a job created earlier would have appeared too.
         """
         assert self._newest is not None
         known_for = time.monotonic() - self._newest_since
         since = self._newest - timedelta(seconds=max(0.0, LATE - known_for))
-        # Inclusive: other jobs may have been created in the same microsecond.
+        # Inclusive, because other jobs may have been created in the same microsecond.
         created = f"create_time>={quote(stamp(since))}"
         return " OR ".join([*(f'state="{state}"' for state in self._resource.active_states), created])
 
     async def _read_again(self, name: str) -> Job | None:
-        """Read a job that has left the active states; `None` if it was deleted."""
+        """Read a job that has left the active states; `None` if the job was deleted."""
         try:
-            # The fields that a list has.
+            # Keep only the fields that a list has.
             return replace(await self._get(name), replicas=(), web_access_uris={})
         except NotFound:
-            # This poll reports the deletion; the next one need not.
+            # This poll reports the deletion. The next poll need not.
             self._deleted.discard(name)
             return None
 
@@ -177,14 +179,14 @@ class JobListing:
                 return
 
     async def _page(self, filter: str, token: str) -> Any:
-        """One reply as plain protobuf."""
+        """Return one reply as plain protobuf."""
         try:
             return await self._ask(filter, token, self._page_size)
         except InvalidRequest:
             if token or self._page_size == SAFE_PAGE:
                 raise
             reply = await self._ask(filter, token, SAFE_PAGE)
-            # The page size was refused: without it the service accepts the request.
+            # The service refused the page size, so the next request uses the smaller size.
             self._page_size = SAFE_PAGE
             return reply
 

@@ -17,7 +17,8 @@ SECONDS = 120.0
 async def wait_for(
     clients: Clients, region: str, operation: Any, action: str, *, seconds: float = SECONDS
 ) -> None:
-    """Poll `operation` until it is done. Raises BackendError with its error, or after `seconds`."""
+    """Poll `operation` until it is done. Raises BackendError with the operation's error, or after
+    `seconds`."""
 
     async def send(seconds: float) -> Any:
         request = operations_pb2.GetOperationRequest(name=operation.name)
@@ -28,7 +29,7 @@ async def wait_for(
         if asyncio.get_running_loop().time() > end:
             raise Unavailable(
                 f"Can't {action}: not done after {seconds:.0f} s.",
-                fix="The operation continues by itself; check again later.",
+                fix="The operation continues by itself. Check again later.",
             )
         await asyncio.sleep(pause)
         pause = min(2.0, pause * 1.7)

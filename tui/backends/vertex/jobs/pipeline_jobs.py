@@ -1,4 +1,4 @@
-"""Pipeline jobs of Vertex AI, with their tasks. A list has no tasks (docs/facts/vertex.md 11.3)."""
+"""Pipeline jobs of Vertex AI with their tasks, which a list leaves out (docs/facts/vertex.md 11.3)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TASK_STATES = {
     "CANCELLING": JobState.CANCELLING,
     "CANCELLED": JobState.CANCELLED,
     "FAILED": JobState.FAILED,
-    # From the cache; also a task with a false condition, or one that waited for a failed task.
+    # The result is cached, a condition is false, or the task waited for a failed task.
     "SKIPPED": JobState.SKIPPED,
     "NOT_TRIGGERED": JobState.SKIPPED,
 }
@@ -54,7 +54,7 @@ _CREATED = frozenset({"CustomJob", "HyperparameterTuningJob"})
 
 
 def job(pb: Any, context: str) -> Job:
-    """A PipelineJob message as a domain job."""
+    """Convert a PipelineJob message to a domain job."""
     tasks = _tasks(pb)
     return replace(
         job_of(pb, context, KIND, _STATES),
@@ -66,7 +66,7 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _run(pb: Any) -> PipelineRun:
-    """The inputs of a run; a list's reply has fewer of them."""
+    """Return the inputs of a run. A list's reply contains only some of them."""
     config, spec = pb.runtime_config, pb.pipeline_spec.fields
     values = {name: json_format.MessageToDict(value) for name, value in config.parameter_values.items()}
     info = spec["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec else {}
@@ -82,18 +82,18 @@ def _run(pb: Any) -> PipelineRun:
 
 
 def _progress(tasks: Iterable[Task]) -> Progress:
-    """Progress by tasks that have ended; the number of a loop's tasks is known when the loop begins."""
+    """Return the progress as the number of ended tasks. A loop's task count is known once the loop begins."""
     leaves = [task for task in tasks if not task.group]
     ended = sum(task.state.terminal for task in leaves)
     return Progress(step=ended, total_steps=len(leaves)) if ended else Progress()
 
 
 def _tasks(pb: Any) -> tuple[Task, ...]:
-    """The tasks, without the pipeline's own, each after its parent."""
+    """Return the tasks, each after its parent, without the pipeline's own task."""
     details = list(pb.job_detail.task_details)
     ids = {detail.task_id for detail in details}
     roots = {detail.task_id for detail in details if detail.parent_task_id not in ids}
-    # The pipeline itself is a task above all others; if it is missing, nothing is left out.
+    # The pipeline itself is the root task. If it is missing, nothing is left out.
     top = roots if len(roots) == 1 and any(d.parent_task_id in roots for d in details) else set()
     shown = [detail for detail in details if detail.task_id not in top]
     parents = {detail.parent_task_id for detail in shown}
@@ -142,7 +142,7 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
 
 
 def _created(metadata: Mapping[str, Any]) -> str:
-    """The job created by a Google component, which is more informative than its launcher's."""
+    """Return the job that a Google component created; it is more informative than the launcher's job."""
     try:
         (resource,) = json.loads(str(metadata.get("output:gcp_resources", "")))["resources"]
         kind, uri = resource["resourceType"], str(resource["resourceUri"])
@@ -152,7 +152,7 @@ def _created(metadata: Mapping[str, Any]) -> str:
 
 
 def _artifacts(messages: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
-    """The artifacts by name, each with its metadata."""
+    """Return the artifacts by name, each with its metadata."""
     return {
         name: tuple(
             Artifact(
@@ -169,7 +169,7 @@ def _artifacts(messages: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
 
 
 def _uris(artifacts: Mapping[str, tuple[Artifact, ...]]) -> dict[str, Any]:
-    """The URIs of artifacts by name; a list if a name has several."""
+    """Return the URIs of artifacts by name; a list if a name has several."""
     return {
         name: named[0].uri if len(named) == 1 else [artifact.uri for artifact in named]
         for name, named in artifacts.items()
@@ -177,7 +177,7 @@ def _uris(artifacts: Mapping[str, tuple[Artifact, ...]]) -> dict[str, Any]:
 
 
 def _parameters(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
-    """The parameters of an execution whose names have this prefix."""
+    """Return the parameters of an execution whose names have this prefix."""
     parameters = {
         key.removeprefix(beginning): value for key, value in metadata.items() if key.startswith(beginning)
     }
@@ -185,7 +185,7 @@ def _parameters(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
 
 
 def _whole(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with whole numbers as integers: a Struct has only floats."""
+    """Convert integral floats to integers: a Struct has only floats."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in numbers.items()
@@ -193,7 +193,7 @@ def _whole(numbers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class PipelineJobs(VertexJobs):
-    """Pipeline jobs of one context, in PipelineService."""
+    """Pipeline jobs of one context. See PipelineService."""
 
     resource = Resource(
         noun="pipeline_job",

@@ -1,6 +1,6 @@
-"""The calls of the job-like resources of Vertex AI, by the names in which they differ.
+"""The calls of the job-like resources of Vertex AI, parameterized by the names in which they differ.
 
-A kind of job is one `Resource`; `service.VertexJobs` lists, reads, creates, cancels and deletes any of them.
+Each kind of job is one `Resource`. `service.VertexJobs` lists, reads, creates, cancels and deletes any kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ ACTIVE_PIPELINES = tuple(f"PIPELINE_STATE_{state}" for state in _ACTIVE)
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource type. `noun` is its name in methods and fields, e.g. `custom_job` in `get_custom_job`."""
+    """One resource type. `noun` is the type's name in methods and fields, e.g. `custom_job` in
+    `get_custom_job`."""
 
     noun: str
     types: Any
@@ -31,25 +32,25 @@ class Resource:
     message: Any
     """The proto-plus class of the resource."""
     client: Callable[[Clients, str], Any]
-    """Gives the async client of one region."""
+    """A function that returns the async client of one region."""
     active_states: tuple[str, ...]
     """Native states that a job may leave."""
     convert: Callable[[Any, str], Job]
-    """Converts a plain message to a job of that context."""
+    """A function that converts a plain message to a job of the named context."""
     body: str
-    """The key of the resource's REST form in a profile."""
+    """The key of the resource's REST format in a profile."""
     title: str = ""
-    """The resource type's name in a message; by default the noun's words."""
+    """The resource type's name in a message; by default the words of `noun`."""
     list_fields: tuple[str, ...] = ()
     """Fields that a list reads; empty for all of them."""
     convert_listed: Callable[[Any, str], Job] | None = None
-    """Converts a listed message, without the fields that only the whole resource has."""
+    """A function that converts a listed message, without the fields that only the complete resource has."""
     lists_no_parts: bool = False
-    """A list leaves out the tasks or trials (docs/facts/vertex.md 2.2, 11.3)."""
+    """Whether a list leaves out the tasks or trials (docs/facts/vertex.md 2.2, 11.3)."""
     id_pattern: re.Pattern[str] = re.compile(r"[0-9]+")
-    """Ids of these jobs."""
+    """Pattern of the ids of these jobs."""
     form_advice: str = ""
-    """Where else the REST form is documented."""
+    """Advice on further documentation of the REST format."""
 
     @property
     def collection(self) -> str:
@@ -62,19 +63,20 @@ class Resource:
         return self.title or self.noun.replace("_", " ")
 
     def parse(self, resource: Mapping[str, Any]) -> Any:
-        """A plain message from the resource's REST form. Raises InvalidRequest with the wrong field."""
+        """Parse the resource's REST format to a plain message. Raises InvalidRequest that names the wrong
+        field."""
         message = self.message.pb()()
         try:
             json_format.ParseDict(dict(resource), message)
         except json_format.ParseError as error:
             raise InvalidRequest(
-                f"The job does not have the form of a Vertex AI {self.noun.replace('_', ' ')}: {error}",
+                f"The job is not a valid Vertex AI {self.noun.replace('_', ' ')}: {error}",
                 fix=f"Correct the profile's {self.body}{self.form_advice}.",
             ) from error
         return message
 
     def call(self, clients: Clients, region: str, verb: str) -> Callable[..., Any]:
-        """The method of this verb, e.g. `get`, on the client of a region."""
+        """Return the method of this verb, e.g. `get`, of a region's client."""
         suffix = "s" if verb == "list" else ""
         method: Callable[..., Any] = getattr(self.client(clients, region), f"{verb}_{self.noun}{suffix}")
         return method
@@ -87,7 +89,7 @@ class Resource:
         return request(parent=parent, **{self.noun: self.message.wrap(message)})
 
     def listed(self, reply: Any) -> Any:
-        """The messages of a plain reply."""
+        """Return the messages of a plain reply."""
         return getattr(reply, f"{self.noun}s")
 
     @property

@@ -1,4 +1,5 @@
-"""Training pipelines of Vertex AI. Cancelling one cancels its custom job; deleting one does not delete it."""
+"""Training pipelines of Vertex AI. Cancelling a pipeline cancels its custom job; deleting it does not delete
+the job."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ _BACKING = {
     "backingCustomJob": "custom-job",
     "backingHyperparameterTuningJob": "hyperparameter-tuning-job",
 }
-"""Fields of trainingTaskMetadata that name the working job (docs/facts/vertex.md 12.4)."""
+"""Fields of trainingTaskMetadata that name the backing job (docs/facts/vertex.md 12.4)."""
 
 
 def job(pb: Any, context: str) -> Job:
-    """A TrainingPipeline message as a domain job."""
+    """Convert a TrainingPipeline message to a domain job."""
     shown = _with_inputs(job_of(pb, context, KIND, _STATES), pb)
     return replace(
         shown,
@@ -41,7 +42,8 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _with_inputs(shown: Job, pb: Any) -> Job:
-    """The job with the pipeline's inputs; without worker pools if they are not those of custom code."""
+    """Return the job with the pipeline's inputs, and without worker pools unless the inputs are custom
+    code."""
     spec = _SpecPb()
     try:
         inputs = text_arguments(json_format.MessageToDict(pb.training_task_inputs))
@@ -60,7 +62,7 @@ def _with_inputs(shown: Job, pb: Any) -> Job:
 
 
 def _task(pb: Any, state: JobState) -> Task:
-    """The job that does the pipeline's work. It has no name until the service has created it."""
+    """Return the job that does the pipeline's work. It has no name until the service has created it."""
     fields = pb.training_task_metadata.struct_value.fields
     for field, id in _BACKING.items():
         if field in fields:
@@ -70,11 +72,11 @@ def _task(pb: Any, state: JobState) -> Task:
 
 
 CHILD = "-custom-job"
-"""Suffix of a pipeline's display name in its custom job's (docs/facts/vertex.md 12.4)."""
+"""Suffix that the custom job's display name adds to the pipeline's (docs/facts/vertex.md 12.4)."""
 
 
 class TrainingPipelines(VertexJobs):
-    """Training pipelines of one context, in PipelineService."""
+    """Training pipelines of one context. See PipelineService."""
 
     resource = Resource(
         noun="training_pipeline",

@@ -1,4 +1,5 @@
-"""Hyperparameter tuning jobs of Vertex AI. A list has no trials (docs/facts/vertex.md 2.2)."""
+"""Hyperparameter tuning jobs of Vertex AI with their trials, which a list leaves out (docs/facts/vertex.md
+2.2)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _TRIAL_STATES = {
     "ACTIVE": JobState.RUNNING,
     "STOPPING": JobState.CANCELLING,
     "SUCCEEDED": JobState.SUCCEEDED,
-    # Its job failed, or it measured nothing: the study continues without it.
+    # The trial's job failed or reported no measurement. The study continues without the trial.
     "INFEASIBLE": JobState.FAILED,
 }
 _ALGORITHMS = {int(StudySpec.Algorithm.GRID_SEARCH): "grid", int(StudySpec.Algorithm.RANDOM_SEARCH): "random"}
@@ -50,7 +51,7 @@ MAXIMIZE = int(StudySpec.MetricSpec.GoalType.MAXIMIZE)
 
 
 def job(pb: Any, context: str) -> Job:
-    """A HyperparameterTuningJob message as a domain job."""
+    """Convert a HyperparameterTuningJob message to a domain job."""
     spec = pb.trial_job_spec
     tasks = tuple(map(_task, pb.trials))
     shown = job_of(pb, context, KIND, _STATES)
@@ -70,7 +71,7 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _progress(tasks: Iterable[Task], trials: int) -> Progress:
-    """Progress by trials that have ended; a grid may have fewer than the requested number."""
+    """Return the progress as the number of ended trials. A grid may have fewer than the requested number."""
     ended = sum(task.state.terminal for task in tasks)
     return Progress(step=ended, total_steps=trials or None) if ended else Progress(phase="no trial has ended")
 
@@ -135,7 +136,7 @@ def _metrics(measured: Any) -> Mapping[str, float]:
 
 
 def _value(value: Any) -> Value:
-    """A parameter's value: the service sends every number as a float."""
+    """Return a parameter's value. The service sends every number as a float."""
     if value.HasField("string_value"):
         return str(value.string_value)
     number = float(value.number_value)
@@ -143,7 +144,7 @@ def _value(value: Any) -> Value:
 
 
 class TuningJobs(VertexJobs):
-    """Hyperparameter tuning jobs of one context, in JobService."""
+    """Hyperparameter tuning jobs of one context. See JobService."""
 
     resource = Resource(
         noun="hyperparameter_tuning_job",

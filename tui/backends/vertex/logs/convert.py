@@ -1,7 +1,7 @@
 """Converts plain protobuf of Cloud Logging into log entries.
 
-A structured payload becomes a `dict` once, here. The log store keeps its JSON text and parses it only for
-lines on the screen.
+A structured payload is converted to a `dict` once, here. The log store saves the payload's JSON text and
+parses it only for visible lines.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from tui.domain.core.log_entry import LogEntry, Severity
 _SEVERITIES = {severity.value: severity for severity in Severity}
 _EXACT = 2**53
 MOST_LATE = 60
-"""Seconds beyond which an entry did not come late: its replica's clock is wrong."""
+"""Delay in seconds above which the replica's clock is considered wrong rather than the entry late."""
 
 
 def entry(pb: Any) -> LogEntry:
-    """A LogEntry message as a domain entry.
+    """Convert a LogEntry message to a domain entry.
 
-    `message` is the text payload, the `message` of a structured payload, or that payload as JSON. This runs
-    for every line of a log and is written for speed: each access to a message costs a call.
+    `message` is the text payload, the `message` of a structured payload, or the structured payload as JSON.
+    This function runs for every line of a log and is written for speed: each access to a message costs a
+    call.
     """
     stamp = pb.timestamp
     seconds, nanos = stamp.seconds, stamp.nanos
@@ -57,15 +58,15 @@ class Receipt:
     """The receive times of a message's entries."""
 
     newest: datetime | None = None
-    """Newest receive time; `None` if the service does not give it."""
+    """Newest receive time; `None` if the service does not report it."""
     whole_until: datetime | None = None
-    """Receive time up to which a sorting stream has delivered everything, whatever waits in it."""
+    """Receive time up to which a sorting stream has delivered everything, whatever it still buffers."""
     late: int = 0
-    """Most whole seconds between an entry's own time and its receipt, up to `MOST_LATE`."""
+    """Largest delay between an entry's own time and its receipt in full seconds, up to `MOST_LATE`."""
 
 
 def receipt(pbs: Iterable[Any]) -> Receipt:
-    """The receive times of these entries."""
+    """Return the receive times of these entries."""
     newest, newest_own, late = (0, 0), (0, 0), 0
     for pb in pbs:
         at, own = pb.receive_timestamp, pb.timestamp
@@ -76,8 +77,8 @@ def receipt(pbs: Iterable[Any]) -> Receipt:
             late = seconds - own_seconds
     if newest == (0, 0):
         return Receipt()
-    # If many entries wait, late ones come first because they are older: their receipt says nothing about the
-    # rest.
+    # If many entries are buffered, the late ones are sent first because they are older. Their receive times
+    # say nothing about the rest.
     return Receipt(time_of(*newest), time_of(*min(newest, newest_own)), late)
 
 
@@ -87,14 +88,16 @@ def _unusual_time(pb: Any) -> datetime:
 
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> datetime:
-    # Thousands of lines arrive per second: most share theirs with the line before.
+    # Thousands of lines arrive per second, and most share their second with the previous line.
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """A Struct as Python values. Whole numbers become `int`: on the wire every number is a double."""
+    """Convert a Struct to Python values. Integral numbers become `int`: on the wire every number is a
+    double."""
     fields, values = struct.fields, dict[str, Any]()
-    # No items(), and no call for numbers and texts: this takes most of the time for a JSON line.
+    # For speed, this loop avoids items() and calls for numbers and strings: a JSON line spends most of its
+    # time here.
     for name in fields:
         value = fields[name]
         kind = value.WhichOneof("kind")

@@ -1,4 +1,4 @@
-"""Filters in the services' languages, with untrusted text quoted. Pure."""
+"""Filters in the services' filter languages, with untrusted text quoted. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tui.backends.interface import InvalidRequest, LogQuery
 from tui.domain.core.log_entry import SERVICE, Severity
 
 MAX_LOG_FILTER = 20_000
-"""Characters of a log filter (docs/facts/vertex.md 5.3)."""
+"""Maximum length of a log filter in characters (docs/facts/vertex.md 5.3)."""
 MICROSECOND = timedelta(microseconds=1)
 RETENTION = timedelta(days=30)
-"""Age beyond which the service deletes an entry, by the entry's own time (docs/facts/vertex.md 5.1)."""
+"""Age at which the service deletes an entry, by the entry's own time (docs/facts/vertex.md 5.1)."""
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quote(text: str) -> str:
-    """`text` as a string literal: nothing in it can end the literal or act as an operator."""
+    """Return `text` as a string literal. No content can end the literal or act as an operator."""
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 
@@ -34,23 +34,23 @@ def _escaped(character: str) -> str:
 
 
 def stamp(moment: datetime) -> str:
-    """A time in RFC 3339, in UTC with microseconds."""
+    """Format a time as RFC 3339, in UTC with microseconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def any_of(field: str, values: Iterable[str]) -> str:
-    """The condition that `field` is one of `values`."""
+    """Return the condition that `field` is one of `values`."""
     quoted = [quote(value) for value in values]
     return f"{field}={quoted[0]}" if len(quoted) == 1 else f"{field}=({' OR '.join(quoted)})"
 
 
 def job_entries(job_ids: Iterable[str]) -> str:
-    """The condition on all entries of these jobs (docs/facts/vertex.md 5.1)."""
+    """Return the condition that selects all entries of these jobs (docs/facts/vertex.md 5.1)."""
     return f'resource.type="ml_job" AND {any_of("resource.labels.job_id", job_ids)}'
 
 
 def job_id(name: str) -> str:
-    """The numeric id at the end of a full resource name."""
+    """Return the numeric id at the end of a full resource name."""
     return name.rsplit("/", 1)[-1]
 
 
@@ -61,12 +61,12 @@ def log_filter(
     received: datetime | None = None,
     before: datetime | None = None,
 ) -> str:
-    """The filter of `query`; `since` leaves out entries with an earlier own time.
+    """Return the filter of `query`. `since` leaves out entries with an earlier own time.
 
-    `received` leaves out entries that the service received earlier, `before` those that it received later.
+    `received` leaves out entries that the service received earlier, `before` entries that it received later.
 
     Raises:
-        InvalidRequest: the filter is longer than the service takes.
+        InvalidRequest: the filter exceeds the service's limit.
     """
     parts = [job_entries(map(job_id, (query.job_name, *query.jobs)))]
     if query.replicas:
@@ -79,14 +79,14 @@ def log_filter(
     if lower is not None:
         parts.append(f"receiveTimestamp>={quote(stamp(lower))}")
     if query.since is not None and (lower is None or lower < query.since):
-        # Another time zone, or a clock that was set back: the entry's own time says nothing about its
-        # receipt.
+        # The replica may use another time zone, or its clock was set back: the entry's own time says nothing
+        # about its receipt.
         begin = quote(stamp(query.since))
         parts.append(f"(timestamp>={begin} OR receiveTimestamp>={begin})")
     if before is not None:
         parts.append(f"receiveTimestamp<{quote(stamp(before))}")
     if query.until is not None:
-        # Entries have nanoseconds and `until` has microseconds: include the whole last microsecond.
+        # Entries have nanoseconds and `until` has microseconds: include the entire last microsecond.
         parts.append(f"timestamp<{quote(stamp(query.until + MICROSECOND))}")
     if query.severity > Severity.DEFAULT:
         parts.append(f"severity>={query.severity.name}")
@@ -96,7 +96,7 @@ def log_filter(
     text_of_filter = " AND ".join(parts)
     if len(text_of_filter) > MAX_LOG_FILTER:
         raise InvalidRequest(
-            f"The log filter has {len(text_of_filter)} characters; the service takes {MAX_LOG_FILTER}.",
+            f"The log filter has {len(text_of_filter)} characters; the limit is {MAX_LOG_FILTER}.",
             fix="Search for a shorter text, or name fewer replicas.",
         )
     return text_of_filter

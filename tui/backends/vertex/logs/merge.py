@@ -11,31 +11,31 @@ from tui.domain.core.log_entry import LogEntry
 
 Key = tuple[datetime, int, str, str]
 GENERATION = timedelta(seconds=2)
-"""Age range of the keys of one generation, which expire together."""
+"""Range of receive times of the keys of one generation, which expire together."""
 MOST = 4_000_000
-"""Most keys kept, whatever `forget` allows: those of five minutes at 13,000 lines/s."""
+"""Most stored keys, whatever `forget` allows: five minutes at 13,000 lines/s."""
 
 
 class _Generation:
     """Hashed keys of entries that were received one after the other.
 
-    A hash has 64 bits: two of a million keys are equal with a probability of one in 40 million, and the keys
-    themselves take five times the memory.
+    A hash has 64 bits: two of a million keys are equal with a probability of one in 40 million. Full keys
+    would take five times the memory.
     """
 
     __slots__ = ("first", "keys", "last")
 
     def __init__(self, at: datetime) -> None:
         self.first = self.last = at
-        """Receive times."""
+        """Range of receive times."""
         self.keys: set[int] = set()
 
 
 class LogMerger:
-    """Takes entries in order of arrival and returns them in order of their keys.
+    """Collects entries in order of arrival and returns them in key order.
 
-    An entry waits `hold` seconds for older ones. An older one that comes later is delivered out of order,
-    after its own wait. An entry with a known key is dropped, until `forget` says that it can't come again.
+    An entry waits `hold` seconds for older entries. An older entry that arrives later is delivered out of
+    order, after its own wait. An entry with a known key is dropped until `forget` removes the key.
     """
 
     def __init__(self, hold: float) -> None:
@@ -49,13 +49,13 @@ class LogMerger:
 
     @property
     def remembered(self) -> int:
-        """Number of known keys."""
+        """Number of stored keys."""
         return sum(len(generation.keys) for generation in self._generations)
 
     def fresh(self, entries: Iterable[LogEntry], received: datetime | None = None) -> list[LogEntry]:
-        """Mark entries as seen and return the new ones; for entries that are in order.
+        """Mark ordered entries as seen and return the new ones.
 
-        `received` is the newest receive time of one of them, if known.
+        `received` is the newest receive time of these entries, if known.
         """
         new, keys = [], set[int]()
         newest = self.newest
@@ -77,7 +77,7 @@ class LogMerger:
     def _remember(self, keys: set[int], received: datetime) -> None:
         last = self._generations[-1] if self._generations else None
         if last is None or received - last.first > GENERATION or len(last.keys) > MOST // 40:
-            # An earlier time joins the current generation, which then lives longer.
+            # An earlier time joins the current generation, which then expires later.
             last = _Generation(received)
             self._generations.append(last)
         last.keys |= keys
@@ -86,12 +86,12 @@ class LogMerger:
             self._generations.popleft()
 
     def forget(self, before: datetime) -> None:
-        """Forget keys received before this time: the service does not deliver those entries again."""
+        """Drop keys received before this time: the service does not deliver those entries again."""
         while len(self._generations) > 1 and self._generations[0].last < before:
             self._generations.popleft()
 
     def add(self, entries: Iterable[LogEntry], now: float, received: datetime | None = None) -> int:
-        """Add entries; returns the number of new ones."""
+        """Add entries. Return the number of new entries."""
         new = self.fresh(entries, received)
         if new:
             keyed = [(entry.key, entry) for entry in new]
@@ -101,7 +101,7 @@ class LogMerger:
         return len(new)
 
     def ready(self, now: float) -> list[LogEntry]:
-        """Take the entries whose wait is over, and all that precede them."""
+        """Remove and return the entries whose wait is over, and all entries that precede them."""
         last: Key | None = None
         while self._arrivals and self._arrivals[0][0] + self._hold <= now:
             key = self._arrivals.popleft()[1]
@@ -116,7 +116,7 @@ class LogMerger:
         return [entry for _, entry in due]
 
     def rest(self) -> list[LogEntry]:
-        """Take all waiting entries."""
+        """Remove and return all waiting entries."""
         self._sort()
         waiting = [entry for _, entry in self._waiting]
         self._waiting.clear()
@@ -125,11 +125,11 @@ class LogMerger:
 
     @property
     def due(self) -> float | None:
-        """Time at which `ready` may next return entries; `None` while nothing waits."""
+        """Time at which `ready` may next return entries; `None` while no entry waits."""
         return self._arrivals[0][0] + self._hold if self._arrivals else None
 
     def _sort(self) -> None:
-        # Nearly sorted input makes this sort far cheaper than a heap.
+        # On nearly sorted input, this sort is far cheaper than a heap.
         if not self._sorted:
             self._waiting.sort(key=_key)
             self._sorted = True

@@ -22,20 +22,20 @@ from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
 
 JOBS_PER_READ = 500
-"""Most job ids of one filter: they fit in 20,000 characters with room to spare."""
+"""Most job ids of one filter: they fit in 20,000 characters with a margin."""
 PER_JOB = 40
-"""Entries read for each job at first; the newest few are enough."""
+"""Number of entries read for each job at first. The newest few are enough."""
 ALONE = 10
-"""Most jobs that one `read` reads one by one."""
+"""Most jobs that one `read` reads individually."""
 FIRST_LOSSES = 4
-"""Jobs whose first loss is read in one `read`: reads are limited, and the next one continues."""
+"""Number of jobs whose first loss is read in one `read`: reads are limited, and the next read continues."""
 BEFORE = timedelta(days=1)
-"""How much earlier than its job's creation a line may be dated, because of another time zone or a clock that
-was set back. A read of many jobs' progress goes no further back."""
+"""How far before its job's creation a line may be dated, because of another time zone or a clock that was set
+back. A read of many jobs' progress goes no further back."""
 ALONE_OVERLAP = timedelta(minutes=5)
 """Largest difference between the clocks of a job and of the service."""
 STEP_PAGES = 20
-"""Most pages of one `training_steps`; the next call continues."""
+"""Most pages of one `training_steps`. The next call continues."""
 STEP_KINDS = ("step", "eval")
 
 
@@ -46,17 +46,17 @@ class _Known:
     reader: JobProgress = field(default_factory=JobProgress)
     first_loss: float | None = None
     whole: bool = True
-    """No read has left out an entry: the first loss read is the job's first."""
+    """Whether no read has left out an entry, so that the first loss read is the job's first."""
     read_until: datetime | None = None
-    """Time, by the service's clock, before which there are no entries; it starts at the job's creation and
-    advances with the time since the first read."""
+    """Time by the service's clock before which there are no unread entries. It starts at the job's creation
+    and advances with the time since the first read."""
     first_read: float = field(default_factory=monotonic)
     pattern: str = ""
-    """The job's own pattern, in the service's syntax."""
+    """The job's own pattern in the service's syntax."""
 
 
 class ProgressReader(ProgressService):
-    """Reads the progress of one context's jobs; nothing is read twice."""
+    """Reads the progress of one context's jobs. No line is read twice."""
 
     def __init__(self, logs: LogReader, overlap: float) -> None:
         self._logs = logs
@@ -65,7 +65,8 @@ class ProgressReader(ProgressService):
         self._steps: dict[str, CollectedSteps] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Progress by job name: one read for all jobs, and for a few jobs one more for the first loss."""
+        """Return the progress by job name. One read covers all jobs; a few jobs need another read for the
+        first loss."""
         if not jobs:
             return {}
         by_id = {job.id: job for job in jobs}
@@ -74,8 +75,9 @@ class ProgressReader(ProgressService):
                 self._known[job.name] = _unread(job)
         every = list(by_id.values())
         chunks = [every[start : start + JOBS_PER_READ] for start in range(0, len(every), JOBS_PER_READ)]
-        # For a single job the oldest lines are read beside the newest: for many, that would be one read each.
-        # If the service refuses the job's own pattern, another one is used, but only after the first reply.
+        # For a single job, the oldest lines are read together with the newest. Many jobs would need one read
+        # each. If the service refuses the job's own pattern, another pattern is used, but only after the
+        # first reply.
         at_once = [job for job in every if len(every) == 1 and self._is_unread(job)]
         losses = asyncio.gather(*(self._oldest_loss(job) for job in at_once))
         missed, oldest = await asyncio.gather(self._advance_all(chunks), losses)
@@ -99,12 +101,12 @@ class ProgressReader(ProgressService):
         return [job for missed in answers for job in missed]
 
     async def _advance(self, jobs: Sequence[Job]) -> list[Job]:
-        """Read the newest lines of these jobs; returns the jobs without a line on a full page."""
+        """Read the newest lines of these jobs. Return the jobs without a line on a full page."""
         known = {job.id: self._known[job.name] for job in jobs}
         now, at = datetime.now(UTC), monotonic()
         text = self._filter(jobs, now)
         if len(text) > MAX_LOG_FILTER and len(jobs) > 1:
-            # The jobs' own patterns make it long.
+            # The jobs' own patterns make the filter long.
             half = len(jobs) // 2
             return await self._advance_all((jobs[:half], jobs[half:]))
         reply = await self._page(jobs, text, now)
@@ -127,7 +129,7 @@ class ProgressReader(ProgressService):
         return [job for job in jobs if job.id not in shown]
 
     async def _read_alone(self, jobs: Sequence[Job]) -> None:
-        """Read new jobs without a line on a full page once, one by one."""
+        """Read each new job without a line on a full page once, individually."""
         now, at = datetime.now(UTC), monotonic()
         for job in jobs:
             self._known[job.name].whole = True
@@ -139,13 +141,13 @@ class ProgressReader(ProgressService):
     async def _read_others(self, jobs: Sequence[Job]) -> None:
         """Read the other jobs without a line on a full page together.
 
-        Otherwise a job that was read before its first line would be missed for as long as the others print.
+        Otherwise a job that was read before its first line would be missed as long as the others print.
         """
         if jobs:
             await self._advance(jobs)
 
     async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
-        """The newest lines; without the jobs' own patterns if the service refuses them."""
+        """Return the newest lines; without the jobs' own patterns if the service refuses the patterns."""
         size = min(PAGE, PER_JOB * len(jobs))
         names = [job.name for job in jobs]
         try:
@@ -159,7 +161,7 @@ class ProgressReader(ProgressService):
             return await self._logs.page(self._filter(jobs, now), names, newest_first=True, size=size)
 
     def _filter(self, jobs: Sequence[Job], now: datetime) -> str:
-        """One filter for all jobs: the lines of a structured job are selected only by kind.
+        """Return one filter for all jobs. The lines of a structured job are selected only by kind.
 
         Jobs that have printed get their own lower bound: with the bound of silent jobs, their old lines would
         fill each page.
@@ -190,7 +192,8 @@ class ProgressReader(ProgressService):
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
 
     def _wants_first_loss(self, known: _Known) -> bool:
-        """Whether the first loss must be read: users compare with it, and the newest lines lack it."""
+        """Whether the first loss must be read: users compare with it, and the newest lines don't contain
+        it."""
         return known.first_loss is None and known.reader.progress.last_loss is not None
 
     def _is_unread(self, job: Job) -> bool:
@@ -202,7 +205,7 @@ class ProgressReader(ProgressService):
 
     def _keep_first_loss(self, job: Job, oldest: float | None) -> None:
         known = self._known[job.name]
-        # If the oldest lines have no loss, they are not read again.
+        # If the oldest lines contain no loss, they are not read again.
         known.first_loss = known.reader.progress.first_loss if oldest is None else oldest
 
     async def _oldest_loss(self, job: Job) -> float | None:
@@ -214,7 +217,8 @@ class ProgressReader(ProgressService):
         return reader.progress.first_loss
 
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
-        """Steps of one replica (each may report the same ones), thinned evenly, the newest kept."""
+        """Return the steps of one replica (each may report the same steps), thinned evenly, including the
+        newest."""
         known = self._steps.get(name)
         if known is None:
             before = self._known.get(name)
@@ -249,13 +253,14 @@ def _is_new(known: _Known) -> bool:
 
 
 def _service_time(job: Job, known: _Known, now: datetime, at: float) -> datetime:
-    """A time that the service's clock has reached at `at` (monotonic); this machine's clock may be wrong."""
+    """Return a time that the service's clock has reached at `at` (monotonic); this machine's clock may be
+    wrong."""
     if job.create_time is None:
         return now
     return job.create_time + timedelta(seconds=at - known.first_read)
 
 
 def _unread(job: Job) -> _Known:
-    """The state of a job that has not been read."""
+    """Return the state of a job that has not been read."""
     pattern = progress_pattern(job.progress_pattern)
     return _Known(JobProgress(pattern), pattern=pattern.text if pattern is not None else "")

@@ -1,4 +1,4 @@
-"""Reads stored log entries of one job; `tui.backends.vertex.logs.tail` follows new ones."""
+"""Reads stored log entries of one job. `tui.backends.vertex.logs.tail` follows new entries."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from tui.domain.core.job import Job
 from tui.domain.core.resource_name import log_project
 
 Get = Callable[[str], Awaitable[Job]]
-"""Reads a job by its full resource name."""
+"""A function that reads a job by its full resource name."""
 PAGE = 1000
-"""Most entries a page (docs/facts/vertex.md 5.3)."""
+"""Maximum page size (docs/facts/vertex.md 5.3)."""
 
 
 class WholeUntil:
     """Receive time up to which a new list is complete.
 
-    Pages are ordered by the entries' own times: no page has entries that were received after it was read.
+    Pages are ordered by the entries' own times. No page contains entries that were received after it was
+    read.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class WholeUntil:
         self._newest: datetime | None = None
 
     def add(self, newest: datetime | None) -> datetime | None:
-        """Add a page's newest receive time. `None` until the service gives one."""
+        """Add a page's newest receive time. Return `None` until the service reports receive times."""
         if newest is not None:
             self._newest = max(newest, self._newest or newest)
         return self._newest and self._newest - timedelta(seconds=monotonic() - self._began)
@@ -57,7 +58,7 @@ class LogReader:
     async def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:
-        """Stored entries, a page at a time, at most `limit`."""
+        """Yield stored entries in pages, at most `limit` entries."""
         left, whole = limit, WholeUntil()
         text = log_filter(query, since=await self.lower_bound(query))
         token = ""
@@ -86,7 +87,8 @@ class LogReader:
         token: str = "",
         patience: float | None = None,
     ) -> Any:
-        """One ListLogEntries response as plain protobuf; `jobs` are the full names of those in `text`."""
+        """Return one ListLogEntries response as plain protobuf. `jobs` are the full names of the jobs in
+        `text`."""
         projects = sorted({log_project(name, self._info.project) for name in jobs})
         request = logging_types.ListLogEntriesRequest(
             resource_names=[f"projects/{project}" for project in projects],
@@ -105,9 +107,10 @@ class LogReader:
         )
 
     async def lower_bound(self, query: LogQuery) -> datetime:
-        """The earliest own time that an entry can have: an unbounded read is slow (docs/facts/vertex.md 5.2).
+        """Return the earliest own time that an entry can have: an unbounded read is slow
+        (docs/facts/vertex.md 5.2).
 
-        Not the job's creation: a replica's clock may be behind by any time.
+        The job's creation is no bound, because a replica's clock may be behind by any time.
         """
         if query.since is not None:
             return query.since - RETENTION
@@ -118,7 +121,7 @@ class LogReader:
             try:
                 created = (await self._get(query.job_name)).create_time
             except NotFound:
-                # Entries outlive a deleted job, until their retention ends.
+                # Entries outlive a deleted job until their retention ends.
                 created = None
             if created is None:
                 return datetime.now(UTC) - RETENTION

@@ -18,9 +18,9 @@ from tui.backends.vertex.transport.errors import UndecodableReply
 from tui.domain.core.log_entry import LogEntry
 
 STREAM_SECONDS = 3600.0
-"""Seconds after which a stream ends: the client's default (docs/facts/clients.md 'Faults')."""
+"""Seconds after which a stream ends, which is the client's default (docs/facts/clients.md 'Faults')."""
 WAITING = 20_000
-"""Waiting entries, about 20 MB, at which the stream is not read further."""
+"""Number of queued entries, about 20 MB, at which reading the stream pauses."""
 NO_RECEIPT = Receipt()
 
 _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
@@ -28,7 +28,8 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """Entries of a stream, suppressed entries, its end, or the result of a read beside the stream."""
+    """Entries of a stream, suppressed entries, the stream's end, or the result of a read beside the
+    stream."""
 
     entries: tuple[LogEntry, ...] = ()
     receipt: Receipt = NO_RECEIPT
@@ -41,13 +42,13 @@ class StreamEvent:
     listed: int | Exception | None = None
     """Number of new entries of a list, or its error."""
     ended: bool | Exception | None = None
-    """Whether the job has ended, or the error of that read."""
+    """Whether the job has ended, or the error of reading the job's state."""
 
 
 class Inbox:
-    """Events in order of arrival; a writer waits while there are too many entries.
+    """Events in order of arrival. A writer waits while there are too many entries.
 
-    The limit counts entries: a slow reader gets them in ever larger messages.
+    The limit counts entries. A slow reader receives them in increasingly large messages.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,7 @@ class Inbox:
         self._room.set()
 
     async def put(self, event: StreamEvent) -> None:
-        """Add an event once there is room."""
+        """Add an event once the queue has room."""
         await self._room.wait()
         self._events.put_nowait(event)
         self._entries += len(event.entries)
@@ -69,7 +70,7 @@ class Inbox:
         return self._removed(await self._events.get())
 
     def get_nowait(self) -> StreamEvent:
-        """The next event. Raises asyncio.QueueEmpty."""
+        """Return the next event. Raises asyncio.QueueEmpty."""
         return self._removed(self._events.get_nowait())
 
     def _removed(self, event: StreamEvent) -> StreamEvent:
@@ -80,7 +81,7 @@ class Inbox:
 
 
 class Stream:
-    """One TailLogEntries call that feeds an inbox from a task; its last event is the stream's end."""
+    """One TailLogEntries call, run by a task that fills an inbox. Its last event is the stream's end."""
 
     def __init__(self, clients: Clients, project: str, text: str, events: Inbox) -> None:
         self._clients = clients

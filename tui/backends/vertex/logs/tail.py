@@ -1,10 +1,11 @@
 """Follows a log: history, then new entries, each once, until its job has ended.
 
-`TailPhase` names the phases. History is read, then a stream opened, then a list fills the seam between the
-two: a stream has no resume token, and the service does not say from when on it listens. The same happens
-after every cut. Such a list asks for what the service has received since a little before the newest receipt
-known, which finds entries that come long after their own time too; duplicates are dropped by their key. Where
-no stream is available (10 per project, docs/facts/vertex.md 5.3, shared by this machine) the log is polled.
+`TailPhase` names the phases. The tail reads the history, opens a stream, then fills the gap between the two
+with a list: a stream has no resume token, and the service does not report from when on it listens. The same
+happens after every interruption. Such a list requests the entries that the service has received since a
+little before the newest known receipt, which also finds entries that arrive long after their own time;
+duplicates are dropped by key. Where no stream is available (10 per project, docs/facts/vertex.md 5.3, shared
+by this machine), the log is polled.
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ from tui.backends.vertex.transport.malloc_trim import trim
 from tui.domain.core.log_entry import LogEntry
 
 STREAM_AGAIN = 60.0
-"""Seconds before the next attempt to open a stream when the project's limit is reached."""
+"""Seconds before the next attempt to open a stream after the project's limit was reached."""
 SETTLE = 1.0
-"""Seconds between opening a stream and the list that fills the seam. New entries are held back meanwhile, so
-that an older entry which only the list has does not come after them."""
+"""Seconds between opening a stream and the list that fills the gap. New entries are held back in the
+meantime, so that an older entry which only the list has does not follow them."""
 SEAM = 5.0
-"""Longest time (s) that a failing list holds new entries back."""
+"""Longest time in seconds for which a failing list holds new entries back."""
 REPEATS = timedelta(seconds=5)
-"""Delay with which a stream may repeat an entry: its key is kept for that much longer."""
+"""Delay with which a stream may repeat an entry. Its key is stored for that much longer."""
 MOST_DRAIN = float(convert.MOST_LATE)
-"""Longest wait (s) after a job's end for entries as late as earlier ones."""
-SILENT = "the open stream brings nothing"
+"""Longest wait in seconds after a job's end for entries as late as earlier ones."""
+SILENT = "the open stream delivers nothing"
 DEAF_SECONDS = 3.0
-"""Seconds beyond the overlap within which a working stream brings what a list has found."""
+"""Seconds beyond the overlap within which a working stream delivers what a list has found."""
 
 
 class LogTail:
-    """One followed log. `follow` may be run once."""
+    """One followed log. `follow` may be run only once."""
 
     def __init__(self, clients: Clients, project: str, get: Get, logs: LogReader, query: LogQuery) -> None:
         self._clients = clients
@@ -99,7 +100,7 @@ class LogTail:
         return TailPhase.SEAM if self._open_stream.seam_open else TailPhase.STREAMING
 
     async def follow(self) -> AsyncGenerator[LogBatch, None]:
-        """Batches until the job has ended and the last list found nothing new."""
+        """Yield batches until the job has ended and the last list found nothing new."""
         job = await self._get(self._query.job_name)
         self._coverage.lower = await self._logs.lower_bound(self._query)
         try:
@@ -130,7 +131,7 @@ class LogTail:
             self._release()
 
     async def interrupt(self, error: Exception) -> None:
-        """End `follow` with this error once the events that have arrived are handled."""
+        """End `follow` with this error once all queued events are handled."""
         await self._events.put(StreamEvent(stop=error))
 
     def _batch(self, entries: list[LogEntry]) -> LogBatch:
@@ -139,12 +140,13 @@ class LogTail:
     # HISTORY
 
     async def _history(self) -> AsyncGenerator[tuple[LogEntry, ...], None]:
-        """Stored entries, a page at a time, in order.
+        """Yield stored entries in pages, in order.
 
-        Only those stored by now: pages of a busy log arrive more slowly than its lines (60 a minute,
-        docs/facts/vertex.md 5.3), and would have no end. The seam brings what arrives meanwhile.
+        Only entries that are stored by now are read: pages of a busy log arrive more slowly than its lines
+        (60 a minute, docs/facts/vertex.md 5.3), so the history would never end. The list that fills the gap
+        returns later entries.
         """
-        # By receipt: a replica's clock may be ahead, and its entries belong to the history all the same.
+        # Select by receipt: a replica's clock may be ahead, and its entries still belong to the history.
         text = log_filter(self._query, since=self._coverage.lower, before=datetime.now(UTC))
         whole, token = WholeUntil(), ""
         while True:
@@ -160,7 +162,7 @@ class LogTail:
                 return
 
     def _forget(self) -> None:
-        """Forget keys that neither the stream nor the current or next list can repeat."""
+        """Drop keys that neither the stream nor the current or next list can repeat."""
         reads_from = self._list.reads_from if self._list is not None else []
         begins = [self._coverage.begin(), *reads_from]
         known = [begin for begin in begins if begin is not None]
@@ -172,7 +174,7 @@ class LogTail:
     async def _step(self) -> None:
         """Wait for the next event or due step and handle it."""
         now, times = self._now(), self._times
-        # Due steps first: a busy stream always has an event.
+        # Due steps come first, because a busy stream always has an event.
         if times.open_at is not None and now >= times.open_at:
             self._open()
         elif times.list_at is not None and now >= times.list_at and self._list is None:
@@ -189,7 +191,7 @@ class LogTail:
                 await self._handle(event, self._now())
 
     async def _next_event(self) -> StreamEvent | None:
-        """The next event of the stream, or `None` when a step is due before it."""
+        """Return the next event of the stream, or `None` when a step is due earlier."""
         due = self._merger.due
         if due is not None:
             due = max(due, self._times.keep_until)
@@ -209,7 +211,7 @@ class LogTail:
         if event.stop is not None:
             raise event.stop
         if event.cut is not None:
-            # The cut of a stream that has been replaced says nothing about the present one.
+            # The end of a replaced stream says nothing about the current stream.
             if self._open_stream is not None and event.stream is self._open_stream.stream:
                 await self._cut(event.cut, now)
         elif event.listed is not None:
@@ -227,7 +229,11 @@ class LogTail:
         if self._lease is None:
             self._lease = self._logs.budget.lease()
         if self._lease is None:
-            self._poll(now, STREAM_AGAIN, "others on this machine follow as many logs as the project may")
+            self._poll(
+                now,
+                STREAM_AGAIN,
+                "other processes on this machine already follow as many logs as the project allows",
+            )
             return
         text = log_filter(replace(self._query, since=None, received=None))
         self._open_stream = OpenStream(Stream(self._clients, self._project, text, self._events), now)
@@ -246,12 +252,12 @@ class LogTail:
         if event.entries:
             if self._open_stream is not None and self._open_stream.seam_open and not self._open_stream.spoke:
                 self._take_first_entries(self._open_stream, receipt, now)
-            # A stream without receive times gives a list nothing to begin at but the entries' own times.
+            # If a stream reports no receive times, a list can begin only at the entries' own times.
             whole = receipt.whole_until
             self._coverage.received = latest(self._coverage.received, whole) if whole else None
             self._lateness.add(receipt, now)
             self._forget()
-        # New entries mean that the job runs.
+        # New entries prove that the job runs.
         self._times.look_at = now + self._pace.state_poll
         lost = sum(count for _reason, count in event.suppressed)
         if lost:
@@ -261,7 +267,8 @@ class LogTail:
             self._times.list_by(now + SETTLE)
 
     def _take_first_entries(self, stream: OpenStream, receipt: Receipt, now: float) -> None:
-        """The stream now delivers everything new: the list that fills the seam can begin."""
+        """Handle the first entries: the stream now delivers everything new, so the list that fills the gap
+        can begin."""
         stream.spoke, stream.heard = True, receipt.newest
         if self._times.list_at is None and self._list is None:
             self._times.list_at, self._times.keep_until = now, now + SEAM
@@ -278,18 +285,21 @@ class LogTail:
             return
         if isinstance(error, QuotaExceeded):
             self._release()
-            self._poll(now, max(STREAM_AGAIN, error.retry_after or 0), "the project's streams are taken")
+            self._poll(
+                now, max(STREAM_AGAIN, error.retry_after or 0), "the project's stream quota is exhausted"
+            )
             return
         if not isinstance(error, Unavailable):
             raise error
         self._open_hole(self._merger.newest, now)
         if now - opened_at > STREAM_AGAIN:
-            # It had worked: streams usually end after an hour, which says nothing about the next one.
+            # The stream had worked. Streams usually end after an hour, which says nothing about the next
+            # stream.
             self._failures.reset()
         self._times.open_at = now + self._delay(error, now)
 
     async def _close_stream(self) -> float:
-        """Close the stream; returns when it was opened."""
+        """Close the stream. Return the time at which it was opened."""
         stream, self._open_stream = self._open_stream, None
         assert stream is not None
         await stream.stream.close()
@@ -302,18 +312,18 @@ class LogTail:
             self._lease = None
 
     def _delay(self, error: BackendError, now: float) -> float:
-        """Seconds to wait after one more failure; raises the error after too many."""
+        """Return the seconds to wait after one more failure. Raises the error after too many failures."""
         if self._clients.caller.closed:
             raise error
         return self._failures.delay(error, now, self._pace.reconnect)
 
     def _due_beat(self) -> float | None:
-        """When the next heartbeat is due; `None` where lists are read anyway."""
+        """Return the time of the next heartbeat; `None` where lists are read anyway."""
         lists = self._times.list_at is not None or self._list is not None or self._draining is not None
         return None if self._open_stream is None or lists else self._beat.due
 
     async def _replace_silent_stream(self, now: float) -> None:
-        """Poll, and later open another stream: this one has not brought what a list has found."""
+        """Poll, and open another stream later: the current stream has not delivered what a list has found."""
         self._beat.deaf_at = None
         if self._open_stream is not None:
             await self._close_stream()
@@ -323,10 +333,10 @@ class LogTail:
     # POLLING
 
     def _poll(self, now: float, again: float, why: str) -> None:
-        """Read by lists for `again` seconds, because no stream is available."""
+        """Read by lists for `again` seconds because no stream is available."""
         self._times.open_at = now + again
         self._times.list_by(now + self._pace.poll)
-        self._delivery.note = f"read every {self._pace.poll:g} s, not streamed: {why}"
+        self._delivery.note = f"read every {self._pace.poll:g} s instead of streamed: {why}"
 
     # DRAINING
 
@@ -335,7 +345,8 @@ class LogTail:
         return self._state_read is None and self._draining is None
 
     async def _read_state(self) -> None:
-        """Read whether the job has ended, while the stream continues; an unreachable service says nothing."""
+        """Read whether the job has ended while the stream continues. An unreachable service proves
+        nothing."""
         until = self._query.until
         past = until is not None and datetime.now(UTC) > until + self._coverage.overlap
         outcome: bool | Exception
@@ -357,7 +368,7 @@ class LogTail:
             self._drain(now)
 
     def _drain(self, now: float) -> None:
-        """Read the rest by lists: the job has ended."""
+        """Read the remaining entries by lists: the job has ended."""
         self._draining = Draining(now)
         self._times.list_at = now
 
@@ -365,7 +376,7 @@ class LogTail:
 
     def _start_list(self, now: float) -> None:
         stream = self._open_stream
-        # The open stream may begin to listen only after the list was read, until it has spoken.
+        # Before its first message, the open stream may begin to listen only after the list was read.
         seams = self._coverage.seams
         fills = seams[:] if stream is None or stream.spoke else seams[:-1]
         listing = ListInProgress(
@@ -376,7 +387,7 @@ class LogTail:
         listing.task = asyncio.create_task(self._run_list(listing))
 
     async def _run_list(self, listing: ListInProgress) -> None:
-        """List what the stream may have missed, while the stream continues."""
+        """List the entries that the stream may have missed, while the stream continues."""
         outcome: int | Exception
         try:
             outcome = await self._list_new(listing)
@@ -385,16 +396,17 @@ class LogTail:
         await self._events.put(StreamEvent(listed=outcome))
 
     async def _list_new(self, listing: ListInProgress) -> int:
-        """Read what the service received since shortly before the newest known entry; the count of new."""
+        """Read what the service received since shortly before the newest known entry. Return the number of
+        new entries."""
         coverage, stream = self._coverage, self._open_stream
         lower, begin = coverage.lower, coverage.begin()
         newest = self._merger.newest if coverage.seam is None else coverage.seam.newest
         if newest is not None and begin is None:
-            # Without receive timestamps, use the entries' own.
+            # Without receive times, use the entries' own times.
             behind = newest - coverage.overlap
             lower = behind if lower is None else max(lower, behind)
-        # The stream brings what was received since it first spoke: else a list would run after a busy log
-        # for ever.
+        # The stream delivers what was received since its first message. Otherwise a list would run after a
+        # busy log for ever.
         seam = stream is not None and stream.seam_open and self._draining is None
         heard = stream.heard if seam and stream is not None else None
         before = None if heard is None else heard + coverage.overlap
@@ -418,7 +430,7 @@ class LogTail:
         return fresh
 
     def _take_list(self, outcome: int | Exception, now: float) -> None:
-        """Handle the end or failure of a list; schedule the next."""
+        """Handle the end or failure of a list and schedule the next list."""
         listing, self._list = self._list, None
         assert listing is not None
         if isinstance(outcome, Exception):
@@ -436,7 +448,7 @@ class LogTail:
             coverage.seam = coverage.seams[0] if coverage.seams else None
             self._forget()
         if coverage.seams and listing.stream is not stream:
-            # Cut meanwhile, and perhaps opened again: the newer seams are not filled.
+            # The stream was interrupted in the meantime, and perhaps reopened: the newer gaps are not filled.
             if self._holes.missing is not None:
                 self._holes.missing.filled += fresh
             self._times.list_by(now + SETTLE)
@@ -449,7 +461,7 @@ class LogTail:
             self._close_hole(fresh, now)
         elif stream.seam_open and not listing.spoke:
             # The stream may have begun to listen only after this list was read: another list searches the
-            # range between once the stream has spoken.
+            # range between them once the stream has delivered a message.
             self._times.list_at, self._delivery.note = (now if stream.spoke else None), ""
             self._search_hole(fresh, now)
         else:
@@ -465,7 +477,7 @@ class LogTail:
         self._times.list_at = now + (self._pace.poll if wait else 0.0)
 
     def _close_hole(self, fresh: int, now: float, *, last: bool = False) -> None:
-        """A list was read to its end: everything before it is complete."""
+        """Close the hole after a list was read completely: everything before it is delivered."""
         if self._search_hole(fresh, now, last=last) and self._open_stream is not None:
             self._coverage.seam, self._delivery.note = None, ""
             self._open_stream.seam_open, self._open_stream.heard = False, None
@@ -473,7 +485,7 @@ class LogTail:
             asyncio.get_running_loop().run_in_executor(None, trim)
 
     def _search_hole(self, fresh: int, now: float, *, last: bool = False) -> bool:
-        """Report what is still missing, or list again; returns whether the hole is closed."""
+        """Report what is still missing, or list again. Return whether the hole is closed."""
         closed = self._holes.close(fresh, self._merger.newest, now, last=last)
         if not closed:
             self._times.list_at = now + SETTLE

@@ -1,6 +1,6 @@
 """The state of a followed log: its phase, and the data of the stream, the list and the holes.
 
-Times are the event loop's (s), unless they are datetimes: these are the service's.
+Numbers are times of the event loop in seconds; datetimes are the service's.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tui.backends.vertex.transport.retry import delay
 from tui.domain.core.log_entry import LogEntry, LogGap
 
 GIVE_UP = 180.0
-"""Seconds of an unreachable service after which the tail ends with its error."""
+"""Seconds of an unreachable service after which the tail ends with the service's error."""
 OUTAGE = 5.0
-"""A hole that stays open for longer is reported, though lists have filled it."""
+"""A hole that stays open for more seconds is reported, even if lists have filled it."""
 FILLS = 2
-"""Lists that search for suppressed entries before these count as lost."""
+"""Number of lists that search for suppressed entries before these count as lost."""
 CLOCK_STEP = 1.0
-"""Seconds by which the service's clock gains on ours between two messages only when it is set forward."""
+"""Seconds by which the service's clock must gain on ours between two messages to count as set forward."""
 NOTHING = LogBatch()
 
 
 @dataclass(frozen=True, slots=True)
 class HoleStart:
-    """The start of a hole."""
+    """The point of the log at which a hole begins."""
 
     received: datetime | None
-    """By the service's time of receipt; `None` where nothing was received before it."""
+    """Service's receive time of the last entry before the hole; `None` if there is none."""
     newest: datetime | None
-    """Timestamp of the newest entry known before it."""
+    """Timestamp of the newest entry known before the hole."""
 
 
 @dataclass(slots=True)
@@ -45,34 +45,34 @@ class MissingRange:
     """Entries that a stream did not deliver, while lists search for them."""
 
     since: datetime | None
-    """The newest entry known when it began."""
+    """Timestamp of the newest entry known when the range began."""
     began: float
     reasons: list[str]
     lost: int = 0
-    """How many entries the service reported as suppressed; 0 (unknown) after a broken stream."""
+    """Number of entries that the service reported as suppressed; 0 (unknown) after a broken stream."""
     filled: int = 0
     fills: int = 0
 
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Lists that tell whether a quiet stream still brings what there is. Times are the event loop's."""
+    """Lists that check whether a quiet stream still delivers every entry. Times are the event loop's."""
 
     due: float
     deaf_at: float | None = None
-    """When the stream counts as silent, because it has not brought what such a list has found."""
+    """Time at which the stream counts as silent, because it has not delivered what such a list has found."""
     next_list: bool = False
-    """The next list is a heartbeat."""
+    """Whether the next list is a heartbeat."""
 
 
 class TailPhase(Enum):
     """HISTORY is followed by SEAM, POLLING or DRAINING; any of these three and STREAMING by any other."""
 
     HISTORY = "stored entries are read"
-    SEAM = "a stream is open; a list fills the seam before it"
-    STREAMING = "the stream brings every new entry"
-    POLLING = "no stream is available: lists bring new entries"
-    DRAINING = "the job has ended: lists bring the late entries"
+    SEAM = "a stream is open; a list fills the gap before it"
+    STREAMING = "the stream delivers every new entry"
+    POLLING = "no stream is available: lists deliver new entries"
+    DRAINING = "the job has ended: lists deliver the late entries"
 
 
 @dataclass(slots=True, eq=False)
@@ -82,99 +82,99 @@ class OpenStream:
     stream: Stream
     opened_at: float
     seam_open: bool = True
-    """The seam before the stream has not been filled."""
+    """Whether the gap before the stream is still unfilled."""
     spoke: bool = False
-    """The stream has brought entries."""
+    """Whether the stream has delivered entries."""
     heard: datetime | None = None
-    """Newest receipt of its first message."""
+    """Newest receive time of the stream's first message."""
 
 
 @dataclass(slots=True, eq=False)
 class ListInProgress:
-    """A list of new entries; the stream continues beside it."""
+    """A list of new entries, which runs beside the stream."""
 
     began_at: float
     stream: OpenStream | None
     """The stream that was open when the list began."""
     spoke: bool
-    """That stream had brought entries."""
+    """Whether the stream had delivered entries when the list began."""
     fills: Sequence[HoleStart]
-    """The seams that this list fills."""
+    """The gaps that this list fills."""
     heartbeat: bool
-    """The list checks whether a quiet stream still brings every entry."""
+    """Whether the list checks that a quiet stream still delivers every entry."""
     task: asyncio.Task[None] | None = None
     reads_from: list[datetime | None] = field(default_factory=list)
-    """Receive-time lower bound of the running list; empty before and after it."""
+    """Lower bound of the running list, by receive time; empty before and after the list."""
 
 
 @dataclass(slots=True)
 class Draining:
-    """The end of the job has been seen."""
+    """The phase after the end of the job."""
 
     since: float
     done: bool = False
-    """Every entry has been delivered."""
+    """Whether every entry has been delivered."""
 
 
 @dataclass(slots=True)
 class TailSchedule:
-    """When the tail acts next; `None`: not scheduled."""
+    """Times of the tail's next actions; `None` for an action that is not scheduled."""
 
     look_at: float
-    """Next read of the job's state."""
+    """Time of the next read of the job's state."""
     keep_until: float
-    """New entries are delivered from then on, or once the seam has been filled."""
+    """Time from which new entries are delivered, unless the gap is filled earlier."""
     open_at: float | None = None
-    """Next attempt to open a stream."""
+    """Time of the next attempt to open a stream."""
     list_at: float | None = None
-    """Next list."""
+    """Time of the next list."""
 
     def list_by(self, moment: float) -> None:
-        """List at that time at the latest."""
+        """Schedule a list for `moment` at the latest."""
         self.list_at = min(self.list_at or moment, moment)
 
 
 class Coverage:
-    """The receive time up to which the log is complete, and the seams that lists still have to fill."""
+    """The receive time up to which the log is complete, and the gaps that lists still have to fill."""
 
     def __init__(self, overlap: timedelta) -> None:
         self.lower: datetime | None = None
         """Earliest timestamp that an entry of the job can have."""
         self.received: datetime | None = None
-        """Everything received before this time has arrived, except for `overlap`."""
+        """Receive time before which everything has arrived, except for `overlap`."""
         self.seam: HoleStart | None = None
-        """Where the next list begins while a hole is open, however far `received` moves on."""
+        """The point at which the next list begins while a hole is open, however far `received` advances."""
         self.seams: list[HoleStart] = []
-        """The unfilled seams, one before each stream, the newest last.
+        """The unfilled gaps, one before each stream, newest last.
 
-        A list may take longer than a stream lives: then there are several.
+        Several gaps exist if a list takes longer than a stream lives.
         """
         self.overlap = overlap
 
     def advance(self, until: datetime | None) -> None:
-        """Everything received before `until` has arrived."""
+        """Record that everything received before `until` has arrived."""
         self.received = latest(self.received, until)
 
     def begin(self) -> datetime | None:
-        """Receive-time lower bound of the next list."""
+        """Return the lower bound of the next list, by receive time."""
         return self._begin() if self.seam is None else self.seam.received
 
     def _begin(self) -> datetime | None:
-        """`begin` if no earlier entry is missing."""
+        """Return `begin` for the case that no earlier entry is missing."""
         return None if self.received is None else self.received - self.overlap
 
     def open_seam(self, newest: datetime | None) -> None:
-        """A stream opens; `newest` is the timestamp of the newest known entry."""
+        """Record that a stream opens. `newest` is the timestamp of the newest known entry."""
         self.seams.append(HoleStart(self._begin(), newest))
         self.pin(newest)
 
     def pin(self, newest: datetime | None) -> None:
-        """A hole opens here, or another one within it."""
+        """Record a hole that begins here, or another hole within it."""
         if self.seam is None:
             self.seam = HoleStart(self.begin(), newest)
 
     def fill(self, seams: Sequence[HoleStart]) -> None:
-        """A list has filled these seams."""
+        """Record that a list has filled these gaps."""
         self.seams = [seam for seam in self.seams if not any(seam is filled for filled in seams)]
 
 
@@ -186,15 +186,15 @@ class Holes:
         self.gaps: list[LogGap] = []
 
     def open(self, newest: datetime | None, now: float) -> MissingRange:
-        """The range that is missing now; a new one begins after the entry with the timestamp `newest`."""
+        """Return the missing range. A new range begins after the entry with the timestamp `newest`."""
         if self.missing is None:
             self.missing = MissingRange(newest, now, [])
         return self.missing
 
     def close(self, filled: int, newest: datetime | None, now: float, *, last: bool) -> bool:
-        """Take the count of entries that a list has brought; report what is still missing.
+        """Count the entries that a list has returned and report what is still missing.
 
-        Returns False if another list should search first.
+        Return False if another list should search first.
         """
         hole = self.missing
         if hole is None:
@@ -213,14 +213,15 @@ class Holes:
 
 
 class Failures:
-    """Failures in a row."""
+    """Consecutive failures."""
 
     def __init__(self) -> None:
         self._count = 0
         self._since: float | None = None
 
     def delay(self, error: BackendError, now: float, reconnect: float) -> float:
-        """Seconds to wait after one more failure. Raises the error once it has failed for `GIVE_UP`."""
+        """Return the seconds to wait after another failure. Raises the error after `GIVE_UP` seconds of
+        failures."""
         self._since = self._since if self._since is not None else now
         if now - self._since > GIVE_UP:
             raise error
@@ -228,22 +229,22 @@ class Failures:
         return delay(self._count, error, reconnect)
 
     def reset(self) -> None:
-        """The service has answered."""
+        """Record that the service has answered."""
         self._count, self._since = 0, None
 
 
 class Delivery:
-    """What a batch says beside its entries: the note on how the log is read, and that it is read at all."""
+    """The data of a batch besides its entries: how the log is read, and that it was read at all."""
 
     def __init__(self) -> None:
         self.note = ""
-        """How the log is read, as a sentence; "" while a stream brings it."""
+        """How the log is read, as a sentence; "" while a stream delivers it."""
         self.alive = False
-        """A list was read since the last batch."""
+        """Whether a list was read since the last batch."""
         self._sent_note = ""
 
     def batch(self, entries: Sequence[LogEntry], holes: Holes, begin: datetime | None) -> LogBatch:
-        """The next batch, or `NOTHING`; `begin` is the receive time at which a reader may resume."""
+        """Return the next batch, or `NOTHING`. `begin` is the receive time at which a reader may resume."""
         gaps, holes.gaps = tuple(holes.gaps), []
         note = None if self.note == self._sent_note else self.note
         self._sent_note = self.note
@@ -253,19 +254,19 @@ class Delivery:
 
 
 class Lateness:
-    """`seconds` is the most that an entry came after its own time, by whole seconds.
+    """The largest delay between an entry's own time and its receipt, in full seconds (`seconds`).
 
-    An entry from before a step of the service's clock seems to come late by that step. Receipts on a stream
-    are compared with this machine's monotonic clock, which shows the step.
+    After a step of the service's clock, entries from before the step appear late by the step. Comparing
+    receive times on a stream with this machine's monotonic clock reveals the step.
     """
 
     def __init__(self) -> None:
         self.seconds = 0
         self._ahead: float | None = None
-        """Seconds, the most, by which a receipt was ahead of the monotonic clock."""
+        """Largest lead of a receive time over the monotonic clock, in seconds."""
 
     def add(self, receipt: Receipt, now: float) -> None:
-        """Take the receipt of a message that came at `now` (s, monotonic)."""
+        """Add the receipt of a message that arrived at `now` (s, monotonic)."""
         late = receipt.late
         if receipt.newest is not None:
             ahead = receipt.newest.timestamp() - now

@@ -13,9 +13,9 @@ from tui.domain.core.job import Job
 from tui.domain.training.telemetry import TELEMETRY_KINDS, TelemetryLine, telemetry_line
 
 JOBS_PER_READ = 500
-"""Most job ids of one filter: they fit in 20,000 characters with room to spare."""
+"""Most job ids of one filter: they fit in 20,000 characters with a margin."""
 MOST_PAGES = 3
-"""Pages of one read, newest lines first; only a replica's last line counts."""
+"""Number of pages of one read, newest lines first. Only a replica's last line counts."""
 
 
 class Telemetry(TelemetryService):

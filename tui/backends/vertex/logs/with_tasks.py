@@ -1,8 +1,8 @@
 """The log of a job together with the logs of its tasks' jobs, e.g. of a tuning job and its trials.
 
-One filter selects all of them: a list or a stream of ten trials costs as much as one of a single job. When
-jobs of new tasks appear while the log is followed, the stream is reopened with a longer filter, and its lists
-go back to the start of the new tasks. Repeated entries are dropped by their keys.
+One filter selects all jobs: a list or a stream of ten trials costs as much as that of a single job. When jobs
+of new tasks appear while the log is followed, the stream is reopened with a longer filter, and its lists go
+back to the start of the new tasks. Repeated entries are dropped by their keys.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import of_task
 
 MOST_JOBS = 500
-"""Most jobs of tasks in a filter, the newest: it may have 20,000 characters (docs/facts/vertex.md 5.3)."""
+"""Most jobs of tasks in a filter, the newest: a filter may have 20,000 characters (docs/facts/vertex.md
+5.3)."""
 WATCH = 5
-"""Reads of a job's state per search for new tasks: one search every 10 s in the cloud."""
+"""Number of reads of a job's state per search for new tasks: one search every 10 s in the cloud."""
 KEPT = 50_000
-"""Most keys of delivered entries that are kept."""
+"""Number of stored keys of delivered entries."""
 
 Tasks = Mapping[str, str]
 """Ids of tasks by the full names of their jobs."""
@@ -42,7 +43,7 @@ class TasksChanged(Exception):
 
 
 class TasksLog:
-    """One query of a job with its tasks. `replicas` of the query may be ids of tasks, and the service."""
+    """One query of a job with its tasks. `replicas` of the query may name tasks and the service."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class TasksLog:
         open_tail: Callable[[LogQuery], LogTail],
         look: float,
     ) -> None:
-        """`look`: seconds between two reads of a job's state."""
+        """Set the query. `look` is the interval in seconds between two reads of a job's state."""
         self._query, self._get, self._reader, self._open_tail = query, get, reader, open_tail
         self._every = WATCH * look
         self._delivered: dict[tuple[object, ...], None] = {}
@@ -60,7 +61,7 @@ class TasksLog:
     async def read(
         self, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:
-        """Stored entries, a page at a time."""
+        """Yield stored entries in pages."""
         job = await self._get(self._query.job_name)
         tasks = self._tasks(job)
         query = self._of(tasks, self._query.received)
@@ -70,7 +71,7 @@ class TasksLog:
             note = ""
 
     async def follow(self) -> AsyncGenerator[LogBatch, None]:
-        """Batches until the job has ended and nothing new was found."""
+        """Yield batches until the job has ended and no new entry was found."""
         job = await self._get(self._query.job_name)
         tasks, received = self._tasks(job), self._query.received
         note = self._left_out(job)
@@ -97,11 +98,11 @@ class TasksLog:
             tasks = new
 
     def _of(self, tasks: Tasks, received: datetime | None) -> LogQuery:
-        """The query of all these jobs."""
+        """Return the query of all these jobs."""
         return replace(self._query, tasks=False, replicas=(), jobs=tuple(tasks), received=received)
 
     def _tasks(self, job: Job) -> Tasks:
-        """The newest selected tasks that have jobs."""
+        """Return the newest selected tasks that have jobs."""
         tasks = {name: task.id for task in job.tasks if self._selects(task.id) for name in task.jobs}
         return dict(islice(tasks.items(), max(0, len(tasks) - MOST_JOBS), None))
 
@@ -109,12 +110,12 @@ class TasksLog:
         return not self._query.replicas or task in self._query.replicas
 
     def _left_out(self, job: Job) -> str:
-        """The note on tasks that are left out because there are too many."""
+        """Return the note on tasks that are left out because there are too many."""
         count = sum(len(task.jobs) for task in job.tasks if self._selects(task.id))
-        return f"only the newest {MOST_JOBS} of {count:,} jobs of its parts" if count > MOST_JOBS else ""
+        return f"only the newest {MOST_JOBS} of the {count:,} jobs of its parts" if count > MOST_JOBS else ""
 
     def _named(self, entries: Iterable[LogEntry], tasks: Tasks) -> tuple[LogEntry, ...]:
-        """The entries with the task in the replica's name."""
+        """Return the entries with the task in the replica's name."""
         ids = {job_id(name): task for name, task in tasks.items()}
         own = self._selects(SERVICE)
         entries_and_tasks = ((entry, ids.get(entry.job_id)) for entry in entries)
@@ -142,12 +143,13 @@ class TasksLog:
                     return
 
     def _before(self, job: Job, new: Iterable[str], received: datetime | None) -> datetime | None:
-        """Receive time from which the entries of these jobs, and the rest of the others, must be read."""
+        """Return the receive time from which the entries of new jobs, and the rest of the others, must be
+        read."""
         if received is None:
             return None
         names, late = set(new), timedelta(seconds=2 * self._every)
         starts = [task.start_time for task in job.tasks if names & set(task.jobs)]
         known = [start for start in starts if start is not None]
-        # The service's clock is not this machine's.
+        # The service's clock may differ from this machine's.
         lower = min(known) if len(known) == len(starts) else datetime.now(UTC) - late
         return min(received, lower - late)

@@ -9,11 +9,11 @@ from tui.backends.vertex.preflight.clients import CheckClients
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 
 NEEDED = ("create", "get")
-"""Verbs on the job's collection without which it can't be launched (docs/facts/vertex.md 2.5)."""
+"""Verbs on the job's collection that a launch needs (docs/facts/vertex.md 2.5)."""
 FOLLOWED = ("list", "cancel")
-"""Verbs without which it can't be followed."""
+"""Verbs on the job's collection that following a job needs."""
 USEFUL = ("logging.logEntries.list", "monitoring.timeSeries.list")
-"""Permissions without which the logs and metrics of a job can't be read."""
+"""Permissions that reading the logs and metrics of a job needs."""
 ACT_AS = "iam.serviceAccounts.actAs"
 _ROLES = {
     "aiplatform": "roles/aiplatform.user",
@@ -23,7 +23,7 @@ _ROLES = {
 
 
 class CallerAccess:
-    """Checks what IAM allows the caller."""
+    """Checks which permissions IAM grants to the caller."""
 
     def __init__(self, info: ContextInfo, clients: CheckClients) -> None:
         self._info = info
@@ -31,7 +31,7 @@ class CallerAccess:
 
     @property
     def _account(self) -> str:
-        """The caller's account, or "" if the credentials don't name it."""
+        """Return the caller's account, or "" if the credentials don't name it."""
         credentials = self._clients.clients.endpoint.credentials
         email = getattr(credentials, "service_account_email", "") or getattr(credentials, "account", "")
         return "" if email == "default" else str(email)
@@ -44,7 +44,7 @@ class CallerAccess:
         request = {"resource": f"projects/{project}", "permissions": [*needed, *useful]}
         try:
             reply = await self._clients.read(
-                f"ask for permissions in {project}",
+                f"check the permissions in {project}",
                 lambda: self._clients.projects().test_iam_permissions,
                 request,
             )
@@ -52,7 +52,9 @@ class CallerAccess:
             refused = Check("credentials", CheckStatus.PROBLEM, error.message, error.fix)
             return [refused, unknown("permissions", "can't be looked up without valid credentials")]
         except NotFound as error:
-            gone = f"the project {project} does not exist, or you may not see it: {error.message}"
+            gone = (
+                f"the project {project} does not exist, or permission to read it is missing: {error.message}"
+            )
             fix = "Check `project` in the context's settings."
             return [
                 ok("credentials", self._signed_in()),
@@ -81,7 +83,7 @@ class CallerAccess:
         resource = f"projects/{project}/serviceAccounts/{email}"
         try:
             reply = await self._clients.read(
-                f"ask for permissions on {email}",
+                f"check the permissions on {email}",
                 lambda: self._clients.accounts().test_iam_permissions,
                 {"resource": resource, "permissions": [ACT_AS]},
             )
@@ -89,7 +91,7 @@ class CallerAccess:
             fix = (
                 f"`gcloud iam service-accounts list --project={self._info.project}` lists the existing ones."
             )
-            return [Check("account", CheckStatus.PROBLEM, f"there is no service account {email}", fix)]
+            return [Check("account", CheckStatus.PROBLEM, f"the service account {email} does not exist", fix)]
         if ACT_AS in reply.permissions:
             return [ok("account", f"{self._account or 'you'} may act as {email}")]
         sentence = f"{self._account or 'you'} may not act as {email} ({ACT_AS})"
@@ -98,7 +100,7 @@ class CallerAccess:
 
 
 def _home(email: str) -> str:
-    """Project of an account, or "-" (any project, to IAM) if its name doesn't contain it."""
+    """Return the project in an account's name, or "-" (any project, to IAM) if the name contains none."""
     domain = email.partition("@")[2]
     tail = ".iam.gserviceaccount.com"
     return domain.removesuffix(tail) if domain.endswith(tail) and "gcp-sa-" not in domain else "-"

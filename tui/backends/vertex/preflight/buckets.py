@@ -1,4 +1,4 @@
-"""Checks that a bucket exists, is near the job and has a storage class fit for checkpoints."""
+"""Checks that a bucket exists, is near the job, and has a storage class suitable for checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.domain.vertex.preflight import COLD, Check, CheckStatus, Path, bucket_n
 
 
 class Buckets:
-    """Looks buckets up. `makes`: the service creates the buckets that a job names."""
+    """Looks buckets up. `makes` tells whether the service creates the buckets that a job names."""
 
     def __init__(self, storage: Storage, makes: bool) -> None:
         self._storage = storage
@@ -30,9 +30,9 @@ class Buckets:
             if self._makes:
                 return [ok(id, f"gs://{name} is created when the job starts")]
             fix = f"`gcloud storage buckets create gs://{name} --location={region}` creates it."
-            return [Check(id, CheckStatus.PROBLEM, f"there is no bucket gs://{name}", fix)]
+            return [Check(id, CheckStatus.PROBLEM, f"the bucket gs://{name} does not exist", fix)]
         except PermissionDenied as error:
-            why = f"you may not read gs://{name}; the job's own account may be allowed to"
+            why = f"reading gs://{name} is not permitted; the job's account may have permission"
             return [unknown(id, why, error.fix)]
         near = bucket_near(bucket.location, region)
         if near is False:
@@ -50,7 +50,7 @@ class Buckets:
                 id, CheckStatus.PROBLEM, sentence, "Use a bucket of the class STANDARD.", stops=False
             )
         if near is None:
-            return unknown(id, f"gs://{bucket.name} is in {bucket.location}, an unknown location")
+            return unknown(id, f"gs://{bucket.name} is in {bucket.location}, which is an unknown location")
         if bucket.location_type not in {"", "region"}:
             # docs/facts/vertex.md 3.7: /gcs of such buckets is not supported for training.
             sentence = (
@@ -73,14 +73,14 @@ class Buckets:
             nearer = []
         if not nearer:
             return Check(id, CheckStatus.PROBLEM, sentence, f"Use a bucket in {region}.", stops=False)
-        # The longest common prefix most likely marks the same bucket in another location.
+        # The longest common prefix most likely identifies the same bucket in another location.
         best = max(nearer, key=lambda name: (_alike(name, bucket.name), -len(name)))
         edits = [Edit(path, _renamed(_at(job, path), bucket.name, best)) for path in paths]
         return Check(id, CheckStatus.PROBLEM, sentence, f"Use gs://{best}.", tuple(edits), stops=False)
 
 
 def _alike(name: str, other: str) -> int:
-    """Length of the common prefix."""
+    """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
 
 

@@ -1,6 +1,6 @@
-"""Checks before a launch: all run at the same time, each with a time limit; none raises.
+"""Checks before a launch. All checks run concurrently, each with a time limit; none raises.
 
-A check that is refused or fails is `unknown` with the reason; a problem is an answer of a service.
+A check that is refused or fails is `unknown` with the reason. A problem is always an answer of a service.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PreflightChecks:
         running: RunningJobs,
         seconds: float = CHECK_SECONDS,
     ) -> AsyncGenerator[Check, None]:
-        """Each check as soon as it is known; leaving early cancels the others."""
+        """Yield each check as soon as its result is known. Closing the generator early cancels the others."""
         async with aclosing(run_probes(self._probes(region, job, running), seconds)) as checks:
             async for check in checks:
                 yield check

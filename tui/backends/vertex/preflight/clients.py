@@ -25,13 +25,13 @@ from tui.backends.vertex.transport.connect import Service
 
 
 class CheckClients:
-    """The clients over the context's own channels; each is made on first use, in the event loop."""
+    """Clients that use the context's channels. Each client is created on first use, in the event loop."""
 
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
 
     async def read(self, action: str, method: Callable[[], Method], *request: Any, **fields: Any) -> Any:
-        """The plain reply of a method that changes nothing, or BackendError after a short while."""
+        """Return the plain reply of a read-only method, or raise BackendError after a short while."""
         return await self.clients.read(action, method, *request, patience=2.0, **fields)
 
     def projects(self) -> Any:
@@ -46,7 +46,7 @@ class CheckClients:
         )
 
     def boards(self, region: str) -> Any:
-        """TensorboardService of one region."""
+        """Return the TensorboardService client of one region."""
         return self._over(
             Service.JOBS, region, TensorboardServiceAsyncClient, TensorboardServiceGrpcAsyncIOTransport
         )

@@ -1,4 +1,4 @@
-"""Checks that an image exists in Artifact Registry; other registries can't be asked."""
+"""Checks that an image exists in Artifact Registry. Other registries can't be queried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_TAGS = 200
 SHOWN = 48
 """Longest image name shown in full."""
 MACHINES = "amd64"
-"""Architecture of every training machine but GB200's (docs/facts/vertex.md 8.1)."""
+"""CPU architecture of every training machine except GB200's (docs/facts/vertex.md 8.1)."""
 
 
 class Images:
@@ -32,7 +32,7 @@ class Images:
         """Check tag, digest and architecture of one image."""
         image, id = image_of(uri), f"image:{uri}"
         if not image.repository:
-            why = f"{uri} is on {image.host}, which can't be asked; a private image there can't be pulled"
+            why = f"{uri} is on {image.host}, which can't be checked; private images there can't be pulled"
             return [unknown(id, why, "Push it to Artifact Registry.")]
         package = f"{image.parent}/packages/{quote(image.package, safe='')}"
         try:
@@ -41,7 +41,7 @@ class Images:
         except NotFound:
             return [await self._missing(id, image, package, paths)]
         except PermissionDenied as error:
-            why = f"you may not read {uri} in {image.project}; the job's own account may be allowed to"
+            why = f"reading {uri} in {image.project} is not permitted; the job's account may have permission"
             return [unknown(id, why, error.fix)]
         return [self._described(id, image, about)]
 
@@ -61,7 +61,7 @@ class Images:
         return str(pb.version).rpartition("/versions/")[2]
 
     async def _about(self, image: Image, digest: str) -> Any:
-        """The image's properties; `None` if only its tag is known."""
+        """Return the image's properties; `None` if only its tag is known."""
         name = f"{image.parent}/dockerImages/{quote(image.package, safe='')}@{digest}"
         try:
             return await self._clients.read(
@@ -85,9 +85,9 @@ class Images:
                 tags = [tag.name.rpartition("/tags/")[2] for tag in page.tags]
         if not tags:
             fix = "Push it, or correct the name."
-            return Check(id, CheckStatus.PROBLEM, f"there is no image {image.uri}", fix)
+            return Check(id, CheckStatus.PROBLEM, f"the image {image.uri} does not exist", fix)
         near = difflib.get_close_matches(image.tag, tags, 1, 0.5) or (tags if len(tags) == 1 else [])
-        sentence = f"{name} has no tag {image.tag}; it has {', '.join(tags[:5])}"
+        sentence = f"{name} has no tag {image.tag}; existing tags: {', '.join(tags[:5])}"
         sentence += f" and {len(tags) - 5} more" if len(tags) > 5 else ""
         edits = tuple(Edit(path, f"{name}:{near[0]}") for path in paths) if near else ()
         fix = f"Use {name}:{near[0]}." if near else "Use one of these tags, or push it."
@@ -95,7 +95,7 @@ class Images:
 
 
 def short_image(uri: str) -> str:
-    """The name, or the end of a long one, which distinguishes images."""
+    """Return the name, or the end of a long name, which distinguishes images."""
     return uri if len(uri) <= SHOWN else "…/" + "/".join(uri.split("/")[-2:])
 
 

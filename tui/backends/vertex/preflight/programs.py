@@ -1,4 +1,4 @@
-"""Checks which program of this machine the emulator starts instead of an image."""
+"""Checks which local program the emulator starts instead of an image."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tui.emulator.client import ADMIN_METHOD
 
 
 class Programs:
-    """Asks the emulator for the program that replaces an image, then the registry as for the cloud."""
+    """Queries the emulator for the program that replaces an image, then the registry as for the cloud."""
 
     def __init__(self, clients: Clients, images: Images) -> None:
         self._clients = clients
         self._images = images
 
     async def check(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Sequence[Check]:
-        """Check whether every pool that names the image runs here, and as which program."""
+        """Check whether every pool that names the image runs here, and with which program."""
         id = f"image:{uri}"
         commands = {_command(job, path) for path in paths if path[-1] != "executorImageUri"}
         programs = [] if commands else ["python with the job's packages"]
@@ -49,13 +49,13 @@ class Programs:
             )
             return await call(message, timeout=seconds)
 
-        answer = await self._clients.caller.read(f"ask what {uri} runs as", send, patience=2.0)
+        answer = await self._clients.caller.read(f"look up the program for {uri}", send, patience=2.0)
         reply: dict[str, Any] = json_format.MessageToDict(answer)
         return reply
 
 
 def _command(job: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-    """The command of the container whose image is at `path`; () for the image's own entry point."""
+    """Return the command of the container whose image is at `path`; () for the image's own entry point."""
     spec: Any = job
     for part in path[:-1]:
         spec = spec[part]

@@ -17,18 +17,18 @@ from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unk
 from tui.domain.vertex.quota_fit import Fit, Line, fits_in, needs, request_link, with_running
 
 MOST_REGIONS = 5
-"""Most regions named as alternatives; the quotas screen has all of them."""
+"""Most regions named as alternatives. The quotas screen lists all regions."""
 
 
 class QuotaCheck:
-    """Reads the limits and the usage of every region at the same time."""
+    """Reads the limits and the usage of every region concurrently."""
 
     def __init__(self, info: ContextInfo, quotas: VertexQuotas) -> None:
         self._info = info
         self._quotas = quotas
 
     async def check(self, job: Mapping[str, Any], region: str, running: RunningJobs) -> Sequence[Check]:
-        """Check all metrics that the job uses; if one is short, name regions with enough quota."""
+        """Check all metrics that the job uses. If a quota is too small, name regions with enough quota."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]
         if not needs(job):
@@ -42,7 +42,7 @@ class QuotaCheck:
             why = "A quota that was never used has no usage figure."
             return [unknown("quota", here.sentence, why)]
         if here.status == "fits":
-            return [ok("quota", here.sentence if here.lines else "nothing is short")]
+            return [ok("quota", here.sentence if here.lines else "every quota suffices")]
         fitting = [fit.region for fit in elsewhere if fit.status == "fits"]
         likely = [fit.region for fit in elsewhere if fit.status == "unknown" and _limited(fit)]
         return [self._short(here, fitting or likely, sure=bool(fitting))]
@@ -60,14 +60,14 @@ class QuotaCheck:
         if here.short:
             names = ", ".join(line.metric for line in here.short)
             sentence = f"{sentence} ({names} in {here.region})"
-        # Other users may free quota while the job waits; the limit itself stays.
+        # Other users may free quota while the job waits, but the limit itself does not change.
         stops = bool(here.hardware) or any(_over(line) for line in here.short)
         there = fitting[0] if fitting else ""
         return Check("quota", CheckStatus.PROBLEM, sentence, fix, region=there, stops=stops)
 
 
 def _limited(fit: Fit) -> bool:
-    """Whether every limit is known, and only usage is not."""
+    """Whether every limit is known and only the usage is missing."""
     return bool(fit.lines) and all(line.limit is not None for line in fit.lines)
 
 
@@ -76,7 +76,7 @@ def _over(line: Line) -> bool:
 
 
 def _distance(region: str, other: str) -> tuple[bool, bool]:
-    """Sort key of nearby regions: the same part of a continent, the same continent, any."""
+    """Return a sort key of nearby regions: the same part of a continent, the same continent, any."""
     return (
         region.partition("-")[0] != other.partition("-")[0],
         region.rstrip("0123456789") != other.rstrip("0123456789"),

@@ -42,12 +42,12 @@ class NamedResources:
                 name=name,
             )
         except NotFound:
-            sentence = f"there is no persistent resource {id} in {region}"
+            sentence = f"the persistent resource {id} does not exist in {region}"
             fix = "Leave persistentResourceId out to run on the job's own machines."
             return [Check("resource", CheckStatus.PROBLEM, sentence, fix)]
         if pb.state != _State.RUNNING:
             state = _State(pb.state).name
-            sentence = f"the persistent resource {id} is {state}, not RUNNING"
+            sentence = f"the persistent resource {id} must be RUNNING (it is {state})"
             return [Check("resource", CheckStatus.PROBLEM, sentence, "Wait for it, or reboot it.")]
         pools = [resource_pool(pool) for pool in pb.resource_pools]
         why = unfit(job, pools)
@@ -64,7 +64,9 @@ class NamedResources:
         match = _BOARD.fullmatch(name)
         if match is None:
             fix = "Write projects/P/locations/L/tensorboards/ID."
-            return [Check("board", CheckStatus.PROBLEM, f"{name} is not the name of a TensorBoard", fix)]
+            return [
+                Check("board", CheckStatus.PROBLEM, f"{name} must be the resource name of a TensorBoard", fix)
+            ]
         place = match[2]
         try:
             await self._clients.read(
@@ -74,18 +76,18 @@ class NamedResources:
             )
         except NotFound:
             fix = "Create one with `gcloud ai tensorboards create`, or leave the field out."
-            return [Check("board", CheckStatus.PROBLEM, f"there is no TensorBoard {name}", fix)]
+            return [Check("board", CheckStatus.PROBLEM, f"the TensorBoard {name} does not exist", fix)]
         if place != region:
             sentence = f"the TensorBoard {match[3]} is in {place}, the job in {region}"
             return [Check("board", CheckStatus.PROBLEM, sentence, f"Name one in {region}.")]
-        return [ok("board", f"the TensorBoard {match[3]} is there")]
+        return [ok("board", f"the TensorBoard {match[3]} exists")]
 
     async def network(self, spec: Mapping[str, Any]) -> Sequence[Check]:
-        """Name the command that looks the network up: the check itself does not ask Compute Engine."""
+        """Name the command that looks the network up. The check itself does not query Compute Engine."""
         network = _NETWORK.fullmatch(str(spec.get("network") or ""))
         attached = str(within(spec, "pscInterfaceConfig", "networkAttachment") or "")
         attachment = _ATTACHMENT.fullmatch(attached)
-        why = "is not looked up: vxtui does not ask Compute Engine"
+        why = "is not checked: vxtui does not query Compute Engine"
         if network:
             command = f"gcloud compute networks describe {network[2]} --project={network[1]}"
             return [unknown("network", f"the network {network[2]} {why}", f"Run `{command}`.")]

@@ -34,7 +34,7 @@ class VertexPreflight(PreflightService):
         except BackendError as error:
             yield unknown("service", error.message, error.fix)
             return
-        # These clients take a while to import; only a launch uses them.
+        # Importing these clients is slow, and only a launch uses them.
         from tui.backends.vertex.preflight.checks import PreflightChecks
         from tui.backends.vertex.preflight.clients import CheckClients
 

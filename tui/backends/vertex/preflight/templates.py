@@ -25,7 +25,7 @@ class Templates:
         self._clients = clients
 
     async def check(self, uri: str) -> Sequence[Check]:
-        """Check one template, by its address."""
+        """Check one template by its address."""
         try:
             if uri.startswith("gs://"):
                 there: bool | None = await self._storage.size_of(uri) is not None
@@ -34,13 +34,13 @@ class Templates:
         except NotFound:
             there = False
         except PermissionDenied as error:
-            why = f"you may not read {uri}; the pipeline's own account may be allowed to"
+            why = f"reading {uri} is not permitted; the pipeline's account may have permission"
             return [unknown("template", why, error.fix)]
         if there is None:
             return [unknown("template", f"{uri} can't be looked up")]
         if not there:
             fix = "Upload the compiled pipeline, or correct templateUri."
-            return [Check("template", CheckStatus.PROBLEM, f"there is no template {uri}", fix)]
+            return [Check("template", CheckStatus.PROBLEM, f"the template {uri} does not exist", fix)]
         return [ok("template", f"{uri} exists; the service checks its parameters")]
 
     async def _package(self, uri: str) -> bool | None:

@@ -1,9 +1,9 @@
 """Google's quotas of a project, shared by all consoles and verbs of this machine.
 
-60 log reads a minute and 10 open tails are limits of a project, for all its callers (docs/facts/vertex.md
-5.3). Each project has a folder with a file of the last granted reads, used under a lock, and a file for each
-tail, locked by the tail's holder, so that a process that dies releases its tails. If the folder can't be
-used, each process keeps to the limits by itself.
+A project may make 60 log reads a minute and have 10 open tails, counted over all its callers
+(docs/facts/vertex.md 5.3). Each project has a folder with a file of the last granted reads, used under a
+lock, and a file for each tail. The tail's holder locks its file, so that a process that dies releases its
+tails. If the folder can't be used, each process applies the limits by itself.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 TAILS = 10
 PERIOD = 60.0
 LOCK_TRIES, LOCK_PAUSE = 100, 0.01
-"""Attempts to lock the file, and seconds between them: it is locked for microseconds."""
+"""Number of attempts to lock the file, and seconds between them: locks last only microseconds."""
 AHEAD = 5
-"""Periods ahead that a read may be granted. A later time comes from an earlier start of this machine, if its
-system does not identify starts."""
+"""How many periods ahead a read may be granted. A later time was written before a reboot, if the system does
+not identify boots."""
 _HEAD = struct.Struct("<q16s")
 _TIME = struct.Struct("<d")
 
@@ -48,7 +48,7 @@ class Lease:
 
 
 class Budget:
-    """Reads and tails of one project; `folder` is `None` for a budget of this process alone."""
+    """Reads and tails of one project. `folder` is `None` for a budget of only this process."""
 
     def __init__(
         self, folder: Path | None, reads: int, *, period: float = PERIOD, tails: int = TAILS
@@ -60,13 +60,13 @@ class Budget:
         self._alone = RateLimiter(reads, period)
 
     async def wait(self) -> None:
-        """Wait until a read may be sent; first come, first served."""
+        """Wait until a read may be sent. Callers are served in order of arrival."""
         seconds = await self._reserve()
         if seconds > 0:
             await asyncio.sleep(seconds)
 
     def lease(self) -> Lease | None:
-        """One tail, or `None` while all are used."""
+        """Return a lease of one tail, or `None` while all tails are used."""
         if self._folder is None:
             return Lease()
         for number in range(self._tails):
@@ -84,7 +84,7 @@ class Budget:
         return None
 
     async def _reserve(self) -> float:
-        """Reserve a read; returns the seconds until it may be sent."""
+        """Reserve a read. Return the seconds until it may be sent."""
         if self._folder is not None:
             try:
                 file = self._open(f"reads-{self._reads}")
@@ -99,9 +99,9 @@ class Budget:
         return self._alone.reserve(time.monotonic())
 
     def _take(self, file: int) -> float:
-        """Grant one more read in place of the oldest one.
+        """Replace the oldest grant by a new one and return its time.
 
-        The file: next index of the ring, start of this machine, ring of monotonic times.
+        The file contains the next index of the ring, the boot id, and the ring of monotonic times.
         """
         now, name = time.monotonic(), boot_id()
         boot = hashlib.sha256(name.encode()).digest()[:16]
@@ -115,7 +115,8 @@ class Budget:
         return at - now
 
     def _oldest(self, file: int, boot: bytes) -> tuple[int, float]:
-        """The index and time of the oldest grant, 0 without one; grants of another start are removed."""
+        """Return the index and time of the oldest grant, 0 if there is none. Grants of another boot are
+        removed."""
         head = os.pread(file, _HEAD.size, 0)
         place, said_boot = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, b"")
         if said_boot != boot or not 0 <= place < self._reads:
@@ -130,9 +131,7 @@ class Budget:
         return os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def _complain(self, error: OSError) -> None:
-        log.warning(
-            "%s can't be used, so this process keeps to the limits by itself: %s", self._folder, error
-        )
+        log.warning("%s can't be used, so this process applies the limits by itself: %s", self._folder, error)
         self._folder = None
 
 
@@ -152,7 +151,7 @@ _budgets: dict[tuple[Path | None, str, int], Budget] = {}
 
 
 def budget_of(folder: Path | None, target: str, project: str, reads: int) -> Budget:
-    """The budget of one project of the service at `target`, with `reads` a minute; one shared object."""
+    """Return the shared budget of one project of the service at `target`, with `reads` a minute."""
     scope = f"{target}/{project}"
     known = _budgets.get((folder, scope, reads))
     if known is None:

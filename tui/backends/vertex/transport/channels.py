@@ -1,4 +1,4 @@
-"""Channels and clients, one of each for a service's address."""
+"""Channels and clients, one per service address."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _PIPELINES = (PipelineServiceAsyncClient, PipelineServiceGrpcAsyncIOTransport)
 
 
 def channel_options(reconnect: float) -> list[tuple[str, int]]:
-    """Options of every channel; `reconnect` is the longest wait between two tries, in seconds.
+    """Return the options of every channel. `reconnect` is the longest wait between two attempts, in seconds.
 
-    A half-open server is noticed after 40 s: the ping timeout has to be set twice, for the transport's
-    own default of 60 s would hide the keepalive's (docs/facts/clients.md 'Faults').
+    A half-open server is noticed after 40 s. The ping timeout must be set twice, because the transport's own
+    default of 60 s would hide the keepalive's (docs/facts/clients.md 'Faults').
     """
     return [
         ("grpc.keepalive_time_ms", 30_000),
@@ -68,14 +68,14 @@ def channel_options(reconnect: float) -> list[tuple[str, int]]:
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 1_000),
         ("grpc.max_reconnect_backoff_ms", int(reconnect * 1000)),
-        # Retries are ours alone, and each context has connections of its own.
+        # Only our own code retries, and each context has separate connections.
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),
     ]
 
 
 class _Decoded(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Raises UndecodableReply for a reply that grpc.aio could not decode and returns as None."""
+    """Raises UndecodableReply for a reply that grpc.aio could not decode and therefore returns as None."""
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         call = await continuation(client_call_details, request)
@@ -85,7 +85,7 @@ class _Decoded(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
 
 
 class Clients:
-    """Official async clients over our channels; made on first use, in the event loop."""
+    """Official async clients over our channels, created on first use, in the event loop."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -94,15 +94,15 @@ class Clients:
         self._clients: dict[tuple[Any, str], Any] = {}
 
     def pipelines(self, region: str) -> PipelineServiceAsyncClient:
-        """PipelineService of one region, at the address of JobService."""
+        """Return the PipelineService client of one region, at the address of JobService."""
         return self._client(Service.JOBS, region, _PIPELINES)  # type: ignore[no-any-return]
 
     def resources(self, region: str) -> PersistentResourceServiceAsyncClient:
-        """PersistentResourceService of one region, at the address of JobService."""
+        """Return the PersistentResourceService client of one region, at the address of JobService."""
         return self._client(Service.JOBS, region, _RESOURCES)  # type: ignore[no-any-return]
 
     def jobs(self, region: str) -> JobServiceAsyncClient:
-        """JobService of one region."""
+        """Return the JobService client of one region."""
         return self._client(Service.JOBS, region)  # type: ignore[no-any-return]
 
     def logging(self) -> LoggingServiceV2AsyncClient:
@@ -115,14 +115,14 @@ class Clients:
         return self._client(Service.QUOTAS)  # type: ignore[no-any-return]
 
     def channel_of(self, service: Service, region: str = "") -> grpc.aio.Channel:
-        """The channel of a service, for calls without a client."""
+        """Return the channel of a service, for calls without a client."""
         return self._channel(self.endpoint.target(service, region))
 
     def client_of(self, service: Service, region: str, client: Any, transport: Any) -> Any:
-        """The one client of this class at a service's address, for classes that are imported elsewhere.
+        """Return the shared client of this class at a service's address, for classes imported elsewhere.
 
-        A second one would slow every call of the channel down: each transport adds an interceptor to it,
-        and some hundred of them exceed Python's depth of recursion.
+        Each transport adds an interceptor to its channel, which slows down every call. Some hundred
+        interceptors exceed Python's recursion limit, so clients must be shared.
         """
         return self._client(service, region, (client, transport))
 
@@ -136,9 +136,9 @@ class Clients:
         limiter: Limiter | None = None,
         **fields: Any,
     ) -> Any:
-        """The plain reply of a method that changes nothing; the call is repeated while that may help.
+        """Return the plain reply of a read-only method. The call is repeated while that may help.
 
-        `method` gives the client's method for each attempt. Raises BackendError.
+        `method` returns the client's method for each attempt. Raises BackendError.
         """
 
         async def send(seconds: float) -> Any:
@@ -154,7 +154,7 @@ class Clients:
         within: float = deadlines.CHANGE,
         **fields: Any,
     ) -> Any:
-        """The plain reply of a method that is called once. Raises BackendError."""
+        """Return the plain reply of a method that is called once. Raises BackendError."""
 
         async def send(seconds: float) -> Any:
             return await plain(await method()(*request, retry=None, timeout=seconds, **fields))
@@ -169,7 +169,7 @@ class Clients:
         field: str,
         within: float = deadlines.READ,
     ) -> AsyncGenerator[Any, None]:
-        """The items of `field` of every page of a list, in plain messages. Raises BackendError."""
+        """Yield the items of `field` of every page of a list, as plain messages. Raises BackendError."""
         token = ""
         while True:
             page = await self.read(action, method, {**request, "page_token": token}, within=within)
@@ -180,7 +180,7 @@ class Clients:
                 return
 
     async def close(self) -> None:
-        """Close all channels; calls under way end with `Unavailable`."""
+        """Close all channels. Running calls end with `Unavailable`."""
         self.caller.closed = True
         channels = list(self._channels.values())
         self._channels.clear()
@@ -215,14 +215,15 @@ class Clients:
 
 
 async def plain(reply: Any) -> Any:
-    """A reply as plain protobuf: the first page of a list, the message in a wrapper, else the reply."""
+    """Return a reply as plain protobuf: the first page of a list, the wrapped message, or the reply
+    itself."""
     if hasattr(reply, "pages"):
         return await first_page(reply)
     return type(reply).pb(reply) if hasattr(type(reply), "pb") else reply
 
 
 async def first_page(pager: Any) -> Any:
-    """The first page of a list: each further page is a call of its own, with its own retries."""
+    """Return the first page of a list. Each further page is a separate call with its own retries."""
     async for page in pager.pages:
         return type(page).pb(page)
     raise AssertionError("a list has at least one page")

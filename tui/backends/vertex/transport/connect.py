@@ -1,7 +1,7 @@
-"""Where the service is: Google's regional endpoints, or the emulator's socket.
+"""Addresses of the service: Google's regional endpoints, or the emulator's socket.
 
-The backend takes an `Endpoint` and does not know which one it has. Imports nothing of Google's, so that a
-backend can be made before the first paint.
+The backend is the same for every `Endpoint`. This module imports no Google library, so that a backend can be
+created before the first paint.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Pace:
     buffer_window: float
     """Time within which a tail's service sorts entries."""
     hold: float
-    """Longest wait of an entry for older ones of other replicas."""
+    """Longest wait of an entry for older entries of other replicas."""
     overlap: float
     """How far a list goes back before the newest known receive time."""
     poll: float
-    """Time between two reads of a log without a stream."""
+    """Interval between two reads of a log without a stream."""
     state_poll: float
-    """Time between two reads of a job's state while its log is quiet."""
+    """Interval between two reads of a job's state while its log is quiet."""
     drain: float
     """Time after a job's end within which its last entries may still arrive."""
     heartbeat: float
@@ -63,13 +63,13 @@ class Pace:
     reconnect: float
     """Longest wait before the next attempt to connect."""
     sample_period: float
-    """Sample period of time series without one in their descriptor."""
+    """Sampling interval of time series whose descriptor contains none."""
     patience: float
     """Time for which a failing read is repeated."""
 
 
-# 60 log reads a minute are for the whole project, including other tools (docs/facts/vertex.md 5.3); entries
-# arrive seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
+# 60 log reads a minute apply to the entire project, including other tools (docs/facts/vertex.md 5.3). Entries
+# arrive seconds to tens of seconds late (5.1). Series are sampled once a minute (6.1).
 CLOUD_PACE = Pace(
     log_reads_per_minute=54,
     buffer_window=1.0,
@@ -101,19 +101,19 @@ LOCAL_PACE = Pace(
 REPAIR = "`vxtui emulator repair`"
 """The command in the emulator's message about a damaged file."""
 REPAIR_FIX = f"{REPAIR}, then try again."
-_LOG_FIX = "`vxtui emulator logs` shows its log, `vxtui doctor` checks more."
+_LOG_FIX = "`vxtui emulator logs` shows its log, `vxtui doctor` runs further checks."
 
 
 class Endpoint(ABC):
-    """Gives addresses of channels, and credentials."""
+    """Provides the addresses of channels, and credentials."""
 
     pace: Pace
     all_regions: bool = False
-    """A list of the location `-` covers every region (AIP-159)."""
+    """Whether a list of the location `-` covers every region (AIP-159)."""
     makes_buckets: bool = False
-    """The service creates a job's buckets when the job starts."""
+    """Whether the service creates a job's buckets when the job starts."""
     runs_programs: bool = False
-    """Jobs run programs of this machine instead of their images."""
+    """Whether jobs run programs of this machine instead of their images."""
     credentials: Any = None
     """google-auth credentials, or `None` for a channel without TLS."""
     budgets: Path | None = None
@@ -121,7 +121,8 @@ class Endpoint(ABC):
 
     @abstractmethod
     def target(self, service: Service, region: str) -> str:
-        """gRPC target of a service; `region` counts only for regional ones. Raises InvalidRequest."""
+        """Return the gRPC target of a service. `region` matters only for regional services. Raises
+        InvalidRequest."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -131,24 +132,24 @@ class Endpoint(ABC):
         """Renew expiring credentials; called before every RPC. Raises BackendError."""
 
     def storage(self) -> str | None:
-        """Base address of Cloud Storage's API; `None` for Google's own."""
+        """Return the base address of Cloud Storage's API; `None` for Google's own."""
         return None
 
     def bucket_folder(self) -> Path | None:
-        """The folder of this machine with the buckets' folders; `None` if buckets are elsewhere."""
+        """Return the local folder that contains the buckets' folders; `None` if buckets are elsewhere."""
         return None
 
     def shells(self) -> str | None:
-        """gRPC target of programs in running replicas; `None` if the service has none."""
+        """Return the gRPC target of programs in running replicas; `None` if the service has none."""
         return None
 
     def explain(self, error: BackendError) -> BackendError:
-        """The cause of a failed RPC, if more is known than the RPC says."""
+        """Return a more specific cause of a failed RPC if one is known, else `error`."""
         return error
 
 
 class LocalEndpoint(Endpoint):
-    """The emulator of one state directory, started on demand; it outlives the console."""
+    """The emulator of one state directory, started on demand. It outlives the console."""
 
     pace = LOCAL_PACE
     all_regions = True
@@ -192,10 +193,10 @@ class CloudEndpoint(Endpoint):
         host = f"{service.value}.googleapis.com"
         if service is not Service.JOBS:
             return host
-        # The last check before credentials are sent, wherever the region comes from.
+        # This is the last check before credentials are sent, wherever the region comes from.
         if not is_location(region):
             raise InvalidRequest(
-                f"{region!r} is not the name of a region.",
+                f"{region!r} must be the name of a region.",
                 fix="Write a region such as us-central1: lower-case letters, digits and hyphens.",
             )
         return f"{region}-{host}"
@@ -206,8 +207,8 @@ class CloudEndpoint(Endpoint):
         await self.ready()
 
     async def ready(self) -> None:
-        # Over gRPC an expired credential looks like an outage, a 503 (docs/facts/clients.md 'Faults'): renew
-        # it first. google-auth calls a token invalid some minutes before its end.
+        # Over gRPC an expired credential looks like an outage, a 503 (docs/facts/clients.md 'Faults'), so
+        # renew it first. google-auth considers a token invalid some minutes before its end.
         if self.credentials is None or self.credentials.valid:
             return
         if self._refreshing is None or self._refreshing.done():

@@ -25,9 +25,9 @@ from tui.backends.interface import (
 from tui.backends.vertex.transport.connect import LOGIN
 
 PLUGIN_FAILED = "Getting metadata from plugin failed"
-"""Text of expired credentials over gRPC, with code UNAVAILABLE (docs/facts/clients.md 'Faults')."""
+"""Error text of expired credentials over gRPC, with code UNAVAILABLE (docs/facts/clients.md 'Faults')."""
 TOO_LARGE = "Received message larger than max"
-"""Text of a client limit, with a quota's code (docs/facts/clients.md 'Connecting without TLS')."""
+"""Error text of a client limit, with a quota's code (docs/facts/clients.md 'Connecting without TLS')."""
 
 _LISTED_FIELD = re.compile(r"\t\d+\.Field: (?P<field>[^;\t]*); Message: (?P<text>[^\t]*)")
 """One field in Vertex AI's `List of found errors:` (docs/facts/vertex.md 16)."""
@@ -36,18 +36,19 @@ _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}
 )
 _INVALID = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
-REACH_FIX = "`vxtui doctor` says what can be reached."
-_GARBLED = "Something on the way may change replies, e.g. a proxy. `vxtui doctor` says what answers."
-_WAIT = "The service limits how often it may be asked; wait a minute, or poll less."
-_QUOTA = "See the quotas of that region; ask for more, or use another region, fewer machines or Spot."
+REACH_FIX = "`vxtui doctor` shows what can be reached."
+_GARBLED = "A proxy between here and the service may change replies. `vxtui doctor` shows what answers."
+_WAIT = "The service limits the request rate. Wait a minute, or poll less often."
+_QUOTA = "Check the quotas of that region. Request more, or use another region, fewer machines or Spot."
 
 
 class UndecodableReply(Exception):
-    """The bytes of a reply don't decode as its type. grpc.aio returns None for such a reply."""
+    """The bytes of a reply can't be decoded as its type. grpc.aio returns None for such a reply."""
 
 
 def translate(error: BaseException, action: str) -> BackendError:
-    """`error` as a BackendError whose message says that `action` (e.g. "list the jobs of r") failed."""
+    """Convert `error` to a BackendError whose message states which `action` (e.g. "list the jobs of r")
+    failed."""
     if isinstance(error, BackendError):
         return error
     if isinstance(error, grpc.RpcError) and hasattr(error, "code"):
@@ -59,7 +60,7 @@ def translate(error: BaseException, action: str) -> BackendError:
     if isinstance(error, auth.GoogleAuthError):
         return Unauthenticated(f"Can't {action}: no usable Google credentials: {error}", fix=LOGIN)
     if isinstance(error, UndecodableReply):
-        # The next reply may be sound, and the call's effect is unknown.
+        # The next reply may be valid, and the call's effect is unknown.
         return Unavailable(f"Can't {action}: the reply can't be decoded", fix=_GARBLED)
     if isinstance(error, TimeoutError | OSError):
         return Unavailable(f"Can't {action}: {error or 'no answer in time'}", fix=REACH_FIX)
@@ -67,7 +68,7 @@ def translate(error: BaseException, action: str) -> BackendError:
 
 
 def from_status(status: Any, action: str) -> BackendError:
-    """The error for the google.rpc.Status that ends an operation."""
+    """Return the error for the google.rpc.Status that ends an operation."""
     return _from_api_error(api.from_grpc_status(status.code, status.message), action)
 
 
@@ -95,8 +96,10 @@ def _from_api_error(error: api.GoogleAPICallError, action: str) -> BackendError:
     if code in _LOST:
         return Unavailable(message, fix=REACH_FIX)
     if code is StatusCode.UNIMPLEMENTED:
-        return BackendError(message, fix="This service does not offer that; check the context's region.")
-    return BackendError(message, fix="Try again; `vxtui doctor` says whether the services answer.")
+        return BackendError(
+            message, fix="The service does not offer this operation. Check the context's region."
+        )
+    return BackendError(message, fix="Try again; `vxtui doctor` shows whether the services answer.")
 
 
 def _code_of_http(error: api.GoogleAPICallError) -> StatusCode | None:
@@ -127,7 +130,7 @@ def _preconditions(details: Iterable[Any], reason: str) -> str:
 
 
 def _denied(error: api.GoogleAPICallError, message: str) -> BackendError:
-    """403: an API that is disabled, or a missing permission, which `ErrorInfo` may name."""
+    """Convert a 403: a disabled API, or a missing permission, which `ErrorInfo` may name."""
     metadata = dict(error.metadata or {})
     if error.reason == "SERVICE_DISABLED" or "has not been used in project" in message:
         name = metadata.get("service", "")
@@ -146,7 +149,7 @@ def _denied(error: api.GoogleAPICallError, message: str) -> BackendError:
 
 def _exhausted(message: str, reason: str, details: Iterable[Any]) -> BackendError:
     if TOO_LARGE in reason:
-        return BackendError(message, fix="The reply is too large for this client; ask for less at once.")
+        return BackendError(message, fix="The reply is too large for this client. Request less at once.")
     details_ = list(details)
     violations = [v for failure in _of(details_, details_pb2.QuotaFailure) for v in failure.violations]
     subjects = ", ".join(v.subject or v.description for v in violations if (v.subject or v.description))
@@ -159,6 +162,6 @@ def _exhausted(message: str, reason: str, details: Iterable[Any]) -> BackendErro
     ]
     fix = _QUOTA if "custom_model_training" in message or "_training_" in message else _WAIT
     if "disk" in message and not waits and not violations:
-        # The emulator's code for a full disk; the message contains the advice.
+        # This is the emulator's code for a full disk. The message contains the advice.
         fix = ""
     return QuotaExceeded(message, fix=fix, retry_after=max(waits) if waits else None)

@@ -19,10 +19,10 @@ _trim = _trimmer()
 
 
 def trim() -> None:
-    """Return free heap memory to the system; takes some milliseconds, so call it in a thread.
+    """Return free heap memory to the system. Takes some milliseconds, so call it in a thread.
 
-    A list that fills a hole of a busy log brings tens of thousands of entries at once, whose memory the
-    process would otherwise keep, scattered over the heaps of its threads.
+    A list that fills a hole of a busy log returns tens of thousands of entries at once. The process would
+    otherwise retain their memory, scattered over the heaps of its threads.
     """
     if _trim is not None:
         _trim(0)

@@ -1,4 +1,4 @@
-"""Our own retries and rate limits; the clients' are off (docs/facts/clients.md 'Faults')."""
+"""Our own retries and rate limits. The clients' retries are disabled (docs/facts/clients.md 'Faults')."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from tui.backends.vertex.transport.errors import REACH_FIX, translate
 
 T = TypeVar("T")
 Send = Callable[[float], Awaitable[T]]
-"""Sends one RPC with a timeout in seconds."""
+"""A function that sends one RPC with a timeout in seconds."""
 
 FIRST_DELAY = 0.25
 MOST_DELAY = 8.0
 IN_TIME = 0.98
-"""Share of a deadline after which a failed call counts as one without an answer."""
+"""Fraction of a deadline after which a failed call counts as unanswered."""
 
 
 def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
-    """Seconds before attempt 1, 2, …: exponential with full jitter, never less than the service asked for.
+    """Return the seconds before attempt 1, 2, …: exponential backoff with full jitter, at least the requested
+    wait.
 
     Full jitter keeps clients that failed together from coming back together.
     """
@@ -35,9 +36,9 @@ def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
 
 
 class RateLimiter:
-    """At most `calls` in any `period` seconds, first come, first served.
+    """Allows at most `calls` in any `period` seconds, in order of arrival.
 
-    Limits one process; `tui.backends.vertex.transport.budget` shares a limit among all processes of this
+    It limits one process. `tui.backends.vertex.transport.budget` shares a limit among all processes of this
     machine.
     """
 
@@ -47,7 +48,7 @@ class RateLimiter:
         self._granted: deque[float] = deque()
 
     def reserve(self, now: float) -> float:
-        """Reserve a slot; returns the seconds until it."""
+        """Reserve a slot. Return the seconds until the slot."""
         at = now
         if len(self._granted) >= self._calls:
             at = max(now, self._granted.popleft() + self._period)
@@ -69,24 +70,24 @@ class Limiter(Protocol):
 
 
 class Caller:
-    """Sends every RPC: credentials, timeouts, retries and error conversion."""
+    """Sends every RPC. It handles credentials, timeouts, retries and error conversion."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.closed = False
 
     async def once(self, action: str, send: Send[T], *, within: float = deadlines.READ) -> T:
-        """One attempt of `within` seconds. `action` completes "Can't …". Raises BackendError."""
+        """Send once, with `within` seconds to answer. `action` completes "Can't …". Raises BackendError."""
         if self.closed:
             raise Unavailable(f"Can't {action}: the connection is closed.")
         began = time.monotonic()
         try:
             await self._endpoint.ready()
-            # The client's own timeout does not cover a wait for credentials or for a connection.
+            # The client's own timeout does not cover waiting for credentials or for a connection.
             async with asyncio.timeout(within + 1):
                 return await send(within)
         except asyncio.CancelledError:
-            # gRPC cancels the calls of a closed channel; this task is not cancelled.
+            # gRPC cancels the calls of a closed channel, but this task is not cancelled.
             task = asyncio.current_task()
             if self.closed and not (task is not None and task.cancelling()):
                 raise Unavailable(f"Can't {action}: the connection was closed.") from None
@@ -94,7 +95,7 @@ class Caller:
         except Exception as error:
             failure = translate(error, action)
             if type(failure) in {Unavailable, BackendError} and time.monotonic() - began >= within * IN_TIME:
-                # gRPC words it in several ways, e.g. 'Stream removed (Deadline Exceeded)'.
+                # gRPC reports it with several texts, e.g. 'Stream removed (Deadline Exceeded)'.
                 failure = Unavailable(f"Can't {action}: no answer within {within:g} s", fix=REACH_FIX)
             raise self._endpoint.explain(failure) from error
 
@@ -107,7 +108,7 @@ class Caller:
         patience: float | None = None,
         limiter: Limiter | None = None,
     ) -> T:
-        """Send an RPC that changes nothing, in attempts of `within` seconds while repeating may help.
+        """Send a read-only RPC, in attempts of `within` seconds while repeating may help.
 
         No attempt begins after `patience` seconds (the endpoint's by default). Raises BackendError.
         """
@@ -116,7 +117,7 @@ class Caller:
             if limiter is not None:
                 await limiter.wait()
             if not end:
-                # A wait for our own limiter is not a failure of the service.
+                # Waiting for our own limiter is not a failure of the service.
                 pace = self._endpoint.pace
                 end = time.monotonic() + (pace.patience if patience is None else patience)
             try:

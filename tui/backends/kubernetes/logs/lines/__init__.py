@@ -1,1 +1,1 @@
-"""Lines of containers: their times, known lines, entries, and merging."""
+"""Processing of container log lines: timestamps, known lines, entries, and merging."""

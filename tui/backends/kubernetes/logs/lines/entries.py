@@ -1,4 +1,4 @@
-"""Log entries from lines of a container, like those of Cloud Logging."""
+"""Builds log entries from lines of a container, like the entries of Cloud Logging."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tui.domain.log.plain_line import severity_of
 
 _SEVERITIES = {int(severity): severity for severity in Severity}
 PLAIN = Severity.INFO
-"""Severity of a line without one: the API does not distinguish stdout from stderr."""
+"""Severity of a line that states none: the API does not distinguish stdout from stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerName:
-    """A container of a pod of a job."""
+    """The identity of a container in a pod of a job."""
 
     namespace: str
     pod: str
@@ -28,18 +28,19 @@ class ContainerName:
     container: str
     replica: str
     main: bool = True
-    """The main container. Entries of other containers name their container."""
+    """Whether this is the main container. Entries of other containers name their container."""
 
     @property
     def words(self) -> str:
-        """The container in a message."""
+        """The container's description in a message."""
         return f"pod {self.pod}" if self.main else f"container {self.container} of pod {self.pod}"
 
 
 def entries_of(name: ContainerName, stamp: int, ordinal: int, text: bytes) -> list[LogEntry]:
-    """The entries of one line: several if it is longer than an entry may be.
+    """Return the entries of one line; several if the line is longer than an entry may be.
 
-    Their ids are the same in a later read: the node's time, and the ordinal among lines of that time.
+    The ids are the same in a later read: they consist of the node's time and the ordinal among lines of that
+    time.
     """
     parts = pieces(text)
     whole = len(parts) == 1
@@ -80,7 +81,7 @@ def _entry(  # noqa: PLR0917 - what a line is, and which part of it
 
 
 def insert_id(name: ContainerName, stamp: int, ordinal: int, part: int = 0) -> str:
-    """An id that sorts lines of one time in file order, the same in every read."""
+    """Return an id that sorts lines of one time in file order and is the same in every read."""
     more = f".{part:03x}" if part else ""
     return f"{stamp:016x}-{ordinal:05x}{more}-{name.uid[:8]}-{name.container}"
 
@@ -97,14 +98,14 @@ class CloudEntry:
 class CloudNames:
     """Gives entries of Cloud Logging the ids that the same lines have when they are read from their pod.
 
-    An entry has the time of the container runtime, and so the same id, unless its line has its own timestamp.
+    An entry has the container runtime's timestamp, and so the same id, unless its line carries a timestamp.
     """
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, int]] = Counter()
 
     def named(self, name: ContainerName, entry: LogEntry) -> LogEntry:
-        """The entry under its replica's name. Call it in the order of the log."""
+        """Return the entry under its replica's name. Call `named` in log order."""
         at = stamp_at(entry.timestamp) + entry.nanos
         key = f"{name.uid}/{name.pod}/{name.container}", at
         ordinal = self._counts[key]

@@ -1,7 +1,7 @@
-"""Merges the streams of containers into one log in the order of time. Pure; `now` is in seconds of any clock.
+"""Merges the streams of containers into one log ordered by time. Pure; `now` is in seconds of any clock.
 
 Newer lines of other streams wait for a stream that was just opened or lost. A stream that is quiet, or lost
-for long, holds nothing back.
+for long, delays nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tui.backends.kubernetes.logs.lines.stamped import SECOND
 from tui.domain.core.log_entry import LogEntry
 
 HOLD = 0.3
-"""Longest time (s) that an entry waits for older ones of other streams, and others for a stream."""
+"""Longest time in seconds that an entry waits for older entries of other streams."""
 STALLED = 5.0
-"""Longest wait (s) for a lost stream, or for a node whose clock is slow."""
+"""Longest wait in seconds for a lost stream, or for a node whose clock is slow."""
 MOST_QUEUED = 8_000
-"""Waiting entries of one stream at which it is not read further."""
+"""Queue length of a stream at which reading the stream pauses."""
 _NEVER = float("-inf")
 
 
@@ -28,17 +28,17 @@ class LineStream:
 
     def __init__(self) -> None:
         self.queue: deque[tuple[int, float, LogEntry]] = deque()
-        """(node's time, arrival, entry)."""
+        """Queued entries: (node's time, arrival, entry)."""
         self.stamp = -1
-        """Node's time of the newest line."""
+        """Node's timestamp of the newest line."""
         self.active_at = _NEVER
-        """Time at which it last brought a line, was opened, or was lost."""
+        """Time at which the stream last returned a line, was opened, or was lost."""
         self.lost = False
         self.closed = False
 
     @property
     def full(self) -> bool:
-        """Whether the stream should not be read now."""
+        """Whether reading the stream should pause."""
         return len(self.queue) >= MOST_QUEUED
 
     def add(self, stamp: int, entries: Iterable[LogEntry], now: float) -> None:
@@ -47,35 +47,35 @@ class LineStream:
         self.queue.extend((stamp, now, entry) for entry in entries)
 
     def opened(self, now: float) -> None:
-        """Note that the stream is connected; it may still bring older lines."""
+        """Mark the stream as connected; it may still return older lines."""
         self.lost, self.active_at = False, now
 
     def lose(self, now: float) -> None:
-        """Note that the stream is connecting, for the first time or again."""
+        """Mark the stream as connecting, for the first time or again."""
         if not self.lost:
             self.lost, self.active_at = True, now
 
     def rest(self) -> None:
-        """Note that the stream has nothing to bring now."""
+        """Mark the stream as idle."""
         self.lost, self.active_at = False, _NEVER
 
     def close(self) -> None:
-        """Note that the stream has ended."""
+        """Mark the stream as ended."""
         self.closed = True
 
     def holds(self, now: float, hold: float) -> bool:
-        """Whether the stream may still bring lines older than those of others."""
+        """Whether the stream may still return lines older than those of other streams."""
         return not self.closed and now - self.active_at < (STALLED if self.lost else hold)
 
 
 class Merge:
-    """Takes entries of several streams and returns them in the order of time."""
+    """Collects entries of several streams and returns them ordered by time."""
 
     def __init__(self, hold: float = HOLD) -> None:
         self._hold = hold
         self._sources: list[LineStream] = []
         self._checked: tuple[float, int] = (_NEVER, 0)
-        """Time of the last check of the log's progress, and the oldest entry then."""
+        """Time of the last progress check, and the oldest entry at that time."""
         self._catching_up = False
 
     def open(self) -> LineStream:
@@ -91,11 +91,11 @@ class Merge:
 
     @property
     def oldest(self) -> int | None:
-        """Node's time of the oldest waiting entry."""
+        """Node's timestamp of the oldest waiting entry."""
         return min((source.queue[0][0] for source in self._sources if source.queue), default=None)
 
     def ready(self, now: float) -> list[LogEntry]:
-        """Take the entries whose wait is over, in order."""
+        """Remove and return the entries whose wait is over, in order."""
         due: list[LogEntry] = []
         if self.waiting:
             self._take_due(due, now)
@@ -106,14 +106,14 @@ class Merge:
         return sorted(due, key=_key)
 
     def rest(self) -> list[LogEntry]:
-        """Take all waiting entries."""
+        """Remove and return all waiting entries."""
         waiting_entries = [entry for source in self._sources for _, _, entry in source.queue]
         for source in self._sources:
             source.queue.clear()
         return sorted(waiting_entries, key=_key)
 
     def _take_due(self, due: list[LogEntry], now: float) -> None:
-        """Move entries that no older line can precede."""
+        """Move the entries that no older line can precede to `due`."""
         late = now - self._hold
         heads = [(source.queue[0][0], at) for at, source in enumerate(self._sources) if source.queue]
         empty = (source for source in self._sources if not source.queue)
@@ -133,13 +133,15 @@ class Merge:
                 limit = stamp if limit is None else min(limit, stamp)
 
     def _take_overdue(self, due: list[LogEntry], now: float) -> None:
-        """Move entries that have waited long: a clock that is hours slow would hold the log back for ever."""
+        """Move entries that have waited long to `due`: a clock that is hours slow would delay the log for
+        ever."""
         for source in self._sources:
             while source.queue and source.queue[0][1] <= now - STALLED:
                 due.append(source.queue.popleft()[2])
 
     def _look_at_progress(self, now: float) -> None:
-        """Detect a history, which passes faster than it was written: its streams wait for each other."""
+        """Detect a backlog, whose lines arrive faster than they were written. Its streams wait for each
+        other."""
         at, known = self._checked
         oldest = self.oldest
         if oldest is not None and now - at >= STALLED:

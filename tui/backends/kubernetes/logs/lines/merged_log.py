@@ -1,4 +1,4 @@
-"""The merged log of a job's containers and of its cluster, with the gaps and failures beside its lines."""
+"""The merged log of a job's containers and its cluster, with the gaps and read failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui.domain.core.log_entry import LogEntry, LogGap
 
 
 class MergedLog:
-    """Takes lines from the readers of containers, and gives them to the tail in the order of time."""
+    """Collects lines from the container readers and delivers them to the tail ordered by time."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -30,11 +30,11 @@ class MergedLog:
     # For readers
 
     def now(self) -> float:
-        """Seconds of the event loop."""
+        """Return the event loop's time in seconds."""
         return self._loop.time()
 
     def selects(self, entry: LogEntry, stamp: int) -> bool:
-        """Whether the query asks for the entry."""
+        """Whether the query selects the entry."""
         return self.selection.has(entry, stamp)
 
     def gap(self, gap: LogGap) -> None:
@@ -47,7 +47,7 @@ class MergedLog:
         return self.merge.open()
 
     async def room(self, source: LineStream) -> None:
-        """Wait until the source may bring more."""
+        """Wait until the source may deliver more lines."""
         if source.queue:
             self.wake()
         while source.full:
@@ -55,7 +55,7 @@ class MergedLog:
             await self._room_made.wait()
 
     def failing(self, name: ContainerName, error: BackendError | None) -> None:
-        """Note that the log of a container can't be read now; `None`: it can be read again."""
+        """Record that the log of a container can't be read now; `None`: it can be read again."""
         if error is not None:
             self.failing_containers[name] = error
             self.wake()
@@ -82,13 +82,14 @@ class MergedLog:
         return bool(self._gaps) or self.merge.waiting
 
     def ready(self) -> list[LogEntry]:
-        """Take the entries that may be delivered now, in order; readers may bring more."""
+        """Remove and return the entries that may be delivered now, in order. Readers may then deliver
+        more."""
         entries = self.merge.ready(self.now())
         self._room_made.set()
         return entries
 
     def take_gaps(self) -> tuple[LogGap, ...]:
-        """Take the gaps that were reported."""
+        """Remove and return the gaps that were reported."""
         gaps, self._gaps = tuple(self._gaps), []
         return gaps
 
@@ -96,7 +97,8 @@ class MergedLog:
 class ClusterEntries:
     """Entries of the cluster itself, each delivered once.
 
-    Events and conditions are read one after the other: they are held back, and sorted, until the log begins.
+    Events and conditions are read one after the other. Their entries are held back and sorted until the log
+    begins.
     """
 
     def __init__(self, log: MergedLog) -> None:
@@ -105,10 +107,10 @@ class ClusterEntries:
         self._ids: set[str] = set()
         """Ids of the entries that were added."""
         self._held: list[LogEntry] | None = []
-        """Entries that wait for `begin`; `None` after it."""
+        """Entries that wait for `begin`; `None` once `begin` was called."""
 
     def add(self, entries: Iterable[LogEntry]) -> None:
-        """Add the entries that the query asks for, unless they were added before."""
+        """Add the entries that the query selects, except those that were added before."""
         selection, new = self._log.selection, []
         if not selection.service:
             return
@@ -122,7 +124,7 @@ class ClusterEntries:
             self._held += new
 
     def begin(self) -> None:
-        """Deliver what was held back, and from now on each entry as it comes."""
+        """Deliver the entries that were held back, and from now on each entry as it arrives."""
         held, self._held = self._held, None
         self._merge(held or [])
 

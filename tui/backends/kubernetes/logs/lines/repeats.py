@@ -1,7 +1,7 @@
-"""Recognizes known lines of a container's log: the API's `sinceTime` is in whole seconds.
+"""Recognizes known lines of a container's log, because the API's `sinceTime` has a resolution of one second.
 
-A line is identified by its time and its ordinal among lines of that time: a log is a file, so that equal
-times come in the same order again. A read that begins at a whole second has either all lines of a time or
+A time and the ordinal among lines of that time identify a line: a log is a file, so lines of one time are
+always returned in the same order. A read that begins at a full second returns either all lines of a time or
 none.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 from tui.backends.kubernetes.logs.lines.stamped import SECOND
 
 OVERLAP = 2
-"""Seconds that a read starts earlier than necessary: a node's clock may be set back a little."""
+"""Seconds by which a read starts earlier than necessary: a node's clock may be set back a little."""
 
 
 class Repeats:
-    """The lines of one container that the next read brings again.
+    """Tracks the lines of one container that the next read returns again.
 
-    Call `begin` before each read and `fresh` for each of its lines. A new line while the read is not
+    Call `begin` before each read and `fresh` for each line of the read. A new line while the read is not
     `caught_up` means that lines between the two are missing.
     """
 
@@ -27,20 +27,20 @@ class Repeats:
         """Number of lines of each time, by second."""
         self._replayed: dict[int, int] | None = None
         self._goal: int | None = None
-        """Newest line of the reads before, until this read reaches it."""
+        """Newest line of the previous reads, until this read reaches it."""
 
     @property
     def since(self) -> int | None:
-        """Whole second at which the next read must begin; `None` for the start of the log."""
+        """The full second at which the next read must begin; `None` for the start of the log."""
         return None if self.last is None else max(0, self.last // SECOND - OVERLAP)
 
     @property
     def caught_up(self) -> bool:
-        """Whether this read has brought the newest line of the reads before, or need not."""
+        """Whether this read has returned the newest line of the previous reads, or need not."""
         return self._goal is None
 
     def begin(self, *, same_file: bool = True) -> None:
-        """Start a read at `since`, of the newest line's file or of the next one."""
+        """Start a read at `since`, of the newest line's file or of the next file."""
         self._goal = self.last if same_file else None
         self._replayed = None if self._goal is None else {}
 
@@ -50,7 +50,7 @@ class Repeats:
         return self._replayed is not None and self._replayed.get(stamp, 0) < known
 
     def fresh(self, stamp: int) -> int | None:
-        """The ordinal of the line among those of its time, or `None` for a known line."""
+        """Return the ordinal of the line among lines of the same time, or `None` for a known line."""
         counts = self._counts.get(stamp // SECOND)
         if counts is None:
             counts = self._counts[stamp // SECOND] = {}
@@ -70,11 +70,11 @@ class Repeats:
         return known
 
     def skip(self) -> None:
-        """Note that the newest line no longer exists: the log begins after it."""
+        """Record that the newest line no longer exists: the log begins after that line."""
         self._goal = self._replayed = None
 
     def _forget(self) -> None:
-        # No later read brings lines of an earlier second.
+        # No later read returns lines of an earlier second.
         begin = self.since
         assert begin is not None
         for second in [second for second in self._counts if second < begin]:

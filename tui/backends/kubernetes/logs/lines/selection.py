@@ -19,19 +19,19 @@ class Selection:
 
     @property
     def service(self) -> bool:
-        """Whether the query selects entries of the service."""
+        """Whether the query selects entries of the service itself."""
         query = self._query
         return SERVICE in query.replicas if query.replicas else query.include_service
 
     @property
     def begin(self) -> int | None:
-        """The nodes' time (ns) before which nothing is selected."""
+        """The node time (ns) before which nothing is selected."""
         times = [time for time in (self._query.since, self._query.received) if time is not None]
         return stamp_at(max(times)) if times else None
 
     @property
     def until(self) -> datetime | None:
-        """The own time after which no entry is selected."""
+        """The time by the entries' own clock after which no entry is selected."""
         return self._query.until
 
     def has_replica(self, replica: str) -> bool:

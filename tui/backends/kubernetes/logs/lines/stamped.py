@@ -1,4 +1,5 @@
-"""The lines of a container's log as the kubelet sends them, each after its time (`timestamps=true`)."""
+"""Parses the lines of a container's log as the kubelet sends them, each prefixed with its time
+(`timestamps=true`)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from functools import lru_cache
 
 SECOND = 10**9
 MOST_REST = 32 * 1024 * 1024
-"""Bytes of an unfinished line beyond which it is passed on in parts."""
+"""Size in bytes above which an unfinished line is passed on in parts."""
 _STAMP = re.compile(
     rb"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:\d\d)(?: |$)"
 )
@@ -17,17 +18,17 @@ _STAMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StampedLine:
-    """One line with its time by the node's clock (ns since 1970)."""
+    """One line with its timestamp by the node's clock (ns since 1970)."""
 
     stamp: int
     text: bytes
 
 
 class LineSplitter:
-    """Joins the pieces of a stream and splits them into lines.
+    """Joins the chunks of a stream and splits them into lines.
 
-    A line without a time is a message of the kubelet, e.g. that it can't find the file: `trouble` is the
-    newest one. Text after the last line end becomes a line only in `rest`.
+    A line without a time is a message of the kubelet, e.g. that it can't find the file. `trouble` is the
+    newest such message. Text after the last line end becomes a line only in `rest`.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class LineSplitter:
         self._size = 0
 
     def feed(self, piece: bytes) -> list[StampedLine]:
-        """The lines that end in this piece."""
+        """Return the lines that end in this chunk."""
         first, *more = piece.split(b"\n")
         self._rest.append(first)
         self._size += len(first)
@@ -47,7 +48,7 @@ class LineSplitter:
         return self._parse(whole)
 
     def rest(self) -> list[StampedLine]:
-        """The last line of a log that ended without a line feed."""
+        """Return the last line of a log that ended without a line feed."""
         left = b"".join(self._rest)
         return self._take([left]) if left else []
 
@@ -68,7 +69,7 @@ class LineSplitter:
 
 
 def stamp_of(text: str) -> int | None:
-    """Nanoseconds since 1970 of an RFC 3339 time; `None` for another text."""
+    """Return the nanoseconds since 1970 of an RFC 3339 time; `None` for any other text."""
     match = _STAMP.fullmatch(text.encode())
     return _stamp(*match.groups()) if match is not None else None
 
@@ -79,25 +80,25 @@ def _stamp(second: bytes, fraction: bytes | None, zone: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def _seconds(second: bytes, zone: bytes) -> int:
-    # Thousands of lines arrive per second: most share theirs with the line before.
+    # Thousands of lines arrive per second, and most share their second with the previous line.
     try:
         moment = datetime.fromisoformat(f"{second.decode()}{'+00:00' if zone == b'Z' else zone.decode()}")
     except ValueError:
-        # A leap second, or a node with a broken clock: the line counts, its time does not.
+        # A leap second, or a node with a broken clock: keep the line and ignore its time.
         return 0
     return int(moment.timestamp())
 
 
 def moment_of(stamp: int) -> datetime:
-    """The time of a stamp, to the microsecond."""
+    """Convert a stamp to a time, to the microsecond."""
     return datetime.fromtimestamp(stamp // SECOND, UTC).replace(microsecond=stamp % SECOND // 1000)
 
 
 def stamp_at(moment: datetime) -> int:
-    """The stamp of a time."""
+    """Convert a time to a stamp."""
     return int(moment.timestamp()) * SECOND + moment.microsecond * 1000
 
 
 def since_time(second: int | None) -> str | None:
-    """A second since 1970 in the form of `sinceTime`, which has no fractions."""
+    """Format a second since 1970 for `sinceTime`, which has no fractions."""
     return None if second is None else f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}"
