@@ -38,9 +38,9 @@ from tui.domain.core.resource_name import name_pattern
 from tui.domain.core.states import JobState
 
 AT_ONCE = 8
-"""Regions read at the same time."""
+"""Number of regions read at the same time."""
 LOOK_AFTER_REFUSAL = (1.0,)
-"""Seconds between searches after a refusal that may hide a job: few do, and the user waits."""
+"""Seconds between searches after a refusal that may hide a job: this is rare, and the user waits."""
 
 
 class VertexJobs(JobService):
@@ -74,7 +74,7 @@ class VertexJobs(JobService):
     async def _read(
         self, read: Callable[[JobListing], AsyncGenerator[Batch, None]]
     ) -> AsyncGenerator[JobPage, None]:
-        """Pages of all regions as they arrive; a failing region is a page with its error."""
+        """Yield pages of all regions as they arrive. A failing region yields a page with its error."""
         regions = [EVERY_REGION] if self._clients.endpoint.all_regions else self._info.regions
         streams = {region: self._pages(region, read(self._listing(region))) for region in regions}
         async with aclosing(merged(streams, AT_ONCE)) as pages:
@@ -97,13 +97,13 @@ class VertexJobs(JobService):
                 yield JobPage(failed, error=error)
             return
         if region == EVERY_REGION:
-            # A region without jobs has no page above, although it was read.
+            # A region without jobs has no page above although it was read.
             for seen in sorted(self._regions_seen):
                 yield _page(seen, Batch((), whole))
             yield _page(EVERY_REGION, Batch((), whole))
 
     def _by_region(self, batch: Batch) -> list[JobPage]:
-        """A batch of all regions as pages of one region each."""
+        """Split a batch of all regions into pages of one region each."""
         jobs: dict[str, list[Job]] = {}
         gone: dict[str, list[str]] = {}
         for job in batch.jobs:
@@ -125,7 +125,7 @@ class VertexJobs(JobService):
         return listing
 
     async def get(self, name: str) -> Job:
-        """One job. If it was deleted, the next poll of the list reports that too."""
+        """Return one job. If the job was deleted, the next poll of the list reports the deletion too."""
         try:
             return self.resource.convert(await self._get(name), self._info.name)
         except NotFound:
@@ -156,11 +156,12 @@ class VertexJobs(JobService):
         return await self.named(reference)
 
     async def named(self, display_name: str) -> list[Job]:
-        """Jobs with this display name, in all regions."""
+        """Return the jobs with this display name in all regions."""
         return await self._matching(f"display_name={quote(display_name)}")
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job that started this custom job, if a list can tell: one that was active at its creation."""
+        """Return the job that started this custom job, if a list shows it: a job that was active at its
+        creation."""
         if self._parts is None or job.kind != convert.KIND or job.create_time is None:
             return None
         until = f"create_time<={quote(stamp(job.create_time))}"
@@ -176,7 +177,7 @@ class VertexJobs(JobService):
         jobs = await self._get_all(names)
         if jobs or not self._clients.endpoint.all_regions:
             return jobs
-        # The emulator may have it in another region or project, which its other clients choose freely.
+        # The emulator's other clients may choose any region or project for the job.
         try:
             message = await self._fetch(f"projects/-/locations/-/{self.resource.collection}/{job_id}", "-")
         except NotFound:
@@ -184,7 +185,7 @@ class VertexJobs(JobService):
         return [self.resource.convert(message, self._info.name)]
 
     async def _get_all(self, names: Sequence[str]) -> list[Job]:
-        """The existing jobs of these names. Raises a region's error if none exists."""
+        """Return the existing jobs of these names. Raises a region's error if none exists."""
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def read(name: str) -> Job | BackendError | None:
@@ -238,10 +239,10 @@ class VertexJobs(JobService):
             return await self._created(request, error)
 
     def _created_job(self, reply: Any) -> Job:
-        """The job of a create's reply. Raises BackendError if the reply names no job."""
+        """Return the job of a create's reply. Raises BackendError if the reply names no job."""
         job = self.resource.convert(self.resource.message.pb(reply), self._info.name)
         if not self.owns(job.name):
-            raise BackendError(f"The reply to the create names no job: {job.name[:80]!r}.")
+            raise BackendError(f"The reply to the create must name a job: {job.name[:80]!r}.")
         return job
 
     async def launched(self, request: LaunchRequest) -> Job | None:
@@ -253,7 +254,8 @@ class VertexJobs(JobService):
         return await created_job(request, lost, self.launched, "service", waits=waits, refused=refused)
 
     async def cancel(self, name: str) -> None:
-        """Cancel the job; sent again after a lost reply, because a second cancel changes nothing."""
+        """Cancel the job. The request is repeated after a lost reply, because a second cancel changes
+        nothing."""
         call = self._method(name, "cancel")
         sent = 0
 
@@ -270,7 +272,7 @@ class VertexJobs(JobService):
                 raise
 
     async def delete(self, name: str) -> None:
-        """Delete the job and wait for the operation's end."""
+        """Delete the job and wait for the operation to finish."""
         region, call = self._region_of(name), self._method(name, "delete")
         action = f"delete the {self.resource.words} {name}"
         sent = 0
@@ -291,19 +293,19 @@ class VertexJobs(JobService):
         self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Tell the next listing that the job is deleted."""
+        """Notify the next listing that the job is deleted."""
         for listing in self._listings.values():
             listing.deleted(name)
 
     def _method(self, name: str, verb: str) -> Callable[..., Awaitable[Any]]:
-        """The method for one job. Raises InvalidRequest if `name` is not a full name."""
+        """Return the method for one job. Raises InvalidRequest if `name` is not a full name."""
         return self.resource.call(self._clients, self._region_of(name), verb)
 
     def _region_of(self, name: str) -> str:
         match = self._name.fullmatch(name)
         if match is None:
             raise InvalidRequest(
-                f"{name!r} is not the full name of a {self.resource.words}.",
+                f"{name!r} must be the full name of a {self.resource.words}.",
                 fix=f"Write projects/PROJECT/locations/REGION/{self.resource.collection}/NUMBER.",
             )
         return match[2]

@@ -1,7 +1,7 @@
 """Log filters for training progress. Pure.
 
 Structured lines are selected by kind. A job without a known structured step may print its progress in another
-form: its filter also takes lines that look like progress. Both kinds of jobs share a read.
+format, so its filter also selects lines that resemble progress. Both kinds of jobs share a read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tui.backends.vertex.logs.filters import any_of, quote
 from tui.domain.progress.dialects import EXPRESSIONS
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "hang", "replicas", "save_failed", "done")
-"""Kinds of lines that change a job's progress; `gpu` lines would fill the page."""
+"""Kinds of lines that change a job's progress. `gpu` lines would fill the page."""
 _TEXT = "|".join(EXPRESSIONS)
 _FIELDS = (
     "loss", "train_loss", '"train/loss"', "training_loss", "tokens_per_sec", "tokens_per_second",
@@ -24,22 +24,22 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class ProgressGroup:
-    """Jobs with the same selection: only structured lines, or also a pattern of their own."""
+    """Jobs with the same selection: only structured lines, or also a custom pattern."""
 
     ids: tuple[str, ...]
     structured: bool = False
     pattern: str = ""
     since: str = ""
-    """RFC 3339 time before which none of their lines is read."""
+    """RFC 3339 time before which none of the jobs' lines is read."""
 
 
 def job_lines(group: ProgressGroup, kinds: Sequence[str] = KINDS) -> str:
-    """The condition on the progress lines of these jobs."""
+    """Return the condition for the progress lines of these jobs."""
     return f"{any_of('resource.labels.job_id', group.ids)} AND {progress_lines(group, kinds)}"
 
 
 def group_lines(groups: Iterable[ProgressGroup]) -> str:
-    """The condition on the lines of every group."""
+    """Return the condition for the lines of every group."""
     conditions = []
     for group in groups:
         since = f" AND timestamp>={quote(group.since)}" if group.since else ""
@@ -49,7 +49,7 @@ def group_lines(groups: Iterable[ProgressGroup]) -> str:
 
 
 def progress_lines(group: ProgressGroup, kinds: Sequence[str]) -> str:
-    """The condition on a progress line of any job."""
+    """Return the condition for a progress line of any job."""
     structured = any_of("jsonPayload.vxtui.kind", kinds)
     if group.structured:
         return structured
