@@ -44,7 +44,7 @@ async def test_a_split_is_never_overwritten_unseen_and_a_lost_reply_is_looked_fo
         assert again.deployed[0].percent == 100
 
         await clients.admin(do="api", method="DeployModel", kind="lost", times=1)
-        with pytest.raises(Unavailable, match="may have begun anyway, and may cost money"):
+        with pytest.raises(Unavailable, match="may have begun anyway and cost money"):
             await backend.serving.deploy(endpoint, Deployment(version, "n1-standard-4", {}, "8"))
 
         async def both() -> bool:

@@ -69,7 +69,7 @@ async def test_permissions_accounts_and_credentials_that_are_lacking() -> None:
         assert found["account"].fatal and "actAs" in found["account"].sentence
         await clients.admin(do="checks")
         found = await looked(backend, job(serviceAccount="nobody@p.iam.gserviceaccount.com"))
-        assert found["account"].fatal and "no service account nobody@" in found["account"].sentence
+        assert found["account"].fatal and "the service account nobody@" in found["account"].sentence
         await clients.admin(do="checks", expired=True)
         found = await looked(backend, job(serviceAccount=ACCOUNT))
     assert found.pop("credentials").fatal
@@ -157,12 +157,12 @@ async def test_persistent_resources_and_boards() -> None:
         assert "pool 0 needs 4" in (await resource("small")).sentence
         assert "no pool of a2-highgpu-8g" in (await resource("other")).sentence
         assert "PROVISIONING" in (await resource("boots")).sentence
-        assert "no persistent resource gone" in (await resource("gone")).sentence
+        assert "the persistent resource gone does not exist" in (await resource("gone")).sentence
         for board, words in (
             (f"projects/p/locations/{REGION}/tensorboards/7", ""),
             (f"projects/p/locations/{REGION}/tensorboards/8", "no TensorBoard"),
             ("projects/p/locations/europe-west4/tensorboards/7", "europe-west4"),
-            ("seven", "not the name"),
+            ("seven", "must be the resource name"),
         ):
             found = (await looked(backend, job(tensorboard=board)))["board"]
             assert found.fatal == bool(words) and words in found.sentence, found

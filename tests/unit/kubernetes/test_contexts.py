@@ -49,10 +49,10 @@ def test_clusters_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{name: g, kind: kubernetes, gke: train}", "contexts[0].gke: 'train' is not a cluster of GKE"),
+        ("{name: g, kind: kubernetes, gke: train}", "contexts[0].gke: 'train' must be a GKE cluster"),
         (
             "{name: g, kind: kubernetes, namespaces: [Team]}",
-            "contexts[0].namespaces[0]: 'Team' is not a namespace",
+            "contexts[0].namespaces[0]: 'Team' must be a namespace",
         ),
         (f"{{name: g, kind: kubernetes, gke: {GKE}, cluster: c}}", "not by both"),
         ("{name: g, project: p, namespaces: [a]}", "only for a context of the kind kubernetes"),

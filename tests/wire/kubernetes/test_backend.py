@@ -124,7 +124,7 @@ async def test_a_verb_reads_one_job_without_a_watch() -> None:
         assert await opened.find_jobs("nobody") == [] == await opened.find_jobs("a/../b")
         spec = await opened.job_service(NAME).spec(NAME)
         assert spec["kind"] == "PyTorchJob" and "managedFields" not in spec["metadata"]
-        with pytest.raises(InvalidRequest, match="is not the full name"):
+        with pytest.raises(InvalidRequest, match="must be the full name"):
             await opened.jobs["tf_job"].get(NAME)
 
 

@@ -69,7 +69,9 @@ async def what_the_pods_need_is_looked_for(running: KubernetesEmulator, opened: 
     wanted = {"account:trainer", "claim:data", "configmap:c", "secret:token"}
     assert wanted <= set(found) and "secret:maybe" not in found
     assert all(problem(found, each).fatal for each in wanted)
-    assert "the pods need the PersistentVolumeClaim data, which does not exist in default" in found["claim:data"].sentence
+    assert (
+        "the pods need the PersistentVolumeClaim data, which does not exist" in found["claim:data"].sentence
+    )
     add(running, {**CONFIG, "metadata": {"name": "c", "namespace": "default"}})
     assert (await checks(opened, job))["configmap:c"].status is CheckStatus.OK
     # What the manifest brings along is none of them.

@@ -83,7 +83,7 @@ class Resources(ResourceService):
             with suppress(BackendError):
                 return await self.get(name)
             raise Unavailable(
-                f"{error.message.rstrip('.')}. The resource may have been created anyway, and may cost money.",
+                f"{error.message.rstrip('.')}. The resource may have been created anyway and cost money.",
                 fix="`vxtui resources` shows whether it exists.",
             ) from error
         return await self.get(name)

@@ -183,7 +183,7 @@ class Serving(ServingService):
             if isinstance(error, Stopped):
                 raise
             raise Unavailable(
-                f"{error.message.rstrip('.')}. The change may have begun anyway, and may cost money.",
+                f"{error.message.rstrip('.')}. The change may have begun anyway and cost money.",
                 fix="Check the endpoint in a few minutes before you try again.",
             ) from error
         await wait_for(self._clients, region, begun, action, seconds=LONGEST_CHANGE)

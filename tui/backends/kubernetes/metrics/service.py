@@ -164,7 +164,7 @@ class KubernetesMetrics(MetricService):
         if self._cloud is not None:
             return "no samples; Cloud Monitoring shows them up to 4 min late"
         if metric in {NET_IN, NET_OUT}:
-            return "the cluster's metrics API does not report it; a context with a `project` reads Cloud Monitoring"
+            return "the metrics API lacks this metric; a context with a `project` reads Cloud Monitoring"
         if metric in {GPU, GPU_MEMORY}:
             return "neither the trainer nor its nodes report it; with a `project` Cloud Monitoring is read"
         return "no samples yet"
