@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.cloud.logging_v2.types import LogEntry as LogEntryPb
 
 from tests.ui.double import console, job, pool
 from tests.ui.job_double import JobBackend, at
@@ -21,6 +22,7 @@ from tests.ui.job_snapshots_support import (
     ready_screen,
 )
 from tui.backends.interface import Unavailable
+from tui.backends.vertex.logs import convert
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import JobError
 from tui.domain.core.log_entry import LogGap
@@ -111,6 +113,35 @@ def test_a_failed_job(look: Callable[..., None]) -> None:
 
 def test_an_unreachable_service(look: Callable[..., None]) -> None:
     look(SMALL, TABS["logs"], fail=Unavailable("nobody answers at test", fix="Is the network up?"))
+
+
+STDERR = (
+    "INFO train: loading dataset",
+    "2026-11-21 10:00:00,123 WARNING train: 3 shards are missing",
+    "/opt/conda/lib/python3.11/site-packages/torch/utils/data/dataloader.py:557: UserWarning: 8 workers",
+    "  warnings.warn(",
+    "  3%|3         | 30/1000 [00:10<05:23,  3.00it/s]",
+    "I1121 10:00:00.123456 140000000000000 train.py:12] step 30",
+    "Configuration saved in /tmp/checkpoint-30/config.json",
+    "Traceback (most recent call last):",
+    '  File "/app/train.py", line 12, in <module>',
+    "    loss.backward()",
+    "torch.OutOfMemoryError: CUDA out of memory.",
+)
+
+
+def test_stderr_lines(look: Callable[..., None]) -> None:
+    """Vertex AI labels each of these lines ERROR; `e` goes to the traceback."""
+    backend = backend_of()
+    pbs = []
+    for number, text in enumerate((*STDERR, "ERROR on stdout", "step 31 on stdout")):
+        label = 500 if number < len(STDERR) else 200
+        pb = LogEntryPb.pb()(text_payload=text, insert_id=f"{number:04}", severity=label)
+        pb.timestamp.FromDatetime(at(number))
+        pb.resource.labels["task_name"] = "workerpool0-0"
+        pbs.append(pb)
+    backend.entries = convert.entries(pbs)
+    look(USUAL, (*TABS["logs"], "g", "e"), backend=backend)
 
 
 def test_wrapped(look: Callable[..., None]) -> None:

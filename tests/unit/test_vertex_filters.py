@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tui.backends.interface import InvalidRequest, LogQuery
 from tui.backends.vertex.logs.filters import any_of, job_entries, log_filter, quote, stamp
-from tui.domain.core.log_entry import Severity
 from tui.domain.core.resource_name import log_project
 from tui.emulator.filters.parser import parse
 from tui.emulator.filters.syntax import And, Comparison, Or, Value
@@ -68,11 +67,10 @@ def test_a_lone_surrogate_becomes_a_mark_that_can_travel() -> None:
 
 def test_the_filter_of_a_full_query() -> None:
     since, until = datetime(2026, 11, 21, tzinfo=UTC), datetime(2026, 11, 22, tzinfo=UTC)
-    query = LogQuery(NAME, ("workerpool0-0",), since, until, Severity.WARNING, "nccl", include_service=False)
+    query = LogQuery(NAME, ("workerpool0-0",), since, until, "nccl", include_service=False)
     found = comparisons(log_filter(query))
     assert found["timestamp >="] == ["2026-11-21T00:00:00.000000Z"]
     assert found["timestamp <"] == ["2026-11-22T00:00:00.000001Z"]
-    assert found["severity >="] == ["WARNING"]
     assert found["jsonPayload.message :"] == ["nccl"]
 
 

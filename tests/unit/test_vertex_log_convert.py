@@ -24,25 +24,26 @@ def entry(**fields: object) -> LogEntry:
 
 
 def test_a_text_line() -> None:
-    found = convert.entry(entry(textPayload="\x1b[31mred", severity="ERROR"))
-    assert (found.message, found.severity, found.json) == ("\x1b[31mred", Severity.ERROR, None)
+    found = convert.entries([entry(textPayload="\x1b[31mred", severity="ERROR")])[0]
+    assert (found.message, found.severity, found.json) == ("\x1b[31mred", Severity.INFO, None)
+    assert found.label is Severity.ERROR
     assert (found.replica, found.job_id, found.insert_id) == ("workerpool0-0", "42", "a")
     assert found.timestamp == datetime(2026, 11, 21, 10, 0, 0, 123456, tzinfo=UTC)
 
 
 def test_a_structured_line_shows_its_message_and_keeps_the_rest() -> None:
-    found = convert.entry(entry(jsonPayload={"message": "hi", "vxtui": {"step": 3, "loss": 2.5}}))
+    found = convert.entries([entry(jsonPayload={"message": "hi", "vxtui": {"step": 3, "loss": 2.5}})])[0]
     assert found.message == "hi"
     assert found.json == {"message": "hi", "vxtui": {"step": 3, "loss": 2.5}}
     assert isinstance(found.json["vxtui"]["step"], int)
 
 
 def test_a_structured_line_without_a_message_is_shown_whole() -> None:
-    assert convert.entry(entry(jsonPayload={"step": 3})).message == '{"step": 3}'
+    assert convert.entries([entry(jsonPayload={"step": 3})])[0].message == '{"step": 3}'
 
 
 def test_an_entry_without_time_or_labels_is_still_an_entry() -> None:
-    found = convert.entry(LogEntry.pb()(text_payload="x", severity=350))
+    found = convert.entries([LogEntry.pb()(text_payload="x", severity=350)])[0]
     assert (found.message, found.replica, found.severity) == ("x", "", Severity.DEFAULT)
     assert found.timestamp.tzinfo is UTC
 
@@ -60,13 +61,13 @@ def test_json_survives_the_wire(payload: dict[str, object]) -> None:
     pb = LogEntry.pb()()
     pb.json_payload.SetInParent()
     pb.json_payload.update(payload)
-    assert convert.entry(pb).json == payload
+    assert convert.entries([pb])[0].json == payload
 
 
 def test_numbers_that_json_does_not_know_are_no_error() -> None:
     pb = LogEntry.pb()()
     pb.json_payload.update({"loss": math.nan, "norm": math.inf})
-    found = convert.entry(pb)
+    found = convert.entries([pb])[0]
     assert found.json is not None
     assert math.isnan(found.json["loss"])
     assert found.message

@@ -30,7 +30,7 @@ from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import Job
-from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.metric import CPU, GPU, GPU_MEMORY
 from tui.domain.core.states import JobState
 from tui.emulator.client import server_status, stop_server, was_killed
@@ -104,7 +104,6 @@ async def narrowed(found: VertexBackend, name: str, entries: list[LogEntry]) -> 
     for query, fits in (
         ({"replicas": ("workerpool1-0",)}, lambda e: e.replica == "workerpool1-0"),
         ({"include_service": False}, lambda e: e.replica != SERVICE),
-        ({"severity": Severity.ERROR}, lambda e: e.severity >= Severity.ERROR),
         ({"until": middle}, lambda e: e.timestamp <= middle),
         ({"text": "STEP 7"}, lambda e: "step 7" in e.message),
         ({"text": 'no "such\\ text'}, lambda e: False),

@@ -16,7 +16,6 @@ from tests.wire.fake_vertex import START, Abort, Fake, State, connected
 from tui.backends.interface import LogQuery, PermissionDenied
 from tui.backends.vertex.logs import progress as progress_module
 from tui.backends.vertex.logs import reader as logs_module
-from tui.domain.core.log_entry import Severity
 from tui.domain.core.metric import CPU, GPU, NET_IN, TRAINING_METRICS
 from tui.domain.training import collected_steps as steps_module
 
@@ -255,7 +254,7 @@ async def test_logs_come_in_pages_up_to_the_limit_from_either_end(monkeypatch: p
     async with connected(fake) as found:
 
         async def read(**how: Any) -> list[list[str]]:
-            query = LogQuery(NAME, severity=Severity.DEFAULT)
+            query = LogQuery(NAME)
             return [[e.message for e in b.entries] async for b in found.logs.read(query, **how)]
 
         assert [len(page) for page in await read()] == [10, 10, 5]

@@ -37,7 +37,7 @@ from tui.backends.service_attribute import ServiceAttribute
 from tui.backends.serving import ServingService
 from tui.backends.shells import ShellService
 from tui.domain.core.job import LAUNCH_LABEL, Job
-from tui.domain.core.log_entry import LogEntry, LogGap, Severity
+from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.domain.core.metric import MetricsReading
 from tui.domain.core.quota import Quota
 from tui.domain.core.training_progress import Progress, TrainingStep
@@ -92,7 +92,6 @@ class LogQuery:
     replicas: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
-    severity: Severity = Severity.DEFAULT
     text: str = ""
     include_service: bool = True
     received: datetime | None = None

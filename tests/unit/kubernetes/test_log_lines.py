@@ -14,6 +14,7 @@ from tui.backends.kubernetes.logs.lines.merge import MOST_QUEUED, STALLED, Merge
 from tui.backends.kubernetes.logs.lines.repeats import OVERLAP, Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, moment_of, stamp_at, stamp_of
 from tui.domain.core.log_entry import Severity
+from tui.domain.log.judge import SeverityJudge
 from tui.domain.log.plain_line import severity_of
 
 stamps = st.integers(0, 5 * SECOND).map(lambda n: START + n)
@@ -111,7 +112,7 @@ def test_the_overlap_covers_a_clock_that_is_set_back_a_little() -> None:
 
 
 def entry(stamp: int, ordinal: int = 0, name: ContainerName = NAME, text: bytes = b"x"):  # type: ignore[no-untyped-def]
-    return entries_of(name, stamp, ordinal, text)[0]
+    return entries_of(name, stamp, ordinal, text, SeverityJudge())[0]
 
 
 @given(st.lists(st.lists(st.integers(0, 50), max_size=12).map(sorted), min_size=1, max_size=4), st.data())
@@ -181,13 +182,13 @@ def test_a_json_line_becomes_what_cloud_logging_makes_of_it() -> None:
         b'{"severity":"WARNING","message":"slow","timestampSeconds":1764093600,"timestampNanos":123456789,'
         b'"vxtui":{"kind":"step","step":3}}'
     )
-    found = entries_of(NAME, START + SECOND, 2, line)
+    found = entries_of(NAME, START + SECOND, 2, line, SeverityJudge())
     assert len(found) == 1
     only = found[0]
     assert (only.severity, only.message, only.replica) == (Severity.WARNING, "slow", "worker-0")
     assert only.json == {"message": "slow", "vxtui": {"kind": "step", "step": 3}}
     assert (only.timestamp, only.nanos) == (moment_of(1764093600_123456789), 789)
-    again = entries_of(NAME, START + SECOND, 2, line)
+    again = entries_of(NAME, START + SECOND, 2, line, SeverityJudge())
     assert again[0].key == only.key
 
 
@@ -197,7 +198,7 @@ def test_a_sidecar_says_which_one_it_is() -> None:
 
 
 def test_a_line_longer_than_an_entry_is_several_in_order() -> None:
-    found = entries_of(NAME, START, 0, b"x" * 600_000)
+    found = entries_of(NAME, START, 0, b"x" * 600_000, SeverityJudge())
     assert len(found) == 3
     assert [each.key for each in found] == sorted(each.key for each in found)
     assert sum(len(each.message) for each in found) == 600_000

@@ -198,7 +198,6 @@ def test_a_query_selects_by_what_the_node_received_too() -> None:
     since = Selection(LogQuery("j", since=NOON))
     assert not since.has(behind)
     assert since.has(behind, int(NOON.timestamp()) * 10**9)
-    assert not Selection(LogQuery("j", severity=Severity.WARNING)).has(behind)
     assert Selection(LogQuery("j", text="A LINE")).has(behind)
     assert not Selection(LogQuery("j", replicas=("worker-1",))).service
 

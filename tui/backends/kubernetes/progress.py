@@ -22,6 +22,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import NO_PROGRESS, Progress, TrainingStep
+from tui.domain.log.judge import SeverityJudge
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
@@ -216,10 +217,10 @@ def _progress(known: _Known) -> Progress:
 def _entries(name: ContainerName, lines: Iterable[StampedLine]) -> list[LogEntry]:
     """Convert lines in file order to entries. Lines of one time are numbered from 0."""
     entries: list[LogEntry] = []
-    last, ordinal = -1, 0
+    last, ordinal, judge = -1, 0, SeverityJudge()
     for line in lines:
         ordinal = ordinal + 1 if line.stamp == last else 0
         last = line.stamp
-        entries += entries_of(name, line.stamp, ordinal, line.text)
+        entries += entries_of(name, line.stamp, ordinal, line.text, judge)
     entries.sort(key=lambda entry: entry.key)
     return entries

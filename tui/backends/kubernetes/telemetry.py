@@ -14,6 +14,7 @@ from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.domain.core.job import Job
+from tui.domain.log.judge import SeverityJudge
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 
 MOST_PODS_LOCAL, MOST_PODS = 256, 128
@@ -66,7 +67,8 @@ class KubernetesTelemetry(TelemetryService):
         except BackendError as error:
             return error
         # Parsing is slow: skip unmarked lines first.
+        judge = SeverityJudge()
         marked = (line for line in lines if b'"vxtui"' in line.text)
-        entries = (entry for line in marked for entry in entries_of(name, line.stamp, 0, line.text))
+        entries = (entry for line in marked for entry in entries_of(name, line.stamp, 0, line.text, judge))
         parsed = (telemetry_line(replace(entry, job_id=job.name)) for entry in entries)
         return [line for line in parsed if line is not None]

@@ -138,8 +138,8 @@ class Serving(ServingService):
             parts.append(f"labels.deployed_model_id={quote(deployed_id)}")
         reply = await self._reader.page(" AND ".join(parts), (endpoint,), newest_first=True, size=limit)
         return [
-            replace(convert.entry(pb), replica=pb.labels.get("deployed_model_id", ""))
-            for pb in reversed(reply.entries)
+            replace(entry, replica=pb.labels.get("deployed_model_id", ""))
+            for entry, pb in zip(convert.entries(reply.entries[::-1]), reply.entries[::-1], strict=True)
         ]
 
     async def deploy(self, endpoint: str, deployment: Deployment) -> ServingEndpoint:

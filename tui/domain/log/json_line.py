@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -26,6 +27,9 @@ DAY = 86_400 * 10**9
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LEVEL_KEYS = ("levelname", "level")
+_STATED = ("severity", *_LEVEL_KEYS, "log.level", "severity_text", "@level", "lvl")
+_NUMBERS = {10: 100, 20: 100, 30: 200, 40: 400, 50: 500, 60: 600}
+"""Severities of the level numbers of bunyan and pino."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,20 @@ def _pop_severity(payload: dict[str, Any]) -> int | None:
         del payload["severity"]
         return number
     return next((n for n in map(severity_number, map(payload.get, _LEVEL_KEYS)) if n is not None), None)
+
+
+def stated_severity(payload: Mapping[str, Any]) -> Severity | None:
+    """The severity that the fields of a JSON line state, in the manner of a logging library."""
+    inner = payload.get("record", payload.get("log"))
+    for fields in (payload, inner if isinstance(inner, Mapping) else {}):
+        for key in _STATED:
+            value = fields.get(key)
+            if isinstance(value, Mapping):
+                value = value.get("name")
+            number = _NUMBERS.get(value) if isinstance(value, int) else severity_number(value)
+            if number is not None:
+                return Severity(number)
+    return None
 
 
 _WORDS: dict[str, int] = {}

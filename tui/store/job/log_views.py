@@ -9,12 +9,15 @@ from types import EllipsisType
 
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.log.pattern import Pattern
+from tui.domain.log.plain_line import continues
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line
 from tui.store.log.view import LineSource, View
 
 SCAN_LINES = 2_000
 """Lines scanned between two checks of the clock."""
+INTERLEAVED = 64
+"""Errors of other replicas between two lines of a traceback."""
 SCAN_FOR_KEY = 50_000
 """Lines scanned for one key press: about 20 ms."""
 
@@ -110,8 +113,8 @@ class LogViews:
         return None if self._matches is None else _neighbour(self._matches, number, way, here)
 
     def error(self, number: int, way: int, *, here: bool = False) -> int | None:
-        """Number of the next error after line `number`, or before it with a negative `way`. `None` while
-        `errors_unknown`: the error may be in lines that are not searched yet."""
+        """Number of the next error after line `number`, or before it with a negative `way`; a traceback
+        is one error. `None` while `errors_unknown`: the error may be in lines that are not searched yet."""
         if self._errors is None:
             minimum = max(self.filter.severity, Severity.ERROR)
             self._errors = self.buffer.view(replace(self.filter, severity=minimum, gaps=False))
@@ -119,7 +122,21 @@ class LogViews:
         if way < 0 and self.errors_unknown:
             # An error in an unsearched line may be nearer.
             return None
-        return _neighbour(self._errors, number, way, here)
+        found = _neighbour(self._errors, number, way, here)
+        while found is not None and self._continues(self._errors, found):
+            found = _neighbour(self._errors, found, way, False)
+        return found
+
+    def _continues(self, errors: View, number: int) -> bool:
+        """Whether the error of that number is a further line of the one before it in its replica."""
+        line, at = self.buffer[number], errors.position(number)
+        if not isinstance(line, LogEntry) or line.json is not None:
+            return False
+        for before in range(at - 1, max(-1, at - 1 - INTERLEAVED), -1):
+            earlier = self.buffer[errors.number(before)]
+            if isinstance(earlier, LogEntry) and earlier.replica == line.replica:
+                return continues(line.message, continues(earlier.message, False))
+        return False
 
     @property
     def errors_unknown(self) -> bool:

@@ -74,7 +74,7 @@ class LineFilter:
         return passing
 
     def _by_columns(self, lines: Lines) -> list[int]:
-        codes, least = lines.severities, self.severity // 100
+        codes, least = lines.levels, self.severity // 100
         if not least and not self.replicas and self.gaps:
             return list(range(len(codes)))
         most = GAP if self.gaps else GAP - 1

@@ -70,13 +70,13 @@ def _spread(block: LogBlock, over: list[Bin]) -> None:
 
 
 def _place(lines: Lines, bins: list[Bin], first: int, width: float) -> None:
-    at = 0
+    at, levels = 0, lines.levels
     while at < len(lines):
         which = min(len(bins) - 1, int((lines.times[at] - first) / width))
         end = len(lines)
         if which < len(bins) - 1:
             end = max(at + 1, bisect_left(lines.times, first + (which + 1) * width, at))
-        codes = lines.severities[at:end]
+        codes = levels[at:end]
         warnings, gaps = codes.count(4), codes.count(GAP)
         fine = sum(map(codes.count, range(4)))
         bins[which].fine += fine

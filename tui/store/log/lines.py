@@ -19,7 +19,9 @@ Key = tuple[int, str, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 GAP = 255
-"""The severity code of a gap; an entry's code is its severity divided by 100."""
+"""The severity code of a gap. An entry's code is its severity divided by 100; its upper four bits are one
+more than the code of the service's label, if that is another one."""
+_LEVELS = bytes(code if code == GAP else code & 0xF for code in range(256))
 _SEVERITIES = {int(severity) // 100: severity for severity in Severity}
 _json_text = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _MICROSECOND = timedelta(microseconds=1)
@@ -40,6 +42,10 @@ def line_key(line: Line) -> Key:
 def _digits(count: int | None) -> str:
     """Return a count as text that sorts by the number."""
     return "unknown" if count is None else f"{count:012}"
+
+
+def _labelled(severity: Severity, label: Severity) -> int:
+    return severity // 100 | (label // 100 + 1 << 4)
 
 
 class Lines:
@@ -69,7 +75,12 @@ class Lines:
         times = [nanoseconds(entry.timestamp) + entry.nanos for entry in entries]
         ids = [entry.insert_id for entry in entries]
         replicas = [entry.replica for entry in entries]
-        severities = bytearray(entry.severity // 100 for entry in entries)
+        severities = bytearray(
+            [
+                entry.severity // 100 if entry.label is None else _labelled(entry.severity, entry.label)
+                for entry in entries
+            ]
+        )
         texts = [entry.message for entry in entries]
         payloads = {at: _json_text(entry.json) for at, entry in enumerate(entries) if entry.json is not None}
         for gap in gaps:
@@ -117,11 +128,17 @@ class Lines:
             moment,
             self.ids[at],
             self.replicas[at],
-            _SEVERITIES[code],
+            _SEVERITIES[code & 0xF],
             self.texts[at],
             None if payload is None else json.loads(payload),
             nanos=time % 1000,
+            label=_SEVERITIES[(code >> 4) - 1] if code >> 4 else None,
         )
+
+    @property
+    def levels(self) -> bytes:
+        """The severity codes without the service's labels."""
+        return self.severities.translate(_LEVELS)
 
     @property
     def ordered(self) -> bool:
@@ -158,7 +175,7 @@ class Lines:
 
     def counts(self) -> tuple[int, int, int, int]:
         """Lines below WARNING, of WARNING, of ERROR and above; gaps."""
-        codes = self.severities
+        codes = self.levels
         warnings, gaps = codes.count(4), codes.count(GAP)
         fine = sum(map(codes.count, range(4)))
         return (fine, warnings, len(codes) - fine - warnings - gaps, gaps)

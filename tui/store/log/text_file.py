@@ -12,14 +12,14 @@ import os
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
-from itertools import accumulate
 from pathlib import Path
 from time import perf_counter
 from weakref import WeakSet
 
 from tui.domain.core.log_entry import Severity
+from tui.domain.log.judge import SeverityJudge
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines, line_key
 from tui.store.log.view import View
@@ -31,12 +31,6 @@ SAMPLE = 64
 CHUNK = 8
 """Blocks read at once."""
 CACHED_BLOCKS = 16
-_WORDS = {
-    "WARN": 4, "WARNING": 4, "Warning": 4,
-    "ERROR": 5, "Error": 5, "error:": 5, "Traceback": 5, "Exception": 5,
-    "CRITICAL": 6, "FATAL": 6, "panic:": 6,
-}  # fmt: skip
-"""Severity (divided by 100) that a word indicates."""
 
 
 class TextFile:
@@ -247,18 +241,16 @@ def _bounded(text: str) -> str:
 
 def as_lines(first: int, texts: list[str]) -> Lines:
     """Parse lines of a file into columns; `first` is the number of the first line."""
-    count, whole = len(texts), "\n".join(texts)
-    codes = _severities(texts, whole)
-    payloads = {}
-    objects = [at for at, text in enumerate(texts) if text[:1] == "{"] if "{" in whole else []
-    for at in objects:
-        if (fields := _object(texts[at])) is not None:
-            payloads[at] = texts[at]
-            word = str(fields.get("severity") or fields.get("level") or "default")
-            try:
-                codes[at] = Severity.parse(word) // 100
-            except ValueError:
-                codes[at] = 0
+    judge = SeverityJudge().judge
+    payloads, codes, code = {}, bytearray(), 0
+    for at, text in enumerate(texts):
+        fields = _object(text) if text[:1] == "{" else None
+        if fields is not None:
+            payloads[at] = text
+        # A block may have as many empty lines as bytes: they have the severity of the line before them.
+        code = judge("", Severity.DEFAULT, text, fields) // 100 if text else code
+        codes.append(code)
+    count = len(texts)
     none = [""] * count
     return Lines(range(first * 1000, (first + count) * 1000, 1000), none, none, bytes(codes), texts, payloads)
 
@@ -269,20 +261,3 @@ def _object(text: str) -> dict[str, object] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _severities(texts: Sequence[str], whole: str) -> bytearray:
-    """The severity (divided by 100) that each line's words indicate; `whole` is the joined text."""
-    codes = bytearray(len(texts))
-    ends: list[int] = []
-    for word, code in _WORDS.items():
-        start = whole.find(word)
-        while start >= 0:
-            ends = ends or list(accumulate(len(text) + 1 for text in texts))
-            at = bisect_right(ends, start)
-            inside = start and whole[start - 1].isalpha()
-            after = whole[start + len(word) : start + len(word) + 1].isalpha()
-            if not after and (not inside or word in {"Exception", "Error"}):
-                codes[at] = max(codes[at], code)
-            start = whole.find(word, start + len(word) if after or inside else ends[at])
-    return codes

@@ -93,16 +93,15 @@ async def logs(  # noqa: PLR0917 - one for each option
                 )
         runner = runner_of(target, "logs")
         created = target.create_time if runner == target.name else None
-        query = LogQuery(
-            runner, tuple(replicas), since=begin, severity=lowest, created=created, tasks=target.composite
-        )
+        query = LogQuery(runner, tuple(replicas), since=begin, created=created, tasks=target.composite)
+        selects = LineFilter(severity=lowest, pattern=pattern).test()
         async for batch in _batches(backend, target, query, follow):
             if batch.note:
                 note(batch.note)
             for gap in batch.gaps:
                 note(f"┄┄ {gap.words} ┄┄")
             for entry in batch.entries:
-                if pattern is None or pattern.matches(entry.message):
+                if selects(entry):
                     _print_entry(entry, run.json)
             sys.stdout.flush()
     return None

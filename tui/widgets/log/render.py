@@ -15,6 +15,7 @@ from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.core.replica import replica_order, short_name
 from tui.domain.core.text import plain
 from tui.domain.log.pattern import Pattern
+from tui.domain.log.plain_line import last_rewrite
 from tui.store.log.lines import Line
 
 Part = tuple[str, str]
@@ -117,11 +118,7 @@ def collapsed(text: str) -> str:
     """The last text of a line that rewrites itself with carriage returns, as progress bars do."""
     if "\r" not in text:
         return text
-    return "\n".join(_last_rewrite(line) for line in text.split("\n"))
-
-
-def _last_rewrite(line: str) -> str:
-    return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+    return "\n".join(map(last_rewrite, text.split("\n")))
 
 
 def pretty_lines(entry: LogEntry) -> list[str]:
@@ -233,10 +230,11 @@ def cut(
 
 def entry_details(entry: LogEntry) -> str:
     """Every field of an entry, one a line: time, replica, severity, id, text, JSON."""
+    label = f" (the service's label is {entry.label.name})" if entry.label is not None else ""
     rows = [
         f"time      {entry.timestamp.isoformat()}",
         f"replica   {entry.replica}",
-        f"severity  {entry.severity.name}",
+        f"severity  {entry.severity.name}{label}",
         f"id        {entry.insert_id}",
         "",
         entry.message,

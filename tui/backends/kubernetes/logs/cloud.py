@@ -75,13 +75,13 @@ class CloudLog(CloudClients):
         while True:
             reply = await reader.page(" AND ".join(parts), ("",), token=token)
             entries = []
-            for pb in reply.entries:
+            for pb, entry in zip(reply.entries, convert.entries(reply.entries), strict=True):
                 resource_labels = pb.resource.labels
                 pod, container = (
                     resource_labels.get("pod_name", ""),
                     resource_labels.get("container_name", ""),
                 )
-                entries.append(CloudEntry(pod, container, convert.entry(pb)))
+                entries.append(CloudEntry(pod, container, entry))
             if entries:
                 yield entries
             token = reply.next_page_token

@@ -34,6 +34,7 @@ from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, Sta
 from tui.backends.kubernetes.logs.runs import ContainerState, Want, first_run, next_readable, want
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.domain.core.log_entry import LogEntry
+from tui.domain.log.judge import SeverityJudge
 
 RECENT = 2000
 REFUSALS = 4
@@ -72,6 +73,7 @@ class _Read:
     end: End = End.CUT
     refused: str = ""
     splitter: LineSplitter = field(default_factory=LineSplitter)
+    judge: SeverityJudge = field(default_factory=SeverityJudge)
 
 
 class ContainerReader:
@@ -241,7 +243,7 @@ class ContainerReader:
             return True
         read.fresh += 1
         self._last_run = read.run
-        entries = entries_of(self.name, line.stamp, ordinal, line.text)
+        entries = entries_of(self.name, line.stamp, ordinal, line.text, read.judge)
         self.recent.extend(entries)
         selected = [entry for entry in entries if self._out.selects(entry, line.stamp)]
         self.source.add(line.stamp, selected, self._out.now())

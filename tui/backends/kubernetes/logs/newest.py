@@ -14,6 +14,7 @@ from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import LineSplitter, StampedLine, since_time
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.domain.core.log_entry import LogEntry
+from tui.domain.log.judge import SeverityJudge
 
 AT_ONCE = 16
 """Number of logs read at the same time."""
@@ -141,6 +142,7 @@ def _entries(log: _Log, horizon: int, selection: Selection) -> list[LogEntry]:
     """Return the entries of lines that are not older than the horizon of all logs."""
     counts: Counter[int] = Counter()
     selected: list[LogEntry] = []
+    judge = SeverityJudge()
     for line in log.lines:
         ordinal = counts[line.stamp]
         counts[line.stamp] += 1
@@ -148,6 +150,6 @@ def _entries(log: _Log, horizon: int, selection: Selection) -> list[LogEntry]:
         # one time are unknown.
         if line.stamp < horizon or (line.stamp == log.horizon and not log.whole):
             continue
-        entries = entries_of(log.name, line.stamp, ordinal, line.text)
+        entries = entries_of(log.name, line.stamp, ordinal, line.text, judge)
         selected += [entry for entry in entries if selection.has(entry, line.stamp)]
     return selected

@@ -7,7 +7,7 @@ parses it only for visible lines.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -17,14 +17,22 @@ from google.protobuf import struct_pb2
 
 from tui.backends.vertex.timestamps import EPOCH, moment, time_of
 from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.log.judge import SeverityJudge
 
 _SEVERITIES = {severity.value: severity for severity in Severity}
+_DEFAULT = Severity.DEFAULT
 _EXACT = 2**53
 MOST_LATE = 60
 """Delay in seconds above which the replica's clock is considered wrong rather than the entry late."""
 
 
-def entry(pb: Any) -> LogEntry:
+def entries(pbs: Sequence[Any], judge: SeverityJudge | None = None) -> list[LogEntry]:
+    """Convert LogEntry messages in the order of the log; `judge` has judged the earlier ones."""
+    judge = judge or SeverityJudge()
+    return [entry(pb, judge) for pb in pbs]
+
+
+def entry(pb: Any, judge: SeverityJudge) -> LogEntry:
     """Convert a LogEntry message to a domain entry.
 
     `message` is the text payload, the `message` of a structured payload, or the structured payload as JSON.
@@ -49,8 +57,12 @@ def entry(pb: Any) -> LogEntry:
             text = f"({pb.proto_payload.type_url.rsplit('/', 1)[-1]})"
     labels = pb.resource.labels
     replica, number = labels.get("task_name", ""), labels.get("job_id", "")
-    severity = _SEVERITIES.get(pb.severity, Severity.DEFAULT)
-    return LogEntry(at, pb.insert_id, replica, severity, text, payload, number, nanos % 1000)
+    label = _SEVERITIES.get(pb.severity, _DEFAULT)
+    severity = judge.judge(replica, label, text, payload)
+    # A writer that calls the API itself gives its own severity, and where in its source it did.
+    if severity is label or pb.HasField("source_location"):
+        return LogEntry(at, pb.insert_id, replica, label, text, payload, number, nanos % 1000)
+    return LogEntry(at, pb.insert_id, replica, severity, text, payload, number, nanos % 1000, label)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from tui.backends.interface import InvalidRequest, LogQuery
-from tui.domain.core.log_entry import SERVICE, Severity
+from tui.domain.core.log_entry import SERVICE
 
 MAX_LOG_FILTER = 20_000
 """Maximum length of a log filter in characters (docs/facts/vertex.md 5.3)."""
@@ -88,8 +88,6 @@ def log_filter(
     if query.until is not None:
         # Entries have nanoseconds and `until` has microseconds: include the entire last microsecond.
         parts.append(f"timestamp<{quote(stamp(query.until + MICROSECOND))}")
-    if query.severity > Severity.DEFAULT:
-        parts.append(f"severity>={query.severity.name}")
     if query.text:
         text = quote(query.text)
         parts.append(f"(textPayload:{text} OR jsonPayload.message:{text})")

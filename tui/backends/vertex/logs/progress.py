@@ -111,7 +111,7 @@ class ProgressReader(ProgressService):
             return await self._advance_all((jobs[:half], jobs[half:]))
         reply = await self._page(jobs, text, now)
         shown = set()
-        for entry in sorted(map(convert.entry, reply.entries), key=lambda entry: entry.key):
+        for entry in sorted(convert.entries(reply.entries), key=lambda entry: entry.key):
             shown.add(entry.job_id)
             k = known.get(entry.job_id)
             if k is not None and (k.reader.last is None or entry.key > k.reader.last):
@@ -212,7 +212,7 @@ class ProgressReader(ProgressService):
         text = self._step_filter(job.name, self._lower(job, None, datetime.now(UTC)))
         reply = await self._logs.page(text, (job.name,), size=PER_JOB)
         reader = JobProgress(self._known[job.name].reader.pattern)
-        for entry in map(convert.entry, reply.entries):
+        for entry in convert.entries(reply.entries):
             reader.add(entry)
         return reader.progress.first_loss
 
@@ -227,7 +227,7 @@ class ProgressReader(ProgressService):
         text = self._step_filter(name, await self._start(name, known))
         for _page in range(STEP_PAGES):
             reply = await self._logs.page(text, (name,), token=token)
-            known.add(map(convert.entry, reply.entries))
+            known.add(convert.entries(reply.entries))
             token = reply.next_page_token
             if not token:
                 break

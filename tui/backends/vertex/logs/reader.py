@@ -67,7 +67,8 @@ class LogReader:
             reply = await self.page(
                 text, (query.job_name,), newest_first=newest_first, size=size, token=token
             )
-            entries = tuple(convert.entry(pb) for pb in reply.entries)[:left]
+            way = -1 if newest_first else 1
+            entries = tuple(convert.entries(reply.entries[::way])[::way])[:left]
             received = whole.add(convert.receipt(reply.entries).newest)
             if entries:
                 yield LogBatch(entries, received=received)

@@ -16,6 +16,7 @@ from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.errors import UndecodableReply
 from tui.domain.core.log_entry import LogEntry
+from tui.domain.log.judge import SeverityJudge
 
 STREAM_SECONDS = 3600.0
 """Seconds after which a stream ends, which is the client's default (docs/facts/clients.md 'Faults')."""
@@ -112,7 +113,7 @@ class Stream:
             filter=self._text,
             buffer_window=duration_pb2.Duration(nanos=int(window * 1e9)),
         )
-        done = asyncio.Event()
+        done, judge = asyncio.Event(), SeverityJudge()
 
         async def requests() -> AsyncIterator[Any]:
             yield request
@@ -130,7 +131,7 @@ class Stream:
                 left_out = tuple(
                     (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info
                 )
-                entries = tuple(map(convert.entry, pb.entries))
+                entries = tuple(convert.entries(pb.entries, judge))
                 await self._events.put(StreamEvent(entries, convert.receipt(pb.entries), left_out))
         finally:
             done.set()

@@ -153,7 +153,7 @@ class LogTail:
             reply = await self._logs.page(text, (self._query.job_name,), token=token)
             newest = convert.receipt(reply.entries).newest
             self._coverage.received = whole.add(newest)
-            fresh = self._merger.fresh(map(convert.entry, reply.entries), newest)
+            fresh = self._merger.fresh(convert.entries(reply.entries), newest)
             self._forget()
             if fresh:
                 yield tuple(fresh)
@@ -419,7 +419,7 @@ class LogTail:
                 reply = await self._logs.page(text, (self._query.job_name,), token=token, patience=2.0)
                 received = convert.receipt(reply.entries).newest
                 until = whole.add(received)
-                fresh += self._merger.add(map(convert.entry, reply.entries), self._now(), received)
+                fresh += self._merger.add(convert.entries(reply.entries), self._now(), received)
                 token = reply.next_page_token
                 if not token:
                     break

@@ -40,7 +40,7 @@ class Telemetry(TelemetryService):
                 reply = await self._logs.page(
                     text, [job.name for job in some], newest_first=True, size=PAGE, token=token
                 )
-                lines = (telemetry_line(convert.entry(pb)) for pb in reply.entries)
+                lines = map(telemetry_line, convert.entries(reply.entries))
                 lines_read += [line for line in lines if line is not None]
                 token = reply.next_page_token
                 if not token:

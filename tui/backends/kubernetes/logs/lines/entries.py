@@ -10,9 +10,8 @@ from typing import Any
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of, stamp_at
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.log.json_line import NotAnObject, parse_json_line, pieces
-from tui.domain.log.plain_line import severity_of
+from tui.domain.log.judge import SeverityJudge
 
-_SEVERITIES = {int(severity): severity for severity in Severity}
 PLAIN = Severity.INFO
 """Severity of a line that states none: the API does not distinguish stdout from stderr."""
 
@@ -36,23 +35,25 @@ class ContainerName:
         return f"pod {self.pod}" if self.main else f"container {self.container} of pod {self.pod}"
 
 
-def entries_of(name: ContainerName, stamp: int, ordinal: int, text: bytes) -> list[LogEntry]:
+def entries_of(
+    name: ContainerName, stamp: int, ordinal: int, text: bytes, judge: SeverityJudge
+) -> list[LogEntry]:
     """Return the entries of one line; several if the line is longer than an entry may be.
 
-    The ids are the same in a later read: they consist of the node's time and the ordinal among lines of that
-    time.
+    `judge` has judged the container's earlier lines. The ids are the same in a later read: they consist of
+    the node's time and the ordinal among lines of that time.
     """
     parts = pieces(text)
     whole = len(parts) == 1
-    return [_entry(name, stamp, ordinal, part, at, whole) for at, part in enumerate(parts)]
+    return [_entry(name, stamp, ordinal, part, at, whole, judge) for at, part in enumerate(parts)]
 
 
 def _entry(  # noqa: PLR0917 - what a line is, and which part of it
-    name: ContainerName, stamp: int, ordinal: int, part: bytes, at: int, whole: bool
+    name: ContainerName, stamp: int, ordinal: int, part: bytes, at: int, whole: bool, judge: SeverityJudge
 ) -> LogEntry:
     text = part.decode("utf-8", "replace")
     payload: dict[str, Any] | None = None
-    severity = None
+    label = PLAIN
     own = stamp
     if whole and text.startswith("{"):
         try:
@@ -61,12 +62,11 @@ def _entry(  # noqa: PLR0917 - what a line is, and which part of it
             pass
         else:
             payload = line.payload
-            severity = None if line.severity is None else _SEVERITIES[line.severity]
+            label = PLAIN if line.severity is None else Severity(line.severity)
             own = stamp if line.timestamp is None else line.timestamp
             message = payload.get("message")
             text = message if isinstance(message, str) else json.dumps(payload, ensure_ascii=False)
-    if severity is None:
-        severity = (None if payload is not None else severity_of(text)) or PLAIN
+    severity = judge.judge(name.replica, label, text, payload)
     if not name.main:
         text = f"[{name.container}] {text}"
     return LogEntry(

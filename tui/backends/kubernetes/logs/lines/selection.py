@@ -6,11 +6,11 @@ from datetime import datetime
 
 from tui.backends.interface import LogQuery
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
-from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.core.log_entry import SERVICE, LogEntry
 
 
 class Selection:
-    """The filters of a query: replicas, severity, text, times."""
+    """The filters of a query: replicas, text, times."""
 
     def __init__(self, query: LogQuery) -> None:
         self._query = query
@@ -41,8 +41,6 @@ class Selection:
     def has(self, entry: LogEntry, stamp: int | None = None) -> bool:
         """Whether the query selects the entry; `stamp` is the node's time of receipt, if known."""
         query = self._query
-        if entry.severity < query.severity and query.severity > Severity.DEFAULT:
-            return False
         if query.until is not None and entry.timestamp > query.until:
             return False
         if self._text and self._text not in entry.message.casefold():
