@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,6 +55,16 @@ def test_no_two_ticks_have_the_same_label_and_none_is_cut(low: float, width: flo
     labels = [label(tick) for tick in distinct_ticks(low, low + width, most, label)]
     assert len(set(labels)) == len(labels) <= most
     assert all(len(each) <= LABEL for each in labels)
+
+
+@settings(max_examples=200)
+@given(st.floats(0, 1e7), st.floats(0.01, 1e7), st.integers(2, 8))
+def test_an_axis_of_steps_has_whole_steps_only(low: float, width: float, most: int) -> None:
+    ticks_of = partial(nice_ticks, whole=True)
+    ticks = distinct_ticks(low, low + width, most, "{:,.0f}".format, ticks_of)
+    assert all(tick.is_integer() for tick in ticks) and len(ticks) <= most
+    assert distinct_ticks(0, 10, 5, "{:,.0f}".format, ticks_of) == [0, 5, 10]
+    assert distinct_ticks(1, 3, 8, "{:,.0f}".format, ticks_of) == [1, 2, 3]
 
 
 def test_as_many_ticks_as_the_labels_tell_apart() -> None:

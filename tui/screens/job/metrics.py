@@ -223,6 +223,7 @@ class MetricsPane(JobPane):
                     self._step_text,
                     chart.text,
                     x_time=not self.by_step,
+                    x_whole=self.by_step,
                     low=low,
                     x_view=view,
                     log=self.log_axis,

@@ -108,7 +108,9 @@ class TrialPictures(VerticalGroup):
         ]
         title = f"Best {name} so far, by trials that ended" if points else "No trial has ended with a result"
         view = XView(_with_margin(numbers))
-        self._chart.draw(lines, ChartFormat(title, x_text=_whole, y_text=number_text, x_view=view))
+        self._chart.draw(
+            lines, ChartFormat(title, x_text="{:.0f}".format, x_whole=True, y_text=number_text, x_view=view)
+        )
 
     def _draw_parameter(self, job: Job, study: Study, parameter: StudyParameter) -> None:
         tasks = [task for task in job.tasks if counts(task) and value_of(task, study) is not None]
@@ -170,11 +172,6 @@ class TrialPictures(VerticalGroup):
             title = f"{clip(plain(name), LONGEST_NAME):<{LONGEST_NAME}}"
             lines.append(Content.assemble(title, " ", (bar(share, width), "$text-accent"), f" {share:>4.0%}"))
         return Content("\n").join(lines)
-
-
-def _whole(number: float) -> str:
-    """The number of a trial; "" between two."""
-    return f"{number:.0f}" if number.is_integer() else ""
 
 
 def _steps(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
@@ -86,6 +87,8 @@ class ChartFormat:
     y_text: Callable[[float], str] = figure
     x_time: bool = False
     """Whether x is in seconds."""
+    x_whole: bool = False
+    """Whether x counts something, such as steps: its axis has whole numbers only."""
     low: float | None = None
     high: float | None = None
     x_view: XView = FULL_VIEW
@@ -312,8 +315,9 @@ class Chart(VerticalGroup):
         )
         plot.set_ylimits(bottom, top)
         across, up = max(2, self.size.width // 12), max(2, (self.size.height - 2) // 2)
-        plot.set_x_formatter(_formatter(self.format.x_text, across, self.format.x_time))
-        plot.set_y_formatter(_formatter(lambda y: axis_label(self._y_text(y)), up, False))
+        x_ticks = partial(nice_ticks, time=self.format.x_time, whole=self.format.x_whole)
+        plot.set_x_formatter(_formatter(self.format.x_text, across, x_ticks))
+        plot.set_y_formatter(_formatter(lambda y: axis_label(self._y_text(y)), up, nice_ticks))
 
     def _ascii_plot(self) -> Content:
         """The chart in ASCII: a mark a column, max and min of y at the left."""
@@ -349,10 +353,14 @@ def _logarithm(line: ChartLine) -> ChartLine:
     return replace(line, x=tuple(x for x, _ in known), y=tuple(y for _, y in known))
 
 
+TicksOf = Callable[[float, float, int], list[float]]
+"""Returns up to so many round numbers between two others."""
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 
-def nice_ticks(low: float, high: float, limit: int, *, time: bool = False) -> list[float]:
+def nice_ticks(
+    low: float, high: float, limit: int, *, time: bool = False, whole: bool = False
+) -> list[float]:
     """Up to `limit` round numbers between `low` and `high`; with `time`, round times in seconds."""
     wide = high - low
     if wide <= 0 or not math.isfinite(wide):
@@ -361,6 +369,8 @@ def nice_ticks(low: float, high: float, limit: int, *, time: bool = False) -> li
     steps = [power * n * ten for ten in (1, 10, 100) for n in (1, 2, 2.5, 5)]
     if time:
         steps = [*_TIME_STEPS, *(step for step in steps if step > _TIME_STEPS[-1])]
+    if whole:
+        steps = [step for step in steps if step >= 1 and step.is_integer()] or [1.0]
     for step in steps:
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         if last - first < limit:
@@ -383,24 +393,24 @@ def axis_label(text: str) -> str:
 
 
 def distinct_ticks(
-    low: float, high: float, limit: int, text: Callable[[float], str], *, time: bool = False
+    low: float, high: float, limit: int, text: Callable[[float], str], ticks_of: TicksOf = nice_ticks
 ) -> list[float]:
     """`nice_ticks` with distinct labels: 0.00026 and 0.000265 may both be shown as 0.00026."""
     for count in range(limit, 1, -1):
-        ticks = nice_ticks(low, high, count, time=time)
+        ticks = ticks_of(low, high, count)
         if len({text(tick) for tick in ticks}) == len(ticks):
             return ticks
-    return nice_ticks(low, high, 1, time=time)
+    return ticks_of(low, high, 1)
 
 
-def _formatter(text: Callable[[float], str], count: int, time: bool) -> Any:
+def _formatter(text: Callable[[float], str], count: int, ticks_of: TicksOf) -> Any:
     from textual_plot.axis_formatter import AxisFormatter  # noqa: PLC0415
 
     class Formatter(AxisFormatter):
         """Round ticks with labels in the console's number format."""
 
         def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-            return distinct_ticks(min_, max_, min(count, max_ticks), text, time=time)
+            return distinct_ticks(min_, max_, min(count, max_ticks), text, ticks_of)
 
         def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
             return [text(tick) for tick in ticks]
