@@ -441,6 +441,9 @@ def test_small_words() -> None:
     assert time_text(at(0), TimeColumn.NONE, None) == ""
     assert short_replica("workerpool1-13") == "1-13" and short_replica("service") == "service"
     assert replica_style("service") == "service" and replica_style("workerpool0-0") == "hue0"
+    pods = ["master-0", *(f"worker-{n}" for n in range(5))]
+    assert len({replica_style(pod) for pod in pods}) == 6, "pods differ in colour"
+    assert replica_style("leader-0-0") != replica_style("workers-0-0")
     assert [severity_mark(s)[0] for s in (Severity.INFO, Severity.WARNING, Severity.ERROR)] == [" ", "▲", "✗"]
     assert line_text(event(1, "checkpoint", "saved")) == "saved"
 

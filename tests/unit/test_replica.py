@@ -54,9 +54,9 @@ def test_a_group_names_its_replicas() -> None:
 
 
 def test_replicas_stand_in_the_order_of_their_numbers() -> None:
-    names = ["service", "workerpool1-0", "workerpool0-10", "workerpool0-2", "worker-1"]
+    names = ["service", "workerpool1-0", "workerpool0-10", "workerpool0-2", "worker-10", "worker-2"]
     assert sorted(names, key=replica_order) == [
-        "workerpool0-2", "workerpool0-10", "workerpool1-0", "service", "worker-1",
+        "workerpool0-2", "workerpool0-10", "workerpool1-0", "service", "worker-2", "worker-10",
     ]  # fmt: skip
 
 

@@ -102,13 +102,14 @@ def group_of(replica: str) -> str:
     return match["group"] if match else ""
 
 
-def replica_order(replica: str) -> tuple[int, int, str]:
-    """A key that sorts `workerpool0-2` before `workerpool0-10`; names without a group number come last."""
+def replica_order(replica: str) -> tuple[int, str, int]:
+    """Number of its group, name of its group, and its index: sorts `worker-2` before `worker-10`. Names
+    without a group number come last."""
     task, _, own = replica.rpartition("/")
     match = _NAME.fullmatch(own)
-    if match and match["number"] and not task:
-        return (int(match["number"]), int(match["index"]), match["group"])
-    return (_OTHER, 0, replica)
+    if match is None or task:
+        return (_OTHER, replica, 0)
+    return (int(match["number"] or _OTHER), match["group"], int(match["index"]))
 
 
 REDUCER = "reducer"

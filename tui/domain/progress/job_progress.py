@@ -33,7 +33,7 @@ QUIET = timedelta(minutes=10)
 class _Source:
     """One process: its replica's position, and its rank there."""
 
-    order: tuple[int, int, str]
+    order: tuple[int, str, int]
     rank: int
 
 

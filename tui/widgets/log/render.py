@@ -24,6 +24,16 @@ Part = tuple[str, str]
 STYLES = ("time", "dim", "strong", "warning", "error", "gap", "service")
 HUES = 8
 """Colours of replicas; with more replicas the colours repeat and the name tells them apart."""
+_FIRST_HUES = {
+    "workerpool": 0,
+    "master": 0,
+    "launcher": 0,
+    "leader": 0,
+    "chief": 0,
+    "worker": 3,
+    "workers": 3,
+}
+"""Colour of a role's first replica; of other roles it follows from the name."""
 
 _ENVELOPE = frozenset({"severity", "message", "msg", "vxtui", "time", "timestamp", "level"}) | {
     "timestampSeconds",
@@ -90,8 +100,10 @@ def replica_style(replica: str) -> str:
         # The replicas of a task have one colour: it tells the tasks apart.
         number = int(task) if task.isdecimal() else zlib.crc32(task.encode())
         return f"hue{number * 3 % HUES}"
-    pool, index, _ = replica_order(own)
-    return f"hue{(pool * 3 + index) % HUES}"
+    number, group, index = replica_order(own)
+    stem = group.rstrip("-0123456789")
+    first = _FIRST_HUES.get(stem, zlib.crc32(stem.encode()))
+    return f"hue{(first + number * 3 + index) % HUES}"
 
 
 def severity_mark(severity: Severity) -> Part:
