@@ -29,26 +29,26 @@ def _end(*_: object) -> None:
 
 
 class Handling:
-    """Context in which SIGINT has this handler, unless it is ignored as in a shell's background jobs."""
+    """Context in which the signals have this handler, unless they are ignored as in a shell's background
+    jobs."""
 
-    def __init__(self, handler: signal._HANDLER) -> None:
-        self._handler = handler
+    def __init__(self, handler: signal._HANDLER, *signals: signal.Signals) -> None:
+        self._handler, self._signals = handler, signals
 
     def __enter__(self) -> None:
-        self._before = signal.getsignal(signal.SIGINT)
-        self._set(self._handler)
+        before = {number: signal.getsignal(number) for number in self._signals}
+        self._before = {n: handler for n, handler in before.items() if handler is not signal.SIG_IGN}
+        for number in self._before:
+            signal.signal(number, self._handler)
 
     def __exit__(self, *_: object) -> None:
-        self._set(self._before)
-
-    def _set(self, handler: signal._HANDLER) -> None:
-        if self._before is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, handler)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
 
 def end_at_once() -> None:
     """Install the handler for the rest of the process."""
-    ending_at_once().__enter__()
+    Handling(_end, signal.SIGINT).__enter__()
 
 
 def before_end(clean_up: Callable[[], None]) -> None:
@@ -57,10 +57,10 @@ def before_end(clean_up: Callable[[], None]) -> None:
 
 
 def ending_at_once() -> Handling:
-    """Context for a question: ctrl+c ends the process."""
-    return Handling(_end)
+    """Context for a question or a computation without effects: ctrl+c or SIGTERM ends the process."""
+    return Handling(_end, signal.SIGINT, signal.SIGTERM)
 
 
 def raising() -> Handling:
     """Context for code that must clean up: ctrl+c raises KeyboardInterrupt."""
-    return Handling(signal.default_int_handler)
+    return Handling(signal.default_int_handler, signal.SIGINT)

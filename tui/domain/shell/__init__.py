@@ -1,6 +1,6 @@
 """Shell scripts read as bash reads them; nothing is run. Pure: callers read files and the environment."""
 
 from tui.domain.shell.interpreter import read_script
-from tui.domain.shell.script import Call, NotRead, Script, Word
+from tui.domain.shell.script import Call, NotRead, Outside, Script, Word
 
-__all__ = ["Call", "NotRead", "Script", "Word", "read_script"]
+__all__ = ["Call", "NotRead", "Outside", "Script", "Word", "read_script"]

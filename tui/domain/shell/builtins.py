@@ -23,6 +23,8 @@ _READERS = frozenset({
 })  # fmt: skip
 """Programs that change none of their argument files, unless `_IN_PLACE` matches or they copy from a
 bucket."""
+_MARK = re.compile(r"%(?:%|0?\d{0,3}[a-zA-Z])")
+"""A conversion of printf."""
 _IN_PLACE = re.compile(r"-i$|-i\.|--in-?place|-o$|--output\b")
 
 
@@ -34,6 +36,7 @@ def _nothing(_reading: ScriptReading, _node: Any, _words: list[str]) -> bool | N
 
 
 def _put(reading: ScriptReading, text: str) -> bool:
+    reading.state.budget.spend(len(text))
     if reading.output is not None:
         reading.output.append(text)
     return True
@@ -70,8 +73,8 @@ def _formatted(words: list[str]) -> str | None:
     if not words or OPEN.search(words[0]):
         return None
     form, values = ansi_c(words[0].replace('\\"', '"')), words[1:]
-    marks = re.findall(r"%(?:%|0?\d*[a-zA-Z])", form)
-    if re.sub(r"%(?:%|0?\d*[a-zA-Z])", "", form).count("%"):
+    marks = _MARK.findall(form)
+    if _MARK.sub("", form).count("%"):
         return None
     count = len([m for m in marks if m != "%%"])
     text = ""
@@ -103,7 +106,7 @@ def _once(form: str, values: list[str]) -> str | None:
         bad = True
         return ""
 
-    formatted = re.sub(r"%(?:%|0?\d*[a-zA-Z])", change, form)
+    formatted = _MARK.sub(change, form)
     return None if bad else formatted
 
 
@@ -150,6 +153,7 @@ def write_file(reading: ScriptReading, name: str, text: str | None, *, append: b
             before = reading.read_file(name)
         except OSError:
             before = ""
+    reading.state.budget.spend(len(before) + len(text))
     reading.state.files[path] = before + text
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tui.domain.shell import patterns
 from tui.domain.shell.parameters import OPEN
 from tui.domain.shell.reading import ScriptReading
+from tui.domain.shell.script import Outside
 
 _NUMBERS = {
     "-eq": int.__eq__, "-ne": int.__ne__, "-lt": int.__lt__, "-le": int.__le__, "-gt": int.__gt__,
@@ -67,8 +68,8 @@ class _Test:
         if sign in {"-f", "-e", "-s", "-r"}:
             try:
                 reading.read_file(text)
-            except (OSError, ValueError):
-                return False if sign == "-f" else None
+            except (OSError, ValueError) as error:
+                return False if sign == "-f" and not isinstance(error, Outside) else None
             return True
         return None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
+from tui.domain.log.pattern import PatternError
 from tui.domain.shell import patterns
 from tui.domain.shell.expansion import Stop
 from tui.domain.shell.parameters import OPEN, OpenValue
@@ -151,7 +151,7 @@ def _matches(reading: ScriptReading, value: str, pattern: Any) -> bool:
     glob = reading.expander.pattern(reading.source.of(pattern), reading.source.line(pattern))
     try:
         return patterns.matches(value, glob)
-    except re.error:
+    except PatternError:
         return False
 
 

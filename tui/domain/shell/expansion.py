@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tui.domain.log.pattern import PatternError
 from tui.domain.shell import arithmetic, patterns
 from tui.domain.shell.parameters import OPEN, OpenValue, OpenValues
 from tui.domain.shell.scanning import ansi_c, braces, end_of
-from tui.domain.shell.state import State
+from tui.domain.shell.state import Budget, State
 
 _NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!_-]", re.ASCII)
 _BRACED = re.compile(
@@ -25,16 +26,25 @@ class _Fields:
     """The words produced so far from one word of the source."""
 
     split: bool
+    budget: Budget
     separators: str = _BLANK
     done: list[str] = field(default_factory=list)
-    open: str | None = None
+    open: list[str] | None = None
+    """The pieces of the last word; `None` before its first."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.open or ())
 
     def add(self, text: str) -> None:
-        self.open = (self.open or "") + text
+        self.budget.spend(len(text))
+        self.open = self.open or []
+        self.open.append(text)
 
     def end(self) -> None:
         if self.open is not None:
-            self.done.append(self.open)
+            self.done.append(self.text)
+            self.budget.spend(len(self.done[-1]))
         self.open = None
 
     def unquoted(self, text: str) -> None:
@@ -53,7 +63,7 @@ class _Fields:
             if i:
                 # A separator that is not a blank ends even an empty word.
                 if other and self.open is None and i < len(parts):
-                    self.open = ""
+                    self.open = []
                 self.end()
             if part:
                 self.add(part)
@@ -87,8 +97,8 @@ class Expander:
         if re.match(r"[^'\"]*[<>]\(", source):
             return [self.unknown("a file made by <(…) can't be followed")]
         words: list[str] = []
-        for word in braces(source):
-            fields = _Fields(split=True, separators=self._separators())
+        for word in braces(source, self.state.budget.spend):
+            fields = _Fields(split=True, budget=self.state.budget, separators=self._separators())
             self._expand(self._home(word), fields)
             fields.end()
             words += fields.done
@@ -97,9 +107,9 @@ class Expander:
     def text(self, source: str, line: int) -> str:
         """Expand a word without splitting, as in an assignment."""
         self.line = line
-        fields = _Fields(split=False)
+        fields = _Fields(split=False, budget=self.state.budget)
         self._expand(self._home(source), fields)
-        return fields.open or ""
+        return fields.text
 
     def pattern(self, source: str, line: int) -> str:
         """Expand a word as a pattern, with quoted parts literal."""
@@ -120,9 +130,9 @@ class Expander:
     def document(self, source: str, line: int) -> str:
         """Expand the body of a here-document whose delimiter is not quoted."""
         self.line = line
-        fields = _Fields(split=False)
+        fields = _Fields(split=False, budget=self.state.budget)
         self._quoted(source, fields, "$`\\")
-        return fields.open or ""
+        return fields.text
 
     def _home(self, word: str) -> str:
         return '"$HOME"' + word[1:] if word == "~" or word.startswith("~/") else word
@@ -149,10 +159,9 @@ class Expander:
                 at += char == "$"
                 end = end_of(source, at)
                 inner = source[at + 1 : end - 1]
-                before = fields.open
                 if not re.fullmatch(r"\$(@|\{\w+\[@\][^}]*\}|\{@\})", inner):
                     fields.add("")
-                self._quoted(inner, fields, '$`"\\', before=before)
+                self._quoted(inner, fields, '$`"\\')
                 at = end
             elif char in "$`":
                 at = self._dollar(source, at, fields, quoted=False)
@@ -163,7 +172,7 @@ class Expander:
                 fields.add(source[at:end])
                 at = end
 
-    def _quoted(self, source: str, fields: _Fields, escaped: str, before: str | None = None) -> None:
+    def _quoted(self, source: str, fields: _Fields, escaped: str) -> None:
         at = 0
         while at < len(source):
             char = source[at]
@@ -175,8 +184,11 @@ class Expander:
             elif char in "$`":
                 at = self._dollar(source, at, fields, quoted=True)
             else:
-                fields.add(char)
-                at += 1
+                end = at + 1
+                while end < len(source) and source[end] not in "\\$`":
+                    end += 1
+                fields.add(source[at:end])
+                at = end
 
     def _dollar(self, source: str, at: int, fields: _Fields, *, quoted: bool) -> int:
         """Expand what begins at `at`; return the position after it."""
@@ -227,8 +239,9 @@ class Expander:
         """Run `((…))` with its assignments; whether the last value is not zero (`None`: not known)."""
         status: bool | None = None
         for part in text.split(","):
-            match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(\+\+|--|[-+*/%]?=(?!=))\s*(.*?)\s*", part, re.DOTALL)
-            prefix = re.fullmatch(r"\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*", part)
+            part = part.strip()  # noqa: PLW2901
+            match = re.fullmatch(r"([A-Za-z_]\w*)\s*(\+\+|--|[-+*/%]?=(?!=))\s*(.*)", part, re.DOTALL)
+            prefix = re.fullmatch(r"(\+\+|--)\s*([A-Za-z_]\w*)", part)
             if prefix:
                 match = re.fullmatch(r"([A-Za-z_]\w*)(\+\+|--)(.*)", prefix[2] + prefix[1])
             if match is None:
@@ -261,7 +274,7 @@ class Expander:
         try:
             changed_default = None if default is None else str(change(default))
             current = None if now is None else str(change(now))
-        except (ValueError, ArithmeticError, arithmetic.NotArithmetic, re.error):
+        except (ValueError, ArithmeticError, arithmetic.NotArithmetic):
             return self.unknown(f"{source} can't be computed")
         return self.values.add(
             OpenValue(name, f"{source} in line {self.line}", self.line, changed_default, current)
@@ -417,7 +430,7 @@ class Expander:
     def _word(self, rest: str, quoted: bool) -> str:
         if not quoted:
             return self.text(rest, self.line)
-        fields = _Fields(split=False)
+        fields = _Fields(split=False, budget=self.state.budget)
         at = 0
         while at < len(rest):
             end = end_of(rest, at) if rest[at] == '"' else at
@@ -428,7 +441,7 @@ class Expander:
                 end = stop if stop > at else len(rest)
                 self._quoted(rest[at:end], fields, '$`"\\}')
             at = end
-        return fields.open or ""
+        return fields.text
 
     def _with_default(self, name: str, word: str) -> str:
         if name in self.state.unset or (name.isdigit() and self.state.depth):
@@ -457,7 +470,7 @@ class Expander:
             return self.unknown(f"${{{inner}}} can't be followed")
         try:
             return self._open(value, inner, change)
-        except re.error:
+        except PatternError:
             return self.unknown(f"${{{inner}}} can't be followed")
 
     def _change(self, operator: str, rest: str) -> Callable[[str], str] | None:

@@ -33,7 +33,8 @@ def read_script(
 ) -> Script:
     """Return every call of `program` that bash would make.
 
-    `base` is the script's folder and `read` reads a file relative to it (raises OSError). Raises NotRead with
+    `base` is the script's folder and `read` reads a file relative to it (raises OSError, Outside for a file
+    that must not be read). Raises NotRead with
     the line that bash would refuse or that can't be followed.
     """
     if (reserved := OPEN.search(text)) is not None:

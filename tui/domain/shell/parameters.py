@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from tui.domain.shell.state import MOST_TEXT, TooMuch
 
 _FIRST = 0xF0000
 OPEN = re.compile("[\U000f0000-\U000ffffd]")
 """A character that stands for an open value."""
+_MOST = 1000
+"""Most open values of a script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,13 @@ class OpenValues:
 
     def __init__(self) -> None:
         self._values: list[OpenValue] = []
+        self._numbers: dict[str, int] = {}
+        """The index of each value by its name."""
 
     def add(self, value: OpenValue) -> str:
         """The character for a value; equal values of one name share it, others get a name of their own."""
         base, count = value.name, 1
-        while (same := self._named(value.name)) is not None:
+        while (same := self._numbers.get(value.name)) is not None:
             known = self._values[same]
             if (known.default, known.now, known.problem) == (value.default, value.now, value.problem) and (
                 base.isidentifier() and known.help.split(" in line")[0] == value.help.split(" in line")[0]
@@ -44,11 +51,11 @@ class OpenValues:
             value = OpenValue(
                 f"{base}_{count}", value.help, value.line, value.default, value.now, value.problem
             )
+        if len(self._values) == _MOST:
+            raise TooMuch(f"has more than {_MOST:,} values from outside")
+        self._numbers[value.name] = len(self._values)
         self._values.append(value)
         return chr(_FIRST + len(self._values) - 1)
-
-    def _named(self, name: str) -> int | None:
-        return next((i for i, v in enumerate(self._values) if v.name == name), None)
 
     def of(self, text: str) -> list[OpenValue]:
         """The open values in a text, in order."""
@@ -59,15 +66,21 @@ class OpenValues:
         values = self.of(text)
         if any(v.now is None or v.problem for v in values):
             return None
-        return OPEN.sub(lambda match: self._values[ord(match[0]) - _FIRST].now or "", text)
+        return self._filled(text, lambda value: value.now or "")
 
     def default(self, text: str) -> str | None:
         """The text with every parameter's default, or `None` if one has none."""
         if any(v.default is None or v.problem for v in self.of(text)):
             return None
-        return OPEN.sub(lambda match: self._values[ord(match[0]) - _FIRST].default or "", text)
+        return self._filled(text, lambda value: value.default or "")
 
     def template(self, text: str) -> str:
         """The text with `${name}` for every open value and `$${` for a literal `${`."""
-        escaped = text.replace("${", "$${")
-        return OPEN.sub(lambda match: f"${{{self._values[ord(match[0]) - _FIRST].name}}}", escaped)
+        return self._filled(text.replace("${", "$${"), lambda value: f"${{{value.name}}}")
+
+    def _filled(self, text: str, filling: Callable[[OpenValue], str]) -> str:
+        """The text with the filling of every open value. Raises TooMuch."""
+        used = self.of(text)
+        if used and len(text) + sum(len(filling(value)) for value in used) > MOST_TEXT:
+            raise TooMuch.text()
+        return OPEN.sub(lambda match: filling(self._values[ord(match[0]) - _FIRST]), text) if used else text

@@ -1,57 +1,86 @@
-"""bash's patterns and the expansions that use them."""
+"""bash's patterns and the expansions that use them, in time linear in the text."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import Any
+
+from tui.domain.log.pattern import PatternError, compiled_with_groups
+from tui.domain.shell.state import MOST_TEXT, TooMuch
+
+_LONGEST = 2000
+"""Longest pattern in characters."""
 
 
-def regex_of(pattern: str, *, greedy: bool = True) -> str:
-    """A regular expression for a pattern with `*`, `?`, `[…]` and backslashes."""
-    parts, at, star = [], 0, ".*" if greedy else ".*?"
+def _atoms(pattern: str, *, greedy: bool) -> list[str]:
+    """The regular expressions of a pattern's parts: `*`, `?`, `[…]`, and characters with or without a
+    backslash."""
+    if len(pattern) > _LONGEST:
+        raise PatternError(f"it has more than {_LONGEST:,} characters")
+    atoms, at, star = [], 0, ".*" if greedy else ".*?"
     while at < len(pattern):
         char = pattern[at]
         end = pattern.find("]", at + 2) if char == "[" else -1
         if char == "*":
-            parts.append(star)
+            # A second star matches nothing more.
+            if atoms[-1:] != [star]:
+                atoms.append(star)
         elif char == "?":
-            parts.append(".")
+            atoms.append(".")
         elif end > 0:
             inner = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            parts.append("[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
+            atoms.append("[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
             at = end
         elif char == "\\" and at + 1 < len(pattern):
             at += 1
-            parts.append(re.escape(pattern[at]))
+            atoms.append(re.escape(pattern[at]))
         else:
-            parts.append(re.escape(char))
+            atoms.append(re.escape(char))
         at += 1
-    return "".join(parts)
+    return atoms
+
+
+@lru_cache(maxsize=128)
+def _compiled(regex: str) -> Any:
+    """RE2's pattern; `.` matches a line break too. Raises PatternError."""
+    return compiled_with_groups(f"(?s){regex}")
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether the whole text matches a pattern."""
-    return re.fullmatch(regex_of(pattern), text, re.DOTALL) is not None
+    """Whether the whole text matches a pattern. Raises PatternError."""
+    return _compiled("".join(_atoms(pattern, greedy=True))).fullmatch(text) is not None
 
 
 def removed(text: str, operator: str, pattern: str) -> str:
-    """`${x#p}`, `${x##p}`, `${x%p}`, `${x%%p}`."""
+    """`${x#p}`, `${x##p}`, `${x%p}`, `${x%%p}`. Raises PatternError."""
     front = operator[0] == "#"
-    lengths = range(len(text) + 1)
-    candidates = lengths if len(operator) == 1 else reversed(lengths)
-    for length in candidates:
-        part = text[:length] if front else text[len(text) - length :]
-        if matches(part, pattern):
-            return text[length:] if front else text[: len(text) - length]
-    return text
+    atoms = _atoms(pattern, greedy=len(operator) == 2)
+    # The end of a text is the start of the reversed text. Every part but a star matches one character, so
+    # stars that are all as short (long) as possible make the shortest (longest) match.
+    match = _compiled("".join(atoms if front else reversed(atoms))).match(text if front else text[::-1])
+    length = match.end() if match else 0
+    return text[length:] if front else text[: len(text) - length]
 
 
 def replaced(text: str, operator: str, pattern: str, by: str) -> str:
-    """`${x/p/r}`, `${x//p/r}`, `${x/#p/r}`, `${x/%p/r}`."""
+    """`${x/p/r}`, `${x//p/r}`, `${x/#p/r}`, `${x/%p/r}`. Raises PatternError, TooMuch."""
     if not pattern:
         return text
-    regex = regex_of(pattern)
-    regex = rf"\A(?:{regex})" if operator == "/#" else rf"(?:{regex})\Z" if operator == "/%" else regex
-    return re.sub(regex, lambda _: by, text, count=0 if operator == "//" else 1, flags=re.DOTALL)
+    regex = "".join(_atoms(pattern, greedy=True))
+    regex = rf"\A(?:{regex})" if operator == "/#" else rf"(?:{regex})\z" if operator == "/%" else regex
+    pieces, at, size = [], 0, len(text)
+    for match in _compiled(regex).finditer(text):
+        start, end = match.span()
+        if start == end and text:
+            continue
+        pieces += [text[at:start], by]
+        at, size = end, size + len(by) - (end - start)
+        if size > MOST_TEXT:
+            raise TooMuch.text()
+        if operator != "//":
+            break
+    return "".join(pieces) + text[at:]
 
 
 def cased(text: str, operator: str) -> str:

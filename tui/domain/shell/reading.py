@@ -9,8 +9,8 @@ from typing import Any
 from tui.domain.shell.expansion import Expander, Stop
 from tui.domain.shell.parameters import OPEN, OpenValue, OpenValues
 from tui.domain.shell.scanning import Unclosed
-from tui.domain.shell.script import NotRead, Script, Word, short
-from tui.domain.shell.state import State
+from tui.domain.shell.script import NotRead, Outside, Script, Word, short
+from tui.domain.shell.state import State, TooMuch
 from tui.domain.shell.syntax import ScriptSource
 
 Statement = Callable[["ScriptReading", Any], bool | None]
@@ -113,11 +113,14 @@ class ScriptReading:
             return None
         self._depth += 1
         try:
+            self.state.budget.spend(0)
             return statement(self, node)
         except Unclosed as error:
             text = f"the quote or bracket {error} is not closed."
             raise NotRead(text, self.source.line(node)) from error
-        except (ValueError, LookupError, ArithmeticError, re.error) as error:
+        except TooMuch as error:
+            raise NotRead(f"the script {error}.", self.source.line(node)) from error
+        except (ValueError, LookupError, ArithmeticError) as error:
             # Better no job than a wrong one.
             raise NotRead(
                 f"`{short(self.source.of(node))}` can't be followed.", self.source.line(node)
@@ -157,6 +160,7 @@ class ScriptReading:
 
     def word(self, text: str, start: int) -> Word:
         """A text with its position."""
+        self.state.budget.spend(len(text))
         used = self.values.of(text)
         self.script.values |= {v.name: v for v in used}
         problem = next((v.problem for v in used if v.problem), "")
@@ -171,7 +175,12 @@ class ScriptReading:
             return self.state.files[path]
         if self._read is None or OPEN.search(path):
             raise FileNotFoundError(path)
-        text = self._read(path)
+        try:
+            text = self._read(path)
+        except Outside:
+            self.note_line(self.expander.line, f"{path} lies outside the script's folder; it is not read.")
+            raise
+        self.state.budget.spend(len(text))
         if OPEN.search(text):
             raise FileNotFoundError(path)
         return text

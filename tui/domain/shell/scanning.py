@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Callable, Iterator
 
 
 class Unclosed(Exception):
@@ -61,19 +62,22 @@ def _until(text: str, at: int, mark: str, *, quoted: bool) -> int:
     raise Unclosed(mark)
 
 
-def braces(word: str) -> list[str]:
-    """Expand `a{b,c}` and `{1..3}`; other words stay unchanged."""
+def braces(word: str, spend: Callable[[int], None] = lambda _: None) -> Iterator[str]:
+    """Expand `a{b,c}` and `{1..3}`; other words stay unchanged. Each result's size is spent."""
     at = 0
     while at < len(word):
         if word[at] == "{":
+            spend(len(word) - at)
             parts, end = _parts(word, at)
             if parts:
-                return [
-                    word[:at] + part + rest for inner in parts for part in braces(inner)
-                    for rest in braces(word[end:])
-                ]  # fmt: skip
+                for inner in parts:
+                    for part in braces(inner, spend):
+                        for rest in braces(word[end:], spend):
+                            spend(at + len(part) + len(rest))
+                            yield word[:at] + part + rest
+                return
         at = end_of(word, at) if word[at] in "\\'\"`$" else at + 1
-    return [word]
+    yield word
 
 
 def _parts(word: str, start: int) -> tuple[list[str], int]:
@@ -155,17 +159,15 @@ def split_line(text: str, separators: str, count: int) -> list[str]:
     if not count:
         return [text]
     blank = "".join(c for c in separators if c in " \t\n")
-    words: list[str] = []
     rest = text.strip(blank) if blank else text
     other = re.escape("".join(c for c in separators if c not in blank))
     around = f"[{re.escape(blank)}]*" if blank else ""
     between = "|".join([*([f"{around}[{other}]{around}"] if other else []),
                         *([f"[{re.escape(blank)}]+"] if blank else [])])  # fmt: skip
-    while len(words) < count - 1 and between and (match := re.search(between, rest)):
-        words.append(rest[: match.start()])
-        rest = rest[match.end() :]
+    words = re.split(between, rest, maxsplit=count - 1) if between and count > 1 else [rest]
+    rest = words.pop()
     # A single trailing separator ends the last word.
     if other and re.fullmatch(f"[^{other}]*[{other}]{around}", rest):
-        rest = re.sub(f"{around}[{other}]{around}$", "", rest)
+        rest = rest.rstrip(blank)[:-1].rstrip(blank) if blank else rest[:-1]
     words.append(rest)
     return [*words, *[""] * (count - len(words))]

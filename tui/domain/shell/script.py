@@ -16,6 +16,10 @@ class NotRead(Exception):
         self.message, self.line, self.column = message, line, column
 
 
+class Outside(OSError):
+    """A file lies outside the script's folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One argument. `text` has `${NAME}` for an open value and `$${` for a literal `${`."""

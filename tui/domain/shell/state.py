@@ -4,7 +4,42 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field
+from time import thread_time
 from typing import Any
+
+MOST_TEXT = 1_000_000
+"""Most characters of one text of a script."""
+_MOST_TOTAL = 16_000_000
+"""Most characters of all texts together, with `_EACH` for each text."""
+_EACH = 16
+_SECONDS = 2.0
+"""Longest reading, in seconds of CPU time."""
+
+
+class TooMuch(Exception):
+    """The script exceeds a limit of the reading; the message completes "the script …"."""
+
+    @classmethod
+    def text(cls) -> TooMuch:
+        return cls(f"makes a text of more than {MOST_TEXT:,} characters")
+
+
+class Budget:
+    """Text and time left for one reading."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_TOTAL
+        self._end = thread_time() + _SECONDS
+
+    def spend(self, size: int, texts: int = 1) -> None:
+        """Count texts of this size in all. Raises TooMuch."""
+        self._left -= size + texts * _EACH
+        if size > MOST_TEXT:
+            raise TooMuch.text()
+        if self._left < 0:
+            raise TooMuch(f"makes texts of more than {_MOST_TOTAL:,} characters")
+        if thread_time() > self._end:
+            raise TooMuch(f"takes more than {_SECONDS:.0f} s to read")
 
 
 @dataclass(slots=True)
@@ -13,6 +48,7 @@ class State:
 
     base: str
     script: str
+    budget: Budget = field(default_factory=Budget)
     arguments: list[str] = field(default_factory=list)
     variables: dict[str, str | list[str]] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)
@@ -24,7 +60,8 @@ class State:
     def copy(self) -> State:
         """A state that changes on its own."""
         lists = {k: list(v) if isinstance(v, list) else v for k, v in self.variables.items()}
-        return State(self.base, self.script, list(self.arguments), lists, set(self.unset),
+        self.budget.spend(0, len(lists) + sum(len(v) for v in lists.values() if isinstance(v, list)))
+        return State(self.base, self.script, self.budget, list(self.arguments), lists, set(self.unset),
                      dict(self.functions), dict(self.files), self.place, self.depth)  # fmt: skip
 
     def restore(self, other: State) -> None:
@@ -49,4 +86,5 @@ class State:
             value = [*old, *value]
         elif append and isinstance(value, str):
             value = (before if isinstance(before, str) else "") + value
+        self.budget.spend(0, len(value)) if isinstance(value, list) else self.budget.spend(len(value))
         self.variables[name] = value

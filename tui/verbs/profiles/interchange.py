@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from tui.backends.interface import Backend, NotFound
+from tui.config.regular_file import read_regular
 from tui.domain.core.job import Job
 from tui.domain.document.source import ProblemSeverity, decode
 from tui.domain.interchange import ConfigFile, Imported, from_resource, from_text
@@ -20,6 +21,7 @@ from tui.domain.interchange.gcloud_script import Surroundings, is_command
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
 from tui.domain.vertex.dry_run import problem_json
+from tui.domain.shell import Outside
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES
 from tui.verbs.output import note, out, print_json
@@ -69,7 +71,8 @@ async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported
     """Import the profile that `source` describes. Raises VerbFailure."""
     text = source[0] if len(source) == 1 else shlex.join(source)
     try:
-        imported = _read(text, command)
+        with ending_at_once():
+            imported = _read(text, command)
         if imported is None:
             async with run.backend() as backend:
                 job = await _job(backend, text)
@@ -111,16 +114,15 @@ def _way_out(problems: Sequence[Problem]) -> str:
 def _read(source: str, command: str) -> Imported | None:
     """The profile from stdin, a command line or a file; `None` if `source` can only be a job."""
     if source == "-":
-        with ending_at_once():
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        return _of_text(_decoded(data, "stdin"), "stdin", Path.cwd(), command)
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise OSError(f"stdin has more than {MAX_BYTES:,} bytes")
+        return _of_text(decode(data, "stdin"), "stdin", Path.cwd(), command)
     if is_command(source):
         return _of_text(source, "the command line", Path.cwd(), command)
     path = Path(source).expanduser()
-    if path.is_file():
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        return _of_text(_decoded(data, str(path)), str(path), path.absolute().parent, command)
+    if path.exists() and not path.is_dir():
+        return _of_text(_decoded(path), str(path), path.absolute().parent, command)
     if "/" in source and path.is_dir():
         raise _folder(source, "it")
     if path.suffix in {".yaml", ".yml", ".json", ".sh"}:
@@ -128,10 +130,8 @@ def _read(source: str, command: str) -> Imported | None:
     return None
 
 
-def _decoded(data: bytes, file: str) -> str:
-    if len(data) > MAX_BYTES:
-        raise OSError(f"{file} has more than {MAX_BYTES:,} bytes; it is not a profile")
-    return decode(data, file)
+def _decoded(path: Path) -> str:
+    return decode(read_regular(path, MAX_BYTES), str(path))
 
 
 def _of_text(text: str, file: str, folder: Path, command: str) -> Imported:
@@ -145,8 +145,7 @@ def configs(folder: Path) -> Config:
 
     def config(name: str) -> ConfigFile:
         path = folder / Path(name).expanduser()
-        with path.open("rb") as file:
-            return ConfigFile(_decoded(file.read(MAX_BYTES + 1), str(path)), str(path))
+        return ConfigFile(_decoded(path), str(path))
 
     return config
 
@@ -155,8 +154,9 @@ def surroundings(folder: Path, command: str = "") -> Surroundings:
     """The surroundings of a script in `folder`."""
 
     def read(name: str) -> str:
-        path = folder / name
-        with path.open("rb") as file:
-            return _decoded(file.read(MAX_BYTES + 1), str(path))
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise Outside(str(path))
+        return _decoded(path)
 
     return Surroundings(posixpath.join(folder, ""), os.environ, read, command)
