@@ -290,7 +290,8 @@ def _continue(_reading: ScriptReading, _node: Any, words: list[str]) -> bool:
 
 
 def _eval(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
-    reading.run_source(ScriptSource(" ".join(words), reading.source.file, reading.source.line(node)))
+    file, line = reading.source.file, reading.source.line(node)
+    reading.run_source(ScriptSource(" ".join(words), file, reading.state.budget, line))
     return True
 
 
@@ -303,7 +304,7 @@ def _source(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
         reading.note(node, f"{shown} can't be read; what it sets stays open.")
         return None
     try:
-        reading.run_source(ScriptSource(text, reading.state.path(name)))
+        reading.run_source(ScriptSource(text, reading.state.path(name), reading.state.budget))
     except Return:
         pass
     except Stop as error:

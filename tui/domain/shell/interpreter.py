@@ -19,6 +19,7 @@ from tui.domain.shell.parameters import OPEN
 from tui.domain.shell.reading import Exit, Loop, Return, ScriptReading, Statement
 from tui.domain.shell.redirections import run_redirected
 from tui.domain.shell.script import NotRead, Script, short
+from tui.domain.shell.state import TooMuch
 from tui.domain.shell.syntax import ScriptSource
 
 
@@ -42,9 +43,11 @@ def read_script(
         raise NotRead("the script has a character of a private-use plane; remove it.", line)
     reading = ScriptReading(file, program, base, environment or {}, read, _STATEMENTS)
     try:
-        reading.run_source(ScriptSource(text, file))
+        reading.run_source(ScriptSource(text, file, reading.state.budget))
     except (Exit, Return, Loop):
         pass
+    except TooMuch as error:
+        raise NotRead(f"the script {error}.", 1) from error
     except Stop as error:
         raise NotRead(f"the script ends here: {error}.", reading.expander.line) from error
     return reading.script

@@ -18,7 +18,8 @@ def _atoms(pattern: str, *, greedy: bool) -> list[str]:
     backslash."""
     if len(pattern) > _LONGEST:
         raise PatternError(f"it has more than {_LONGEST:,} characters")
-    atoms, at, star = [], 0, ".*" if greedy else ".*?"
+    atoms: list[str] = []
+    at, star = 0, ".*" if greedy else ".*?"
     while at < len(pattern):
         char = pattern[at]
         end = pattern.find("]", at + 2) if char == "[" else -1

@@ -193,7 +193,7 @@ class ScriptReading:
         self.output, self.opaque = [], False
         try:
             if not re.match(r"\s*<\s*\S+\s*$", text):
-                self.run_source(ScriptSource(text, self.source.file, line))
+                self.run_source(ScriptSource(text, self.source.file, self.state.budget, line))
             else:
                 self.output.append(self.read_file(self.expander.text(text.strip()[1:].strip(), line)))
             if not self.opaque:

@@ -9,9 +9,13 @@ from typing import Any
 
 MOST_TEXT = 1_000_000
 """Most characters of one text of a script."""
-_MOST_TOTAL = 16_000_000
+_MOST_TOTAL = 8_000_000
 """Most characters of all texts together, with `_EACH` for each text."""
 _EACH = 16
+_MOST_PARSED = 500_000
+"""Most characters that are parsed: the parser's tree takes 200 bytes for each."""
+_MOST_PIPES = 2000
+"""Most `|` that are parsed: the memory of the parser grows with their square."""
 _SECONDS = 2.0
 """Longest reading, in seconds of CPU time."""
 
@@ -29,6 +33,7 @@ class Budget:
 
     def __init__(self) -> None:
         self._left = _MOST_TOTAL
+        self._parsed = self._pipes = 0
         self._end = thread_time() + _SECONDS
 
     def spend(self, size: int, texts: int = 1) -> None:
@@ -38,8 +43,22 @@ class Budget:
             raise TooMuch.text()
         if self._left < 0:
             raise TooMuch(f"makes texts of more than {_MOST_TOTAL:,} characters")
-        if thread_time() > self._end:
+        if self.late:
             raise TooMuch(f"takes more than {_SECONDS:.0f} s to read")
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return thread_time() > self._end
+
+    def parse(self, text: str) -> None:
+        """Count a text that is to be parsed. Raises TooMuch."""
+        self._parsed += len(text)
+        self._pipes += text.count("|")
+        if self._parsed > _MOST_PARSED:
+            raise TooMuch(f"has more than {_MOST_PARSED:,} characters")
+        if self._pipes > _MOST_PIPES:
+            raise TooMuch(f"has more than {_MOST_PIPES:,} pipes")
 
 
 @dataclass(slots=True)

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tui.domain.shell.state import Budget
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+_PIECE = 4096
+"""Bytes that the parser gets at once; between two pieces it can be stopped."""
 _COMMENT_IN_QUOTES = re.compile(r"(?<=\s)`\s*#[^`\n]*`")
 
 
@@ -23,14 +27,21 @@ def _parser() -> Parser:
 
 
 class ScriptSource:
-    """A text with its tree. Positions count bytes."""
+    """A text with its tree. Positions count bytes. Raises TooMuch."""
 
-    def __init__(self, text: str, file: str, line: int = 1) -> None:
+    def __init__(self, text: str, file: str, budget: Budget, line: int = 1) -> None:
+        budget.parse(text)
         text = text.replace("\r\n", "\n")
         # `# words` between backquotes is a comment inside a command; the grammar does not know it.
         text = _COMMENT_IN_QUOTES.sub(lambda match: " " * len(match[0].encode()), text)
         self.data, self.file, self._first = text.encode("utf-8", "surrogatepass"), file, line
-        self.root: Node = _parser().parse(self.data).root_node
+
+        def piece(start: int, _point: object) -> bytes:
+            # An exception here would not reach the caller.
+            return b"" if budget.late else self.data[start : start + _PIECE]
+
+        self.root: Node = _parser().parse(piece).root_node
+        budget.spend(0)
 
     def text(self, start: int, end: int) -> str:
         """The text between two positions."""

@@ -20,8 +20,8 @@ from tui.domain.interchange.gcloud import Config
 from tui.domain.interchange.gcloud_script import Surroundings, is_command
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
-from tui.domain.vertex.dry_run import problem_json
 from tui.domain.shell import Outside
+from tui.domain.vertex.dry_run import problem_json
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES
 from tui.verbs.output import note, out, print_json
