@@ -110,6 +110,12 @@ async def test_it_follows_and_holds_while_lines_come() -> None:
         assert view.following and messages(view)[-1] == "n00154 text"
 
 
+async def test_a_bar_that_rewrites_itself_shows_its_last_state_however_long_it_is() -> None:
+    states = "".join(f"\rloading {n}" for n in range(20_000))
+    async with looking([line(1, states), line(2, "", json={"message": states})]) as (view, _):
+        assert [text for text in messages(view) if text] == ["loading 19999"] * 2
+
+
 async def test_nothing_is_painted_when_nothing_in_view_differs() -> None:
     async with looking(many(100)) as (view, pilot):
         await pilot.press("g")

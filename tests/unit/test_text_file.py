@@ -14,6 +14,7 @@ from tui.domain.log.pattern import compile_pattern
 from tui.store.log import text_file
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
+from tui.widgets.log.render import whole_line
 
 texts = st.lists(
     st.sampled_from(
@@ -55,6 +56,21 @@ def test_a_growing_file_has_the_lines_it_has(parts: list[bytes], block: int, chu
                 assert pattern is not None
                 hits = [at for at, text in enumerate(expected) if pattern.matches(text)]
                 assert [view.number(at) for at in range(len(view))] == hits
+        log.close()
+
+
+@pytest.mark.parametrize("states", [10, 3_000, 30_000, 100_000])
+@pytest.mark.parametrize("ended", [b"", b"\n", b"\nnext\n"])
+def test_a_bar_that_rewrites_itself_shows_its_last_state(tmp_path: Path, states: int, ended: bytes) -> None:
+    path = tmp_path / "log"
+    bar = b"".join(b"\r%6d/%6d steps" % (n, states) for n in range(states + 1))
+    for before in (b"first\n", b"first\n" + b"x" * 131_000 + b"\n"):
+        path.write_bytes(before + bar + ended)
+        log = TextFile(path)
+        while not log.count_new_lines(1):
+            pass
+        line = log[before.count(b"\n")]
+        assert isinstance(line, LogEntry) and whole_line(line) == f"{states:6}/{states:6} steps"
         log.close()
 
 

@@ -117,6 +117,11 @@ def last_rewrite(text: str) -> str:
     return next((part for part in reversed(text.split("\r")) if part.strip()), "") if "\r" in text else text
 
 
+def collapsed(text: str) -> str:
+    """`last_rewrite` of each line of a text."""
+    return "\n".join(map(last_rewrite, text.split("\n"))) if "\r" in text else text
+
+
 def _is_level(start: str, begin: int, end: int) -> bool:
     """Whether a word stands in the position of a level: in a sentence a word is no level."""
     before, after = start[begin - 1 : begin], start[end : end + 1]

@@ -20,6 +20,7 @@ from weakref import WeakSet
 
 from tui.domain.core.log_entry import Severity
 from tui.domain.log.judge import SeverityJudge
+from tui.domain.log.plain_line import collapsed
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines, line_key
 from tui.store.log.view import View
@@ -204,6 +205,8 @@ class TextFile:
             cut = rest.find(b"\n")
             parts.append(rest if cut < 0 else rest[: cut + 1])
             more += len(rest)
+        if more >= most and b"\r" in (end := self._end_of_line(at)):
+            parts += [b"\r", end]
         text = b"".join(parts).decode(errors="replace")
         texts = text.split("\n")[:count]
         # A block may have as many lines as bytes, so process all lines at once where possible.
@@ -234,8 +237,17 @@ class TextFile:
         """Close the file."""
         os.close(self._fd)
 
+    def _end_of_line(self, at: int) -> bytes:
+        """The end of a long line that begins in a block: the last state of a bar that rewrites itself."""
+        next_line = bisect_right(self._starts, self._starts[at + 1]) - 1
+        data = os.pread(self._fd, LINE + BLOCK, min(next_line * BLOCK, self._size) - LINE)
+        cut = data.find(b"\n", LINE - 1)
+        return data if cut < 0 else data[:cut]
+
 
 def _bounded(text: str) -> str:
+    if len(text) > LINE:
+        text = collapsed(text)
     return text if len(text) <= LINE else f"{text[:LINE]} … (the line continues)"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.text import plain
+from tui.domain.log.plain_line import collapsed
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import as_lines
 from tui.store.log.text_input import TextInput
@@ -90,7 +91,7 @@ class FilePrinter:
             line = columns.line(at)
             if isinstance(line, LogEntry):
                 number = self._number + at
-                printed.append(_json(line, number) if self._json else plain(line.message))
+                printed.append(_json(line, number) if self._json else plain(collapsed(line.message)))
         if printed:
             out_document("\n".join(printed))
             sys.stdout.flush()

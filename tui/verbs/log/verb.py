@@ -17,6 +17,7 @@ from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.core.replica import short_name
 from tui.domain.core.time_input import parse_time
 from tui.domain.log.pattern import Pattern, PatternError, compile_pattern
+from tui.domain.log.plain_line import collapsed
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.verbs.log.file import FilePrinter
@@ -182,4 +183,4 @@ def _stamp(entry: LogEntry) -> str:
 def _line(entry: LogEntry) -> str:
     clock = entry.timestamp.astimezone().strftime("%H:%M:%S.%f")[:-3]
     short = short_name(entry.replica)
-    return f"{clock} {short:<7} {_MARKS.get(entry.severity, ' ')} {entry.message}"
+    return f"{clock} {short:<7} {_MARKS.get(entry.severity, ' ')} {collapsed(entry.message)}"

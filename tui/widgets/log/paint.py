@@ -15,6 +15,7 @@ from textual.strip import Strip
 
 from tui.domain.core.log_entry import LogEntry, LogGap, Severity
 from tui.domain.log.pattern import Pattern
+from tui.domain.log.plain_line import collapsed
 from tui.store.log.lines import Line
 from tui.widgets.log.render import (
     HUES,
@@ -236,7 +237,9 @@ def _shortened(entry: LogEntry) -> LogEntry:
     """The entry with a message that is short enough to be drawn."""
     if len(entry.message) <= SHOWN:
         return entry
-    message = f"{entry.message[:SHOWN]} … ({len(entry.message):,} characters)"
+    message = collapsed(entry.message)
+    if len(message) > SHOWN:
+        message = f"{message[:SHOWN]} … ({len(message):,} characters)"
     json = entry.json
     if json is not None and len(str(json.get("message", ""))) > SHOWN:
         json = {**json, "message": message}

@@ -15,7 +15,7 @@ from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.core.replica import replica_order, short_name
 from tui.domain.core.text import plain
 from tui.domain.log.pattern import Pattern
-from tui.domain.log.plain_line import last_rewrite
+from tui.domain.log.plain_line import collapsed
 from tui.store.log.lines import Line
 
 Part = tuple[str, str]
@@ -126,13 +126,6 @@ def gap_text(gap: LogGap, width: int) -> str:
     return f" {words} ".center(max(0, width), "┄")
 
 
-def collapsed(text: str) -> str:
-    """The last text of a line that rewrites itself with carriage returns, as progress bars do."""
-    if "\r" not in text:
-        return text
-    return "\n".join(map(last_rewrite, text.split("\n")))
-
-
 def pretty_lines(entry: LogEntry) -> list[str]:
     """A JSON line field by field."""
     dumps = json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)
@@ -152,7 +145,7 @@ def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[P
         parts = _step_parts(fields)
         if parts:
             return parts
-    words = plain(str(entry.json.get("message") or entry.json.get("msg") or ""))
+    words = plain(collapsed(str(entry.json.get("message") or entry.json.get("msg") or "")))
     milestone = isinstance(fields, Mapping) and fields.get("kind") != "rank"
     parts = [(words, "strong" if milestone else "")] if words else []
     if not isinstance(fields, Mapping):
@@ -170,12 +163,14 @@ def line_text(line: Line) -> str:
 
 
 def whole_line(line: Line, form: JsonForm = JsonForm.TEMPLATE) -> str:
-    """A line with its time, replica and severity, for the clipboard and for files."""
+    """A line with its time, replica and severity, for the clipboard and for files; a file's line as it is."""
     moment = line.timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(line, LogGap):
         return f"{moment} {gap_text(line, 0).strip()}"
     between = "\n" if form is JsonForm.PRETTY else ""
     text = between.join(text for text, _ in message_parts(line, form))
+    if not line.replica and not line.insert_id:
+        return text
     return f"{moment} {plain(line.replica)} {line.severity.name} {text}"
 
 
