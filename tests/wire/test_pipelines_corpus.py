@@ -11,7 +11,7 @@ import pytest
 
 from tests.wire.pipelines import ENDED, Pipelines, pipelines, said, states, tasks
 from tui.domain.pipeline.ir import read_pipeline
-from tui.emulator.pipelines.planner import PlanContext, plan
+from tui.emulator.pipelines.planner import Planner
 
 CORPUS = sorted((Path(__file__).parents[1] / "pipelines_corpus").glob("*.json"))
 AT_ONCE = 4
@@ -25,9 +25,10 @@ def load(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_the_plan_of_a_compiled_pipeline_begins(path: Path) -> None:
     case = load(path)
-    found = plan(PlanContext(read_pipeline(case["spec"]), {}), case["arguments"])
-    assert found.ready and not [node for node in found.nodes if node.error]
-    assert len({node.path for node in found.nodes}) == len(found.nodes)
+    planner = Planner(read_pipeline(case["spec"]), case["arguments"])
+    planned = planner.plan({})
+    assert planner.ready and not [node for node in planned.changed if node.error]
+    assert {node.path: node for node in planned.changed} == planner.nodes
 
 
 # Each task installs kfp, as its compiled command says: from an index, and in seconds.

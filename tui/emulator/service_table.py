@@ -6,6 +6,7 @@ The entries are opened in this order, so a service stands below those that it us
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from tui.emulator.kinds.table import JOB_KINDS
 from tui.emulator.logging import service as logging_service
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.parts import EmulatorParts
+from tui.emulator.pipelines.runs import PipelineRuns
 from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.resources.service import PersistentResourceService
@@ -83,9 +85,14 @@ async def _endpoints(parts: EmulatorParts) -> list[Method]:
 
 
 async def _schedules(parts: EmulatorParts) -> list[Method]:
-    # No service resumes the remaining operations: they changed nothing.
-    await parts.operations.abort_interrupted()
     pipelines = parts.find(PipelineServer)
+
+    async def abort() -> None:
+        await parts.find(PipelineRuns).resumed()
+        # No service resumes the remaining operations: they changed nothing.
+        await parts.operations.abort_interrupted()
+
+    parts.stack.callback(asyncio.create_task(abort()).cancel)
     table: PipelineTable = parts.tables[PipelineTable]
     runs = ScheduleRuns(parts.resources, pipelines, table.active_runs, clock.time)
     parts.stack.push_async_callback(runs.close)

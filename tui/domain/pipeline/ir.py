@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from tui.domain.document.source import Path, dotted
@@ -20,6 +21,8 @@ Problem = tuple[Path, str]
 AGAIN = "Compile the pipeline again: what the compiler writes has no such part."
 """The fix for a broken spec."""
 SCHEMAS = ("2.0.0", "2.1.0")
+DEEPEST = 100
+"""Components in one another that the emulator runs. No limit of the service is documented."""
 ALL_COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
@@ -188,22 +191,25 @@ class PipelineReader:
                     where = (*here, "dag", "tasks", task.name, "componentRef")
                     self._wrong(where, f"names {task.component!r}, which is not a component")
         if not self.problems:
-            self._no_recursion(root, components)
+            self._check_nesting(components)
         return Pipeline(name, root, components)
 
-    def _no_recursion(self, root: Component, components: Mapping[str, Component]) -> None:
-        above: set[str] = set()
-
-        def visit(component: Component) -> None:
-            for task in component.dag.tasks if component.dag else ():
-                if task.component in above:
-                    self._wrong(("components", task.component), "contains itself")
-                    continue
-                above.add(task.component)
-                visit(components[task.component])
-                above.discard(task.component)
-
-        visit(root)
+    def _check_nesting(self, components: Mapping[str, Component]) -> None:
+        """Report a component that contains itself, and nesting that is too deep."""
+        inside = {
+            name: {task.component for task in component.dag.tasks} if component.dag else set()
+            for name, component in components.items()
+        }
+        levels: dict[str, int] = {}
+        try:
+            for name in TopologicalSorter(inside).static_order():
+                levels[name] = 1 + max((levels[inner] for inner in inside[name]), default=0)
+        except CycleError as error:
+            self._wrong(("components", error.args[1][0]), "contains itself")
+        too_deep = next((name for name, level in levels.items() if level > DEEPEST), None)
+        if too_deep is not None:
+            message = f"nests more than {DEEPEST} components; the emulator runs no deeper pipeline"
+            self.not_emulated.append((("components", too_deep), message))
 
     def _wrong(self, where: Path, message: str) -> None:
         self.problems.append((where, message))
@@ -272,16 +278,18 @@ class PipelineReader:
                 if needed not in tasks:
                     message = f"depends on {needed!r}, which is not a task here"
                     self._wrong((*where, "tasks", task.name), message)
-        ordered, left = [], dict(tasks)
-        while left:
-            ready = [task for task in left.values() if not any(name in left for name in task.depends_on)]
-            if not ready:
-                self._wrong(where, f"{', '.join(left)} depend on each other")
-                break
+        ordered: list[PipelineTask] = []
+        needs = {task.name: [name for name in task.depends_on if name in tasks] for task in tasks.values()}
+        sorter = TopologicalSorter(needs)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            self._wrong(where, f"{', '.join(sorted(set(error.args[1])))} depend on each other")
+        while sorter.is_active():
             # A Struct is unordered: sort, so that the plan does not change between reads.
-            ordered += sorted(ready, key=lambda task: task.name)
-            for task in ready:
-                del left[task.name]
+            ready = sorted(sorter.get_ready())
+            ordered += (tasks[name] for name in ready)
+            sorter.done(*ready)
         return Dag(tuple(ordered), self._fields(value, "outputs", where=where))
 
     def _task(self, name: str, value: Json, where: Path) -> PipelineTask:

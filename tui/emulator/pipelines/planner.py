@@ -1,24 +1,29 @@
 """State of a pipeline's tasks, and the tasks that can start now. Pure: it only reads records.
 
 The tasks of a pipeline form a tree: DAGs, iterations of loops, and leaves that run. Only leaves have records;
-the state of everything above follows from them. So the plan is the same after a restart of the emulator.
+the state of everything above follows from them. So the plan is the same after a restart of the emulator. A
+changed record costs one path of the tree: results of all other tasks are known from the plan before.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from tui.domain.pipeline.ir import Component, Dag, Executor, Pipeline, PipelineTask
+from tui.domain.pipeline.tasks import MOST_TASKS
 from tui.emulator.pipelines.conditions import BadCondition, holds
 from tui.emulator.pipelines.placeholders import BadPlaceholder, as_text, fill_within
 
 Json = Mapping[str, Any]
-MOST_ITERATIONS = 1_000
+MOST_NODES = 3 * MOST_TASKS
+"""Tasks, loops, iterations and DAGs of one run. The service documents only the number of tasks."""
+MOST_ARTIFACTS = 100
+"""Input artifacts of one task (docs/facts/vertex.md 2.4)."""
 _SELECTED = re.compile(r"parseJson\(string_value\)(?P<keys>(\[[^\]]+\])*)")
 _KEY = re.compile(r"\[(?:\"([^\"]*)\"|'([^']*)'|(\d+))\]")
 
@@ -87,6 +92,11 @@ class PlanNode:
     """Paths of the tasks that this task depends on."""
     leaf: Leaf | None = None
     iteration: int | None = None
+    items: str = ""
+    """Input with the list of the loop, for an iteration."""
+    start: float | None = None
+    end: float | None = None
+    """First start and last end of the leaves, in seconds since the epoch; no end while one of them runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +111,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """The whole tree, each node after its parent, and the leaves that can start now."""
+    """State of the whole tree, and the nodes that are new or changed, each after its parent."""
 
     status: TaskStatus
-    nodes: tuple[PlanNode, ...]
-    ready: tuple[PlanNode, ...]
-    outputs: Values = Values()
-
-    @property
-    def failed(self) -> list[str]:
-        """Titles of the failed leaves."""
-        return [
-            node.title for node in self.nodes if node.status is TaskStatus.FAILED and node.leaf is not None
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanContext:
-    """Context shared by all tasks. `facts` are the values of placeholders without a path."""
-
-    pipeline: Pipeline
-    records: Mapping[str, TaskRecord]
-    facts: Mapping[str, str] = field(default_factory=dict)
-    fail_fast: bool = False
-    cancelled: bool = False
+    changed: tuple[PlanNode, ...] = ()
 
 
 @dataclass(slots=True)
@@ -132,139 +122,196 @@ class _Result:
     status: TaskStatus
     outputs: Values = Values()
     error: str = ""
+    start: float | None = None
+    end: float | None = None
 
 
 class BadInput(Exception):
     """An input of a task has no value, or a wrong one; the message says which."""
 
 
-def plan(context: PlanContext, values: Json) -> PipelinePlan:
-    """Return the plan with these parameters of the pipeline."""
-    planner = _Planner(context)
-    root = context.pipeline.root
-    inputs = Values(_with_defaults(root, values))
-    result = planner.dag(root, inputs, "", always=False)
-    return PipelinePlan(result.status, tuple(planner.nodes), tuple(planner.ready), result.outputs)
+class TooManyTasks(Exception):
+    """The pipeline exceeds a limit of the service; the message is in the service's words."""
+
+    def __init__(self, requested: int | str) -> None:
+        words = "Maximum number of tasks exceeded. Maximum allowed:"
+        super().__init__(f"{words} {MOST_TASKS}, requested: {requested}")
 
 
-class _Planner:
-    def __init__(self, context: PlanContext) -> None:
-        self._context = context
-        self.nodes: list[PlanNode] = []
-        self.ready: list[PlanNode] = []
+def root_inputs(pipeline: Pipeline, values: Json) -> Values:
+    """Return the parameters of a pipeline with its defaults. Raises BadInput."""
+    return Values(_with_defaults(pipeline.root, values))
+
+
+class Planner:
+    """Plans one run. `facts` are the values of placeholders without a path. Raises BadInput."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        values: Json,
+        facts: Mapping[str, str] | None = None,
+        fail_fast: bool = False,
+    ) -> None:
+        self.nodes: dict[str, PlanNode] = {}
+        """All nodes by path."""
+        self.ready: dict[str, PlanNode] = {}
+        """Leaves that can start now."""
+        self._pipeline, self._facts, self._fail_fast = pipeline, facts or {}, fail_fast
+        self._inputs_of_root = root_inputs(pipeline, values)
+        self._records: Mapping[str, TaskRecord] = {}
+        self._results: dict[str, _Result] = {}
+        """Results of nodes, until the record of a leaf below them changes."""
+        self._changed: dict[str, PlanNode] = {}
+        self._leaves = 0
+        self._cancelled = self._halted = False
+
+    def plan(
+        self, records: Mapping[str, TaskRecord], changed: Iterable[str] = (), *, cancelled: bool = False
+    ) -> PipelinePlan:
+        """Return the plan with these records; `changed` are the paths of those that the last plan lacked.
+
+        Raises TooManyTasks; no further plan is possible then.
+        """
         # With fail-fast, any failure stops the start of other tasks.
-        failed = any(record.status is TaskStatus.FAILED for record in context.records.values())
-        self._halted = context.cancelled or (context.fail_fast and failed)
+        failed = self._fail_fast and any(r.status is TaskStatus.FAILED for r in records.values())
+        if (cancelled, cancelled or failed) != (self._cancelled, self._halted):
+            self._cancelled, self._halted = cancelled, cancelled or failed
+            self._results.clear()
+            self.ready.clear()
+        for path in changed:
+            self.ready.pop(path, None)
+            for above in (path, *_above(path)):
+                self._results.pop(above, None)
+        self._records, self._changed = records, {}
+        result = self._dag(self._pipeline.root, self._inputs_of_root, "", always=False)
+        return PipelinePlan(result.status, tuple(self._changed.values()))
 
-    def dag(self, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
+    def failed(self) -> list[str]:
+        """Return the titles of the failed leaves, or else of the failed tasks."""
+        nodes = [node for node in self.nodes.values() if node.status is TaskStatus.FAILED]
+        return [node.title for node in nodes if node.leaf is not None] or [node.title for node in nodes]
+
+    def _dag(self, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
         """Return the result of a DAG; with `always` its tasks start whatever has failed elsewhere."""
         dag = component.dag
         assert dag is not None
         results: dict[str, _Result] = {}
         for task in dag.tasks:
             results[task.name] = self._task(task, inputs, results, path, always=always)
-        status = _together(results.values(), cancelled=self._context.cancelled)
-        outputs = _dag_outputs(dag, results) if status.final else Values()
-        return _Result(status, outputs)
+        result = _together(results.values(), cancelled=self._cancelled)
+        if result.status.final:
+            result.outputs = _dag_outputs(dag, results)
+        return result
 
     def _task(
         self, task: PipelineTask, above: Values, results: Mapping[str, _Result], parent: str, *, always: bool
     ) -> _Result:
-        path = f"{parent}/{task.name}" if parent else task.name
+        prefix = f"{parent}/" if parent else ""
+        path = prefix + task.name
+        if (known := self._results.get(path)) is not None:
+            return known
         always = always or task.runs_after_failures
-        at = len(self.nodes)
         inputs, result = Values(), _Result(TaskStatus.PENDING)
-        needed = [results[name] for name in task.depends_on]
-        component = self._context.pipeline.components[task.component]
-        waits = not all(result.status.final for result in needed)
-        if not task.runs_after_failures and any(
-            result.status.final and not result.status.good for result in needed
-        ):
+        needed = [results[name].status for name in task.depends_on]
+        waits = not all(status.final for status in needed)
+        untriggered = not task.runs_after_failures and any(s.final and not s.good for s in needed)
+        if waits and not untriggered and not self._cancelled and path in self.nodes:
+            return result
+        component = self._pipeline.components[task.component]
+        leaf = _leaf(task, component) if task.iterator is None else None
+        after = tuple(prefix + name for name in task.depends_on)
+        if untriggered:
             result = _Result(TaskStatus.NOT_TRIGGERED)
         elif not waits:
             try:
                 inputs = self._inputs(task, component, above, results)
+                node = PlanNode(
+                    path, parent, task.name, task.title, result.status, inputs, after=after, leaf=leaf
+                )
                 if task.condition and not holds(task.condition, inputs.parameters):
                     result = _Result(TaskStatus.NOT_TRIGGERED)
                 elif task.iterator is not None:
-                    self._add(at, task, parent, inputs, component)
+                    self._add(node)
                     result = self._loop(task, component, inputs, path, always=always)
                 else:
-                    self._add(at, task, parent, inputs, component)
-                    result = self._one(component, inputs, path, at, always=always)
+                    self._add(node)
+                    result = self._one(component, node, always=always)
             except (BadInput, BadCondition, BadPlaceholder) as error:
                 result = _Result(TaskStatus.FAILED, error=str(error))
-        elif self._context.cancelled:
+        elif self._cancelled:
             result = _Result(TaskStatus.CANCELLED)
-        if len(self.nodes) == at:
-            self._add(at, task, parent, inputs, component)
-        self._set(at, result)
+        node = PlanNode(path, parent, task.name, task.title, result.status, inputs, after=after, leaf=leaf)
+        self._show(node, result)
+        if result.status.final or not waits:
+            self._results[path] = result
         return result
 
-    def _add(self, at: int, task: PipelineTask, parent: str, inputs: Values, component: Component) -> None:
-        leaf = None
-        if component.executor is not None and task.iterator is None:
-            leaf = Leaf(component, component.executor, task.retries, task.cached)
-        prefix = f"{parent}/" if parent else ""
-        path = prefix + task.name
-        after = tuple(prefix + name for name in task.depends_on)
-        self.nodes.insert(
-            at,
-            PlanNode(path, parent, task.name, task.title, TaskStatus.PENDING, inputs, after=after, leaf=leaf),
-        )
+    def _add(self, node: PlanNode) -> None:
+        """Add a node before its children. Raises TooManyTasks."""
+        if node.path in self.nodes:
+            return
+        self._leaves += node.leaf is not None
+        if self._leaves > MOST_TASKS or len(self.nodes) >= MOST_NODES:
+            raise TooManyTasks(f"more than {MOST_TASKS}")
+        self.nodes[node.path] = self._changed[node.path] = node
 
-    def _set(self, at: int, result: _Result) -> None:
-        self.nodes[at] = replace(
-            self.nodes[at], status=result.status, outputs=result.outputs, error=result.error
+    def _show(self, node: PlanNode, result: _Result) -> None:
+        """Give a node its result."""
+        self._add(node)
+        node = replace(
+            node,
+            status=result.status,
+            outputs=result.outputs,
+            error=result.error,
+            start=result.start,
+            end=result.end if result.status.final else None,
         )
+        if node != self.nodes[node.path]:
+            self.nodes[node.path] = self._changed[node.path] = node
 
-    def _one(self, component: Component, inputs: Values, path: str, at: int, *, always: bool) -> _Result:
+    def _one(self, component: Component, node: PlanNode, *, always: bool) -> _Result:
         """Run a component once: a DAG below this node, or a leaf."""
         if component.dag is not None:
-            return self.dag(component, inputs, path, always=always)
-        record = self._context.records.get(path)
+            return self._dag(component, node.inputs, node.path, always=always)
+        record = self._records.get(node.path)
         if record is not None:
-            return _Result(record.status, record.outputs, record.error)
-        if self._context.cancelled:
+            return _Result(record.status, record.outputs, record.error, record.start, record.end)
+        if self._cancelled:
             return _Result(TaskStatus.CANCELLED)
         if self._halted and not always:
             return _Result(TaskStatus.NOT_TRIGGERED)
-        self.ready.append(self.nodes[at])
+        self.ready[node.path] = node
         return _Result(TaskStatus.PENDING)
 
     def _loop(
         self, task: PipelineTask, component: Component, inputs: Values, path: str, *, always: bool
     ) -> _Result:
-        iterator = task.iterator or {}
-        items = _items(iterator, inputs)
-        if len(items) > MOST_ITERATIONS:
-            raise BadInput(f"the loop has {len(items):,} items; {MOST_ITERATIONS:,} is the most")
-        name = str(iterator.get("itemInput", ""))
+        items = _items(task.iterator or {}, component, inputs)
+        if len(items) > MOST_TASKS:
+            raise TooManyTasks(len(items))
+        waiting = _Result(TaskStatus.CANCELLED if self._cancelled else TaskStatus.PENDING)
         results: list[_Result] = []
+        running = 0
         for number, item in enumerate(items):
-            running = sum(not result.status.final for result in results)
-            here, at = f"{path}/{number}", len(self.nodes)
-            if iterator.get("artifacts"):
-                own = Values(inputs.parameters, {**inputs.artifacts, name: [item]})
-            else:
-                parameter = component.parameters.get(name)
-                value = _typed(item, parameter.type) if parameter is not None else item
-                own = Values({**inputs.parameters, name: value}, inputs.artifacts)
-            leaf = None
-            if component.executor is not None:
-                leaf = Leaf(component, component.executor, task.retries, task.cached)
-            title = f"{task.title} {number}"
-            self.nodes.append(
-                PlanNode(here, path, task.name, title, TaskStatus.PENDING, own, leaf=leaf, iteration=number)
-            )
-            if task.limit and running >= task.limit:
-                result = _Result(TaskStatus.CANCELLED if self._context.cancelled else TaskStatus.PENDING)
-            else:
-                result = self._one(component, own, here, at, always=always)
-            self._set(at, result)
+            here = f"{path}/{number}"
+            result = self._results.get(here)
+            waits = bool(task.limit) and running >= task.limit
+            if result is None and waits and here in self.nodes and not self._cancelled:
+                result = waiting
+            elif result is None:
+                node = _iteration(task, component, inputs, path, number, item)
+                self._add(node)
+                result = waiting if waits else self._one(component, node, always=always)
+                if not waits:
+                    self._results[here] = result
+                self._show(node, result)
             results.append(result)
-        status = _together(results, cancelled=self._context.cancelled)
-        return _Result(status, _collected(component, results) if status.good else Values())
+            running += not result.status.final
+        result = _together(results, cancelled=self._cancelled)
+        if result.status.good:
+            result.outputs = _collected(component, results)
+        return result
 
     # Inputs
 
@@ -289,12 +336,16 @@ class _Planner:
                 constants.append(name)
         for name in constants:
             given_here = {"inputs": {"parameterValues": parameters}}
-            parameters[name] = fill_within(parameters[name], given_here, self._context.facts)
+            parameters[name] = fill_within(parameters[name], given_here, self._facts)
         artifacts: dict[str, Any] = {}
         for name, spec in (task.inputs.get("artifacts") or {}).items():
             found_artifacts = _artifact(spec, above, results)
             if found_artifacts is not None:
                 artifacts[name] = found_artifacts
+        count = sum(map(len, artifacts.values()))
+        if component.executor is not None and count > MOST_ARTIFACTS:
+            words = "Maximum number of artifacts exceeded. Maximum allowed:"
+            raise BadInput(f"{words} {MOST_ARTIFACTS}, requested: {count}")
         # A loop passes its item to each iteration.
         item = str(task.iterator.get("itemInput", "")) if task.iterator is not None else ""
         return Values(_with_defaults(component, parameters, besides=item), artifacts)
@@ -325,7 +376,7 @@ class _Planner:
         message = result.error or ("Some tasks failed." if failed else "")
         return {
             "state": "SUCCEEDED" if result.status.good else result.status.value,
-            "pipelineJobResourceName": self._context.facts.get("pipeline_job_resource_name", ""),
+            "pipelineJobResourceName": self._facts.get("pipeline_job_resource_name", ""),
             "pipelineTaskName": name,
             "error": {"code": 9, "message": message} if failed else {},
         }
@@ -340,16 +391,53 @@ def _artifact(spec: Json, above: Values, results: Mapping[str, _Result]) -> list
     return outputs.get(source["outputArtifactKey"])
 
 
-def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> TaskStatus:
-    statuses = [result.status for result in results]
+def _leaf(task: PipelineTask, component: Component) -> Leaf | None:
+    if component.executor is None:
+        return None
+    return Leaf(component, component.executor, task.retries, task.cached)
+
+
+def _iteration(  # noqa: PLR0917
+    task: PipelineTask, component: Component, inputs: Values, path: str, number: int, item: Any
+) -> PlanNode:
+    """Return the node of one iteration of a loop, which gets `item`."""
+    iterator = task.iterator or {}
+    name = str(iterator.get("itemInput", ""))
+    if iterator.get("artifacts"):
+        own = Values(inputs.parameters, {**inputs.artifacts, name: [item]})
+    else:
+        own = Values({**inputs.parameters, name: item}, inputs.artifacts)
+    items = str((iterator.get("items") or {}).get("inputParameter", ""))
+    title, leaf = f"{task.title} {number}", _leaf(task, component)
+    return PlanNode(
+        f"{path}/{number}", path, task.name, title, TaskStatus.PENDING, own,
+        leaf=leaf, iteration=number, items=items,
+    )  # fmt: skip
+
+
+def _together(results: Collection[_Result], *, cancelled: bool) -> _Result:
+    """Return the state of a group of tasks, and the time from its first start to its last end."""
+    statuses = {result.status for result in results}
+    starts = [result.start for result in results if result.start is not None]
+    ends = [result.end for result in results if result.start is not None]
+    known = [end for end in ends if end is not None]
+    begun, ended = min(starts, default=None), max(known, default=None) if len(known) == len(ends) else None
     if any(not status.final for status in statuses):
-        started = any(status is not TaskStatus.PENDING for status in statuses)
-        return TaskStatus.RUNNING if started else TaskStatus.PENDING
-    if TaskStatus.FAILED in statuses:
-        return TaskStatus.FAILED
-    if TaskStatus.CANCELLED in statuses or (cancelled and not statuses):
-        return TaskStatus.CANCELLED
-    return TaskStatus.SUCCEEDED
+        started = statuses != {TaskStatus.PENDING}
+        status = TaskStatus.RUNNING if started else TaskStatus.PENDING
+    elif TaskStatus.FAILED in statuses:
+        status = TaskStatus.FAILED
+    elif TaskStatus.CANCELLED in statuses or (cancelled and not statuses):
+        status = TaskStatus.CANCELLED
+    else:
+        status = TaskStatus.SUCCEEDED
+    return _Result(status, start=begun, end=ended)
+
+
+def _above(path: str) -> Iterable[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _with_defaults(component: Component, values: Json, besides: str = "") -> dict[str, Any]:
@@ -426,7 +514,8 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _items(iterator: Json, inputs: Values) -> list[Any]:
+def _items(iterator: Json, component: Component, inputs: Values) -> list[Any]:
+    """Return the items of a loop, each of its parameter's type. Raises BadInput."""
     items = iterator.get("items") or {}
     if iterator.get("artifacts"):
         return list(inputs.artifacts.get(items.get("inputArtifact", ""), []))
@@ -439,7 +528,8 @@ def _items(iterator: Json, inputs: Values) -> list[Any]:
         loaded = _loaded(inputs.parameters[name], f"the loop's list {name}")
     if not isinstance(loaded, list):
         raise BadInput(f"the loop is over {loaded!r}, not a list")
-    return loaded
+    parameter = component.parameters.get(str(iterator.get("itemInput", "")))
+    return loaded if parameter is None else [_typed(item, parameter.type) for item in loaded]
 
 
 def _selected(expression: str, value: Any) -> Any:

@@ -9,35 +9,38 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from google.rpc import code_pb2, status_pb2
 
-from tui.domain.pipeline.ir import BadPipeline, Pipeline
+from tui.domain.pipeline.ir import Pipeline
 from tui.emulator.faults import clock
 from tui.emulator.messages import Pb, current_time, timestamp
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines import executors
 from tui.emulator.pipelines import google_components as components
 from tui.emulator.pipelines.children import Child, ChildOutcome, Children, NewChild
-from tui.emulator.pipelines.details import number_tasks, write_details
+from tui.emulator.pipelines.details import ROOT, root_detail, task_detail
 from tui.emulator.pipelines.executors import TaskCannotStart, TaskPlace
 from tui.emulator.pipelines.google_components import GET_MODEL, BadComponent
 from tui.emulator.pipelines.planner import (
     BadInput,
     PipelinePlan,
-    PlanContext,
+    Planner,
     PlanNode,
     TaskRecord,
     TaskStatus,
+    TooManyTasks,
     Values,
-    plan,
 )
 from tui.emulator.pipelines.service import parameter_values, pipeline_of
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State, cache_key
 from tui.emulator.rpc.methods import WireError
+from tui.emulator.runner.host import memory_bytes
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.job_runs import JobRuns, first_of, request_end
 
@@ -47,6 +50,15 @@ FAIL_FAST = 2
 """PipelineFailurePolicy of the API."""
 POLL_SECONDS = 5.0
 """Longest time between two checks of running children, in seconds."""
+TASK_BYTES = 100_000_000
+"""Memory of this machine for each task that runs, in bytes."""
+MOST_PARALLEL = max(8, min(600, memory_bytes() // TASK_BYTES))
+"""Tasks that run at once in a project and location; others wait. The service's number is 600
+(docs/facts/vertex.md 2.4)."""
+STARTED_AT_ONCE = 20
+"""Tasks that start between two plans."""
+STORED_AT_ONCE = 500
+"""Details in one transaction, which other calls wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,8 @@ class PipelineParts:
     children: Children
     state: StateDir
     project_number: str
+    planning: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "planner"))
+    """Thread of all plans: the first plan of a large pipeline takes a second."""
 
 
 class PipelineRuns(JobRuns[PipelineJob]):
@@ -65,11 +79,21 @@ class PipelineRuns(JobRuns[PipelineJob]):
     def __init__(self, services: PipelineParts) -> None:
         super().__init__(services.table)
         self._services = services
+        self._resumed: list[asyncio.Event] = []
 
     def resume(self, job: PipelineJob) -> None:
         run = RunningPipeline(job, self._services)
-        run.resume_operations()
+        self._resumed.append(run.planned)
         self._run(run)
+
+    async def resumed(self) -> None:
+        """Wait until every job of the last server has resumed its operations."""
+        for planned in self._resumed:
+            await planned.wait()
+
+    async def close(self) -> None:
+        self._services.planning.shutdown(wait=False, cancel_futures=True)
+        await super().close()
 
     def admit(self, job: PipelineJob) -> None:
         """Run a new pipeline job to its end."""
@@ -92,59 +116,83 @@ class RunningPipeline:
     def __init__(self, job: PipelineJob, services: PipelineParts) -> None:
         self.job = job
         self._services = services
+        self.planned = asyncio.Event()
+        """Set when the first plan is made and the operations of the previous server are resumed."""
         self._pipeline: Pipeline | None = None
+        self._planner: Planner | None = None
         self._children = services.children
+        self._recorded: list[str] = []
+        """Paths whose records are newer than the plan."""
+        self._details: dict[str, PlanNode] = {}
+        """Nodes whose details are not stored yet."""
+        self._stored: TaskStatus | None = None
+        """State of the pipeline itself as stored."""
 
-    def resume_operations(self) -> None:
+    def _resume_operations(self) -> None:
         """Restart the operations that the previous server did not end."""
-        waiting = {
-            path: record.jobs[-1]
-            for path, record in self._running().items()
-            if record.jobs and self._children.is_interrupted(record.jobs[-1])
-        }
-        if not waiting:
-            return
-        try:
-            self._pipeline = pipeline_of(self.job.pb)
-            for node in self._plan().nodes:
-                if node.path in waiting:
-                    self._children.resume(
-                        waiting[node.path], components.call_of(self._launch(node), self._children)
-                    )
-        except (BadPipeline, BadComponent, TaskCannotStart) as error:
-            # They were valid at their start; `run` reports the consequences.
-            log.error("pipeline job %s: %s", self.job.record.name, error)
+        for path, record in self.job.running.items():
+            if not record.jobs or not self._children.is_interrupted(record.jobs[-1]):
+                continue
+            try:
+                call = components.call_of(self._launch(self._node(path)), self._children)
+                self._children.resume(record.jobs[-1], call)
+            except (BadComponent, TaskCannotStart) as error:
+                # It was valid at its start; `run` reports the consequences.
+                log.error("pipeline job %s: %s", self.job.record.name, error)
 
-    def _running(self) -> dict[str, TaskRecord]:
-        return {
-            path: record for path, record in self.job.records.items() if record.status is TaskStatus.RUNNING
-        }
+    def _node(self, path: str) -> PlanNode:
+        assert self._planner is not None
+        return self._planner.nodes[path]
 
     async def run(self) -> None:
         """Return when the job has ended."""
         try:
-            self._pipeline = pipeline_of(self.job.pb)
+            await self._services.table.load_tasks(self.job)
+            await self._plan()
+            self._resume_operations()
+            self.planned.set()
             while not self.job.terminal:
                 changes = self._changes()
                 if not await self._advance():
                     await self._wait(changes)
+        except TooManyTasks as error:
+            await self._fail(code_pb2.INVALID_ARGUMENT, str(error))
         except Exception:
             log.exception("pipeline job %s", self.job.record.name)
-            await self._cancel_running()
             message = "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason."
-            await self._end(State.PIPELINE_STATE_FAILED, code_pb2.INTERNAL, message, self._plan())
+            await self._fail(code_pb2.INTERNAL, message)
+        finally:
+            self.planned.set()
+        for tasks in (self.job.records, self.job.running, self.job.ids):
+            tasks.clear()
 
-    def _plan(self) -> PipelinePlan:
-        pb = self.job.pb
-        assert self._pipeline is not None
-        context = PlanContext(
-            self._pipeline,
-            self.job.records,
-            self._facts,
-            fail_fast=pb.runtime_config.failure_policy == FAIL_FAST,
-            cancelled=self.job.cancelled.is_set(),
-        )
-        return plan(context, parameter_values(pb))
+    async def _fail(self, code: int, message: str) -> None:
+        """End a job that can't be planned."""
+        await self._cancel_running()
+        await self._end(State.PIPELINE_STATE_FAILED, code, message, PipelinePlan(TaskStatus.FAILED))
+
+    async def _plan(self) -> PipelinePlan:
+        """Plan what has changed. Raises TooManyTasks, BadPipeline, BadInput."""
+        recorded, self._recorded = self._recorded, []
+        cancelled = self.job.cancelled.is_set()
+        planning = partial(self._planned, recorded, cancelled)
+        return await asyncio.get_running_loop().run_in_executor(self._services.planning, planning)
+
+    def _planned(self, recorded: Sequence[str], cancelled: bool) -> PipelinePlan:
+        if self._planner is None or self._pipeline is None:
+            pb = self.job.pb
+            self._pipeline = pipeline_of(pb)
+            fail_fast = pb.runtime_config.failure_policy == FAIL_FAST
+            self._planner = Planner(self._pipeline, parameter_values(pb), self._facts, fail_fast)
+        now = self._planner.plan(self.job.records, recorded, cancelled=cancelled)
+        ids = self.job.ids
+        number = max(ids.values(), default=self.job.number - 1) + 1
+        for path in (ROOT, *(node.path for node in now.changed)):
+            if path not in ids:
+                ids[path] = number
+                number += 1
+        self._details.update((node.path, node) for node in now.changed)
+        return now
 
     @property
     def _facts(self) -> Mapping[str, str]:
@@ -168,40 +216,47 @@ class RunningPipeline:
     async def _advance(self) -> bool:
         """Read the results of tasks and start the ready ones; return whether anything changed."""
         ended = await self._observe()
-        now = self._plan()
+        now = await self._plan()
         if self.job.cancelled.is_set():
             await self._cancel_running()
-        started = await self._start(now.ready)
-        if not ended and not started and not now.status.final:
-            if not self.job.pb.job_detail.task_details:
-                await self._store(now)
-            return False
-        if started:
-            return True
+        changed = ended or bool(self._details) or self._stored is not now.status
+        if changed:
+            await self._store(now)
         if now.status.final:
             await self._finish(now)
-        else:
-            await self._store(now)
-        return True
+            return True
+        return await self._start() or changed
 
-    async def _store(self, current: PipelinePlan, records: Mapping[str, TaskRecord] | None = None) -> None:
-        """Store the details of a plan, and new records of its leaves."""
-        number_tasks(current, self.job.ids, self.job.number)
+    async def _store(self, current: PipelinePlan) -> None:
+        """Store the state of a plan, and the details that have changed."""
+        nodes, self._details = list(self._details.values()), {}
+        if self._stored is not current.status:
+            await self._write(current, _begun)
+        for at in range(0, len(nodes), STORED_AT_ONCE):
+            details = await asyncio.to_thread(self._details_of, nodes[at : at + STORED_AT_ONCE])
+            await self._update(None, details)
 
-        def change(pb: Pb) -> None:
-            if pb.state == State.PIPELINE_STATE_PENDING:
-                pb.state = State.PIPELINE_STATE_RUNNING
-                pb.start_time.CopyFrom(current_time())
-            self._write(pb, current)
+    def _details_of(self, nodes: Sequence[PlanNode]) -> dict[str, Pb]:
+        records, ids, name = self.job.records, self.job.ids, self.job.record.name
+        return {node.path: task_detail(node, records.get(node.path), ids, name) for node in nodes}
 
+    async def _write(self, current: PipelinePlan, change: Callable[[Pb], None], end: Any = None) -> None:
+        """Change the job, and store the detail of the pipeline itself."""
+        details: dict[str, Pb] = {}
+        name = self._pipeline.name if self._pipeline is not None else ""
+
+        def both(pb: Pb) -> None:
+            change(pb)
+            details[ROOT] = root_detail(pb, name, current, self.job.ids[ROOT], end)
+
+        self._stored = current.status
+        await self._update(both, details)
+
+    async def _update(self, change: Callable[[Pb], None] | None, details: Mapping[str, Pb]) -> None:
         async def store() -> None:
-            await self._services.table.update_tasks(self.job, change, records)
+            await self._services.table.update_tasks(self.job, change, details=details)
 
         await store_with_retry(store, self.job.record.name)
-
-    def _write(self, pb: Pb, current: PipelinePlan) -> None:
-        assert self._pipeline is not None
-        write_details(pb, self._pipeline.name, current, self.job.records, self.job.ids)
 
     # Tasks
 
@@ -216,10 +271,13 @@ class RunningPipeline:
         number = str(self.job.ids[node.path])
         return {**self._facts, "pipeline_task_name": node.name, "pipeline_task_uuid": number}
 
-    async def _start(self, ready: tuple[PlanNode, ...]) -> bool:
+    async def _start(self) -> bool:
+        """Start some of the tasks that are ready; return whether there were any."""
+        assert self._planner is not None
+        room = MOST_PARALLEL - self._services.table.running_tasks(self.job.record)
+        ready = list(islice(self._planner.ready.values(), max(0, min(room, STARTED_AT_ONCE))))
         if not ready:
             return False
-        number_tasks(self._plan(), self.job.ids, self.job.number)
         records: dict[str, TaskRecord] = {}
         children: dict[str, NewChild] = {}
         for node in ready:
@@ -233,7 +291,6 @@ class RunningPipeline:
                 at = clock.time()
                 records[node.path] = TaskRecord(TaskStatus.FAILED, error=_sentence(error), start=at, end=at)
         await self._store_children(records, children)
-        await self._store(self._plan())
         return True
 
     async def _store_children(
@@ -248,6 +305,7 @@ class RunningPipeline:
             )
 
         await store_with_retry(store, self.job.record.name)
+        self._recorded += [*records, *children]
         for child in new_children:
             child.begin()
 
@@ -307,7 +365,7 @@ class RunningPipeline:
 
     async def _observe(self) -> bool:
         """Store the end of each task whose child has ended; return whether there was one."""
-        running = self._running()
+        running = dict(self.job.running)
         ended = {
             path: outcome
             for path, record in running.items()
@@ -315,11 +373,10 @@ class RunningPipeline:
         }
         if not ended:
             return False
-        nodes = {node.path: node for node in self._plan().nodes}
         records: dict[str, TaskRecord] = {}
         again: dict[str, NewChild] = {}
         for path, outcome in ended.items():
-            node, record = nodes[path], running[path]
+            node, record = self._node(path), running[path]
             ended_record = await asyncio.to_thread(self._ended, node, record, outcome)
             retries = node.leaf.retries if node.leaf else 0
             if (
@@ -362,12 +419,12 @@ class RunningPipeline:
         return replace(record, status=TaskStatus.SUCCEEDED, outputs=outputs, end=end)
 
     async def _cancel_running(self) -> None:
-        for record in self._running().values():
+        for record in list(self.job.running.values()):
             await self._children.cancel(record.jobs[-1])
 
     def _changes(self) -> list[Callable[[], Awaitable[Any]]]:
         """Return functions that wait for a change of a child, or for the cancellation."""
-        changes = [self._children.change(record.jobs[-1]) for record in self._running().values()]
+        changes = [self._children.change(record.jobs[-1]) for record in self.job.running.values()]
         if not self.job.cancelled.is_set():
             changes.append(self.job.cancelled.wait)
         return [change for change in changes if change is not None]
@@ -389,28 +446,31 @@ class RunningPipeline:
                 State.PIPELINE_STATE_CANCELLED, code_pb2.CANCELLED, "The pipeline was cancelled.", ended
             )
         else:
-            failed = ended.failed or [node.title for node in ended.nodes if node.status is TaskStatus.FAILED]
-            text = f"The DAG failed because some tasks failed. The failed tasks are: [{', '.join(failed)}]."
+            assert self._planner is not None
+            failed = ", ".join(self._planner.failed())
+            text = f"The DAG failed because some tasks failed. The failed tasks are: [{failed}]."
             await self._end(State.PIPELINE_STATE_FAILED, code_pb2.FAILED_PRECONDITION, text, ended)
 
     async def _end(self, state: int, code: int, message: str, ended: PipelinePlan) -> None:
-        number_tasks(ended, self.job.ids, self.job.number)
+        now = current_time()
 
         def change(pb: Pb) -> None:
-            now = current_time()
             pb.state = state
             if not pb.HasField("start_time"):
                 pb.start_time.CopyFrom(now)
             pb.end_time.CopyFrom(now)
-            self._write(pb, ended)
-            pb.job_detail.task_details[0].end_time.CopyFrom(now)
             if code:
                 pb.error.CopyFrom(status_pb2.Status(code=code, message=message))
 
-        async def store() -> None:
-            await self._services.table.update(self.job, change)
+        self.job.ids.setdefault(ROOT, self.job.number)
+        await self._write(ended, change, now)
 
-        await store_with_retry(store, self.job.record.name)
+
+def _begun(pb: Pb) -> None:
+    """Let a pending job run."""
+    if pb.state == State.PIPELINE_STATE_PENDING:
+        pb.state = State.PIPELINE_STATE_RUNNING
+        pb.start_time.CopyFrom(current_time())
 
 
 def _sentence(error: Exception) -> str:

@@ -7,6 +7,7 @@ emulator.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from tui.domain.pipeline.ir import BadPipeline, Pipeline, read_pipeline
 from tui.emulator.faults import clock
 from tui.emulator.messages import Pb, copied, time_of
 from tui.emulator.paths import StateDir
-from tui.emulator.pipelines.planner import BadInput, PlanContext, plan
+from tui.emulator.pipelines.planner import BadInput, root_inputs
 from tui.emulator.pipelines.table import (
     PipelineJob,
     PipelineJobPb,
@@ -74,12 +75,15 @@ class PipelineServer(JobHandlers[PipelineJob]):
 
     async def create(self, request: Pb) -> Pb:
         """Check the request, store the job, start it. The job is on disk before the reply."""
-        requested, pipeline = self.checked(request)
+        requested, pipeline = await asyncio.to_thread(self.checked, request)
         return await self._create(request.parent, requested, self._new_id(request.pipeline_job_id, pipeline))
+
+    async def get(self, request: Pb) -> Pb:
+        return await self._table.with_details(self.find(request.name))
 
     async def create_scheduled(self, request: Pb, run: ScheduledRun) -> Pb:
         """Create a run of a schedule: its id ends in the time of the run."""
-        requested, pipeline = self.checked(request)
+        requested, pipeline = await asyncio.to_thread(self.checked, request)
         prefix = request.pipeline_job_id or _id_of(pipeline.name)
         moment = datetime.fromtimestamp(run.time, UTC)
         base = f"{prefix[:100]}-{moment:%Y%m%d%H%M%S}"
@@ -215,9 +219,7 @@ def _value_problems(pipeline: Pipeline, pb: Pb) -> list[tuple[str, str]]:
     unknown = [name for name in values if name not in pipeline.root.parameters]
     problems = [(f"{where}.{name}", "is not a parameter of the pipeline") for name in unknown]
     try:
-        plan(
-            PlanContext(pipeline, {}), {name: value for name, value in values.items() if name not in unknown}
-        )
+        root_inputs(pipeline, {name: value for name, value in values.items() if name not in unknown})
     except BadInput as error:
         problems.append((where, str(error)))
     return problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import sqlite3
@@ -14,13 +15,18 @@ from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
 from tui.emulator.database import NOTHING, Change, created_us, together
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
-from tui.emulator.messages import Pb
+from tui.emulator.messages import Pb, copied
 from tui.emulator.pipelines.children import Child, NewChild
 from tui.emulator.pipelines.planner import TaskRecord, TaskStatus, Values
-from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable, changed
+from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable
 
 State = pipeline_state.PipelineState
 PipelineJobPb = pipeline_job.PipelineJob.pb()
+_PUT_TASK = (
+    "INSERT INTO pipeline_tasks VALUES (?, ?, ?, ?, ?) ON CONFLICT (pipeline, path) DO UPDATE SET "
+    "record = COALESCE(excluded.record, record), detail = COALESCE(excluded.detail, detail)"
+)
+"""Adds a task or replaces its record or its detail."""
 TERMINAL = frozenset(
     {State.PIPELINE_STATE_SUCCEEDED, State.PIPELINE_STATE_FAILED, State.PIPELINE_STATE_CANCELLED}
 )
@@ -47,9 +53,9 @@ class ScheduledRun:
 
 @dataclass(eq=False, slots=True)
 class PipelineJob(CancellableResource):
-    """A stored pipeline job. `records` are the records of its leaves, `ids` the numbers of its tasks.
+    """A stored pipeline job. `scheduled` is its due time by the schedule, `None` if no schedule made it.
 
-    `scheduled` is its due time by the schedule, `None` if no schedule made it.
+    Only a running job holds its tasks in memory: `records` of its leaves, those `running`, and `ids` of all.
     """
 
     record: PipelineRecord
@@ -57,6 +63,7 @@ class PipelineJob(CancellableResource):
     scheduled: float | None = None
     records: dict[str, TaskRecord] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    running: dict[str, TaskRecord] = field(default_factory=dict)
 
     TERMINAL = TERMINAL
     CANCELLING = State.PIPELINE_STATE_CANCELLING
@@ -64,6 +71,14 @@ class PipelineJob(CancellableResource):
     @property
     def key(self) -> Key:
         return created_us(self.pb), self.number
+
+    def show_records(self, records: Mapping[str, TaskRecord]) -> None:
+        """Show new records of leaves."""
+        self.records.update(records)
+        for path, record in records.items():
+            self.running.pop(path, None)
+            if record.status is TaskStatus.RUNNING:
+                self.running[path] = record
 
 
 class PipelineTable(ResourceTable[PipelineJob]):
@@ -76,15 +91,62 @@ class PipelineTable(ResourceTable[PipelineJob]):
         "service_account", "network", "reserved_ip_ranges", "template_uri", "preflight_validations",
     ))  # fmt: skip
     INITIAL = State.PIPELINE_STATE_PENDING
+    SCHEMA = """CREATE TABLE IF NOT EXISTS pipeline_tasks (
+        pipeline TEXT NOT NULL, path TEXT NOT NULL, number INTEGER NOT NULL, record TEXT, detail BLOB,
+        PRIMARY KEY (pipeline, path)
+    )"""
 
     def _restored(self, record: PipelineRecord, pb: Pb, *extra: Any) -> PipelineJob:
         number, text = extra
         tasks = json.loads(text)
-        records = {path: _record(value) for path, value in tasks["records"].items()}
-        return PipelineJob(record, pb, number, tasks.get("scheduled"), records, tasks["ids"])
+        # Earlier versions stored the tasks of a job here, and their details in its message.
+        records = {path: _record(value) for path, value in tasks.get("records", {}).items()}
+        return PipelineJob(record, pb, number, tasks.get("scheduled"), records, tasks.get("ids", {}))
 
     def _columns(self, job: PipelineJob) -> dict[str, Any]:
-        return _columns(job, job.records)
+        tasks = {"scheduled": job.scheduled} if job.scheduled is not None else {}
+        return {"number": job.number, "tasks": json.dumps(tasks)}
+
+    async def load_tasks(self, job: PipelineJob) -> None:
+        """Read the tasks of a job that is to run. Raises StorageFull."""
+        if job.records:
+            earlier = dict(job.records)
+            await self.update_tasks(job, lambda pb: pb.ClearField("job_detail"), earlier)
+        rows = await self._tasks_of(job, "path, number, record")
+        job.ids = {path: number for path, number, _ in rows}
+        records = await asyncio.to_thread(
+            lambda: {path: _record(json.loads(text)) for path, _, text in rows if text is not None}
+        )
+        job.show_records(records)
+
+    async def with_details(self, job: PipelineJob) -> Pb:
+        """Return the message of a job with the details of its tasks. Raises StorageFull."""
+        pb, rows = copied(job.pb), await self._tasks_of(job, "detail")
+
+        def add() -> None:
+            for (detail,) in rows:
+                if detail is not None:
+                    pb.job_detail.task_details.add().MergeFromString(detail)
+
+        await asyncio.to_thread(add)
+        return pb
+
+    async def _tasks_of(self, job: PipelineJob, columns: str) -> list[tuple[Any, ...]]:
+        query = f"SELECT {columns} FROM pipeline_tasks WHERE pipeline = ? ORDER BY rowid"
+        return await self._database.read(lambda db: db.execute(query, (job.record.id,)).fetchall())
+
+    def running_tasks(self, near: PipelineRecord) -> int:
+        """Return the number of running tasks of all pipelines in the same project and location."""
+        place = near.project, near.location
+        jobs = (job for job in self.active() if (job.record.project, job.record.location) == place)
+        return sum(len(job.running) for job in jobs)
+
+    def deletion(self, *resources: PipelineJob) -> Change:
+        def write(db: sqlite3.Connection) -> None:
+            rows = [(job.record.id,) for job in resources]
+            db.executemany("DELETE FROM pipeline_tasks WHERE pipeline = ?", rows)
+
+        return together(super().deletion(*resources), Change(write, lambda: None))
 
     async def create_named(
         self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None = None
@@ -95,16 +157,20 @@ class PipelineTable(ResourceTable[PipelineJob]):
     async def update_tasks(
         self,
         job: PipelineJob,
-        change: Callable[[Pb], None] = lambda _: None,
+        change: Callable[[Pb], None] | None = None,
         records: Mapping[str, TaskRecord] | None = None,
         children: Mapping[str, NewChild] | None = None,
+        details: Mapping[str, Pb] | None = None,
     ) -> list[Child]:
-        """Change the resource and leaves' records, and store new children by path: all of it or nothing.
+        """Change the resource, records of leaves and details of tasks, and store new children by path, all or
+        nothing.
 
         A new child becomes the last job of the record at its path. Return the children in the order given.
         Raises StorageFull when it could not be written; nothing has changed.
         """
-        return await self._database.finish(self._update_tasks(job, change, records or {}, children or {}))
+        details = {} if details is None else details  # `change` may add to it.
+        changes = self._update_tasks(job, change, records or {}, children or {}, details)
+        return await self._database.finish(changes)
 
     async def delete(self, job: PipelineJob) -> None:
         """Delete a pipeline job; its tasks' custom jobs stay. Raises StorageFull."""
@@ -142,40 +208,42 @@ class PipelineTable(ResourceTable[PipelineJob]):
     async def _update_tasks(
         self,
         job: PipelineJob,
-        change: Callable[[Pb], None],
+        change: Callable[[Pb], None] | None,
         records: Mapping[str, TaskRecord],
         children: Mapping[str, NewChild],
+        details: Mapping[str, Pb],
     ) -> list[Child]:
         new_children: list[Child] = []
         async with job.lock:
-            new_records = {**job.records, **records}
+            new_records = dict(records)
             for path, new_child in children.items():
                 child = await new_child()
                 new_children.append(child)
-                before = new_records.get(path)
+                before = job.records.get(path)
                 names = (*(before.jobs if before else ()), child.name)
                 start = before.start if before and before.start else clock.time()
                 new_records[path] = TaskRecord(TaskStatus.RUNNING, names, child.outputs, start=start)
-            pb, columns = changed(job.pb, change), _columns(job, new_records)
+            replacement = NOTHING if change is None else self.replacement(job, change)
+            id, ids = job.record.id, job.ids
+            rows: list[tuple[Any, ...]] = [
+                (id, path, ids[path], json.dumps(asdict(record)), None)
+                for path, record in new_records.items()
+            ]
+            rows += [
+                (id, path, ids[path], None, detail.SerializeToString()) for path, detail in details.items()
+            ]
 
-            def show() -> None:
-                job.records = new_records
-                job.show(pb)
+            def write(db: sqlite3.Connection) -> None:
+                db.executemany(_PUT_TASK, rows)
 
-            replacement = Change(lambda db: self.put(db, job.record, pb, columns), show)
-            await self._database.make(together(*(child.change for child in new_children), replacement))
+            tasks = Change(write, lambda: job.show_records(new_records))
+            changes = (*(child.change for child in new_children), replacement, tasks)
+            await self._database.make(together(*changes))
         return new_children
 
     async def _delete(self, job: PipelineJob) -> None:
         async with job.lock:
             await self._database.make(self.deletion(job))
-
-
-def _columns(job: PipelineJob, records: Mapping[str, TaskRecord]) -> dict[str, Any]:
-    tasks = {"records": {path: asdict(record) for path, record in records.items()}, "ids": job.ids}
-    if job.scheduled is not None:
-        tasks["scheduled"] = job.scheduled
-    return {"number": job.number, "tasks": json.dumps(tasks)}
 
 
 def cache_key(
