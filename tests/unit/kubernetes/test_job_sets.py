@@ -172,3 +172,30 @@ def test_orphans_stay(cluster: Cluster) -> None:
     assert cluster.names("jobsets", GROUP) == []
     job = cluster.get("jobs", "train-node-0", "batch")
     assert "ownerReferences" not in job["metadata"] and len(cluster.pods()) == 1
+
+
+def test_the_claims_of_a_jobset_are_volumes_of_its_pods(cluster: Cluster) -> None:
+    job = replicated("a")
+    pod = job["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    cluster.apply(job_set(job, replicated("b"), volumeClaimPolicies=[{"templates": [claim]}]))
+    cluster.settle()
+    assert cluster.names("persistentvolumeclaims") == ["data-train"]
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-train"}}
+    volumes = {pod["metadata"]["name"][:7]: pod["spec"].get("volumes") for pod in cluster.pods()}
+    assert volumes == {"train-a": [volume], "train-b": None}
+
+
+async def test_what_the_api_refuses_a_controller_is_an_event(cluster: Cluster) -> None:
+    """The Job of the JobSet is invalid: it would wait for ever without a word."""
+    job = replicated("a")
+    job["template"]["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": "nowhere", "mountPath": "/data"}
+    ]
+    cluster.apply(job_set(job))
+    (controller,) = (each for each in cluster.controllers if each.name == "jobset-controller")
+    (key,) = cluster.keys(controller)
+    await controller._do(key)
+    (event,) = (e for e in cluster.objects.list(cluster.objects.resource("events")) if e["type"] == "Warning")
+    assert event["reason"] == "JobCreationFailed" and 'Not found: "nowhere"' in event["message"]

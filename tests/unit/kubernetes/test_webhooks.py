@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.unit.kubernetes.job_sets_support import job_set, replicated
 from tests.unit.kubernetes.queues_support import KUEUE, batch_job
 from tests.unit.kubernetes.train_jobs_support import train_job
 from tests.unit.kubernetes.training_operator_support import pytorch_job, tf_job
-from tui.emulator.kubernetes.errors import Forbidden
+from tui.emulator.kubernetes.errors import Forbidden, Invalid
 from tui.emulator.kubernetes.node.pools import NodePool
 from tui.emulator.kubernetes.operators.controllers import controllers
 from tui.emulator.kubernetes.operators.seed import create_missing, queue_over, ready_made_runtimes
@@ -44,13 +45,105 @@ ENV = {"env": [{"name": "PET_NNODES", "value": "3"}]}
         (tf_job({"Boss": 1}), 'tfReplicaSpecs[Boss]: Unsupported value: "Boss"'),
         (train_job("nowhere"), "must be created before the TrainJob is created"),
         (train_job(trainer=ENV), "must not have reserved envs, invalid envs configured: [PET_NNODES]"),
-        (job_set(replicated("a", dependsOn=[{"name": "b", "status": "Complete"}])), "DependsOn can't be set"),
     ],
 )
 def test_what_is_refused_says_by_whom_and_why(cluster: Cluster, job: str, text: str) -> None:
     with pytest.raises(Forbidden) as caught:
         cluster.apply(job)
     assert caught.value.message.startswith('admission webhook "') and text in caught.value.message
+
+
+ONE = replicated("a")
+
+
+def rules(*some: dict[str, Any]) -> str:
+    """A JobSet with these failure rules."""
+    return job_set(
+        replicated("a"), failurePolicy={"rules": [{"action": "FailJobSet", **rule} for rule in some]}
+    )
+
+
+def claimed(name: str = "data", mount: str = "data", **more: Any) -> str:
+    """A JobSet that claims a volume."""
+    job = replicated("a")
+    job["template"]["spec"]["template"]["spec"] |= more
+    pod = job["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["volumeMounts"] = [{"name": mount, "mountPath": "/data"}]
+    claim = {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    return job_set(job, volumeClaimPolicies=[{"templates": [claim]}])
+
+
+REFUSED_SETS = [
+    (job_set(replicated("a", dependsOn=[{"name": "b", "status": "Complete"}])), "DependsOn can't be set"),
+    (
+        job_set(ONE, replicated("b", dependsOn=[{"name": "c", "status": "Ready"}])),
+        "<nil>: Internal error: replicatedJob: b cannot depend on replicatedJob: c",
+    ),
+    (job_set(ONE, network={"subdomain": "a.b"}), "spec.network.subdomain: Invalid value: "),
+    (job_set(ONE, network={"subdomain": "x" * 64}), "subdomain is too long, must be less than"),
+    (job_set(ONE, managedBy="me"), "spec.managedBy: Invalid value: "),
+    (job_set(replicated("a", pods=2**20, replicas=2**12)), "the product of replicas and parallelism"),
+    (job_set(replicated("a", groupName="1st")), "spec.replicatedJobs[0].groupName: Invalid value: "),
+    (job_set(replicated("A")), "spec.replicatedJobs[0].name: Invalid value: "),
+    (job_set(replicated("a" * 60)), "JobSet name is too long, job names generated for this JobSet"),
+    (job_set(replicated("a" * 50)), "JobSet name is too long, pod names generated for this JobSet"),
+    (job_set(ONE, successPolicy={"operator": "All", "targetReplicatedJobs": ["b"]}), "invalid replicatedJob"),
+    (job_set(ONE, failurePolicy={"restartStrategy": "InPlaceRestart"}), "InPlaceRestart restart"),
+    (rules({"action": "RestartJob"}), "not allowed when RestartJob feature gate is disabled"),
+    (rules({"name": "x"}, {"name": "x"}), "rules with indices [0 1] all have the same name 'x'"),
+    (rules({"name": "1"}), "invalid failure policy rule name '1', a failure policy rule name must start"),
+    (rules({"name": "x" * 129}), "invalid failure policy rule name of length 129"),
+    (rules({"targetReplicatedJobs": ["b"]}), "invalid replicatedJob name 'b' in failure policy"),
+    (rules({"onJobFailureReasons": ["Bad"]}), "invalid job failure reason 'Bad' in failure policy"),
+    (job_set(ONE, coordinator={"replicatedJob": "b"}), "replicatedJob b does not exist"),
+    (job_set(ONE, coordinator={"replicatedJob": "a", "jobIndex": 1}), "job index 1 is invalid"),
+    (job_set(ONE, coordinator={"replicatedJob": "a", "podIndex": 1}), "pod index 1 is invalid"),
+    (
+        job_set(ONE, coordinator={"replicatedJob": "a"}, network={"subdomain": "s" * 60}),
+        "spec will lead to invalid label value",
+    ),
+    (claimed(mount="other", volumes=[{"name": "other", "emptyDir": {}}]), "have a matching volumeMount"),
+    (claimed(volumes=[{"name": "data", "emptyDir": {}}]), "volume name conflicts with VolumeClaimPolicy"),
+    (claimed(name="d" * 60, mount="d" * 60), "VolumeClaimPolicies template name is too long"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "text"), REFUSED_SETS, ids=[text for _, text in REFUSED_SETS])
+def test_the_webhook_of_jobsets_refuses_as_the_real_one(cluster: Cluster, job: str, text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        cluster.apply(job)
+    denied = 'admission webhook "vjobset.kb.io" denied the request: JobSet.jobset'
+    assert caught.value.message.startswith(denied)
+    assert text in caught.value.message
+
+
+def test_only_the_placement_of_a_suspended_jobset_changes(cluster: Cluster) -> None:
+    cluster.apply(job_set(ONE, suspend=True))
+
+    def select(nodes: dict[str, str]) -> Any:
+        def edit(obj: dict[str, Any]) -> None:
+            pods = obj["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+            pods["spec"]["nodeSelector"] = nodes
+
+        return edit
+
+    group = "jobset.x-k8s.io"
+    cluster.change("jobsets", "train", group, select({"a": "b"}))
+    cluster.change("jobsets", "train", group, lambda obj: obj["spec"].update(suspend=False))
+    with pytest.raises(Invalid, match=r"spec.replicatedJobs: .*field is immutable"):
+        cluster.change("jobsets", "train", group, select({}))
+
+
+def test_the_defaults_of_a_jobset_come_before_its_checks(cluster: Cluster) -> None:
+    jobset = cluster.apply(rules({}, {"name": "mine"}, {}))["spec"]
+    assert [rule["name"] for rule in jobset["failurePolicy"]["rules"]] == [
+        "failurePolicyRule0", "mine", "failurePolicyRule2",
+    ]  # fmt: skip
+    pods = jobset["replicatedJobs"][0]["template"]["spec"]["template"]
+    assert pods["spec"]["restartPolicy"] == "OnFailure"
+    head = '"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"'
+    empty = f'{{{head}, "metadata": {{"name": "x"}}, "spec": null}}'
+    assert cluster.apply(empty)["spec"]["network"]["enableDNSHostnames"]
 
 
 def test_a_job_with_a_queue_starts_suspended(cluster: Cluster) -> None:

@@ -109,6 +109,34 @@ async def what_comes_beside_the_job_is_applied_and_its_change_is_said(
     assert running.objects.get(maps, "default", "d")["data"] == {"a": "2"}
 
 
+async def what_the_launch_itself_creates_is_not_missing(_: KubernetesEmulator, opened: Backend) -> None:
+    """Its runtime, its namespace and its queue: the server can check the job only once they are there."""
+    trainer, kueue = "trainer.kubeflow.org/v1alpha1", "kueue.x-k8s.io/v1beta2"
+    node = {"name": "node", "template": {"spec": {"template": {"spec": {"containers": [{"name": "node"}]}}}}}
+    runtime = {
+        "apiVersion": trainer, "kind": "TrainingRuntime", "metadata": {"name": "mine"},
+        "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}},
+    }  # fmt: skip
+    spec = {"runtimeRef": {"kind": "TrainingRuntime", "name": "mine"}, "trainer": {"command": ["true"]}}
+    job = {"apiVersion": trainer, "kind": "TrainJob", "metadata": {}, "spec": spec}
+    found = await checks(opened, {"displayName": "own", "manifest": {"objects": [runtime, job]}})
+    assert (
+        found["dry-run"].status is CheckStatus.UNKNOWN and "TrainingRuntime mine" in found["dry-run"].sentence
+    )
+    assert not [check for check in found.values() if check.status is CheckStatus.PROBLEM]
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
+    queue = {
+        "apiVersion": kueue,
+        "kind": "LocalQueue",
+        "metadata": {"name": "q"},
+        "spec": {"clusterQueue": "c"},
+    }
+    queued = pytorch("queued", labels={"kueue.x-k8s.io/queue-name": "q"})
+    queued["manifest"]["objects"] = [space, queue, *queued["manifest"]["objects"]]
+    found = await checks(opened, queued, "new")
+    assert not [check for check in found.values() if check.status is CheckStatus.PROBLEM], found
+
+
 async def nodes_that_fit_are_looked_for(_: KubernetesEmulator, opened: Backend) -> None:
     selector = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
     found = problem(await checks(opened, pytorch(pod={"nodeSelector": selector})), "nodes")
@@ -199,6 +227,7 @@ PARTS = (
     what_the_pods_need_is_looked_for,
     a_taken_name_shows_what_differs_and_offers_a_free_one,
     what_comes_beside_the_job_is_applied_and_its_change_is_said,
+    what_the_launch_itself_creates_is_not_missing,
     nodes_that_fit_are_looked_for,
     a_queue_must_be_there_and_have_the_quota,
     a_runtime_must_be_there,

@@ -56,7 +56,7 @@ class ClusterPreflight(PreflightService):
             return []
         probes: list[tuple[str, Probe]] = [
             ("served permissions dry-run", partial(self._created, launch)),
-            ("namespace", partial(self._namespace, launch.namespace)),
+            ("namespace", partial(self._namespace, launch)),
             ("name", partial(self._name, launch)),
             ("nodes", partial(self._nodes, launch)),
         ]
@@ -116,7 +116,13 @@ class ClusterPreflight(PreflightService):
             )
         except AlreadyExists:
             return unknown("dry-run", "the name is taken, so the server did not check the rest")
-        except (InvalidRequest, QuotaExceeded) as error:
+        except (InvalidRequest, NotFound, QuotaExceeded) as error:
+            created = launch.creates(error.message)
+            if created:
+                why = f"the server can check the job once the launch has created {created}"
+                return unknown("dry-run", why)
+            if isinstance(error, NotFound):
+                raise
             fields_of = error.fields.items() if isinstance(error, InvalidRequest) else ()
             words = "; ".join(f"{name}: {text}" for name, text in fields_of) or error.message
             fix = error.fix or "Correct the field of the manifest that the server names."
@@ -132,8 +138,11 @@ class ClusterPreflight(PreflightService):
 
     # Existing objects
 
-    async def _namespace(self, namespace: str) -> list[Check]:
+    async def _namespace(self, launch: _Launch) -> list[Check]:
+        namespace = launch.namespace
         obj = await self._find(NAMESPACES.path("", namespace), f"look for the namespace {namespace}")
+        if obj is None and launch.has("Namespace", namespace):
+            return [ok("namespace", f"{namespace} is created")]
         if obj is None:
             fix = f"`kubectl create namespace {namespace}`, or launch in another one (--region)."
             return _problem("namespace", f"the namespace {namespace} does not exist", fix)
@@ -215,6 +224,8 @@ class ClusterPreflight(PreflightService):
     async def _queue(self, launch: _Launch, name: str) -> list[Check]:
         where = f"namespaces/{launch.namespace}/localqueues"
         queue = await self._kueue(f"{where}/{name}", f"look for the LocalQueue {name}")
+        if queue is None and launch.has("LocalQueue", name):
+            return [ok("queue", f"the LocalQueue {name} is created")]
         if queue is None:
             return await self._no_queue(where, launch.namespace, name)
         above = str(at(queue, "spec", "clusterQueue") or "")
@@ -271,3 +282,16 @@ class _Launch:
         self.job = job_in(resource) if resource else {}
         self.others = [obj for obj in self.objects if obj is not self.job and obj != self.job]
         self.name = str(at(self.job, "metadata", "name") or "")
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether the launch creates an object beside the job."""
+        named = ((fields(obj).get("kind"), at(obj, "metadata", "name")) for obj in self.others)
+        return (kind, name) in named
+
+    def creates(self, message: str) -> str:
+        """Name the object that a message calls missing if the launch creates it, else ""."""
+        for obj in self.others:
+            name = at(obj, "metadata", "name")
+            if f'"{name}" not found' in message:
+                return f"the {fields(obj).get('kind')} {name}"
+        return ""

@@ -251,7 +251,7 @@ def _containers(pods: Sequence[Pod]) -> list[Wait]:
 
 def _others(events: Sequence[ClusterEvent]) -> list[Wait]:
     """Return failing volumes and sandboxes, and pods that can't be created."""
-    last = {e.reason: e for e in events if e.reason.startswith("Failed") and e.reason != "FailedScaleUp"}
+    last = {e.reason: e for e in events if "Failed" in e.reason and e.reason != "FailedScaleUp"}
     return [
         _with_step(f"{reason}: {_sentence(event.message)}", _CREATE_STEPS, reason)
         for reason, event in last.items()

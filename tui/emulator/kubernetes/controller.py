@@ -38,6 +38,8 @@ class Controller(ABC):
 
     name = ""
     """Component of the controller's Events; by default the class name."""
+    refused = "FailedCreate"
+    """Reason of the Event about an object whose parts the API refuses."""
 
     def __init__(self, objects: Objects, watched: Collection[ApiResource] = ()) -> None:
         self.objects = objects
@@ -133,6 +135,9 @@ class Controller(ABC):
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay = min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY)
             expected = isinstance(error, ApiError)
+            about = self.objects.find(*key)
+            if expected and about is not None and not isinstance(error, ApiConflict):
+                self.report(about, self.refused, str(error), warning=True, action="Reconciling")
             if not isinstance(error, ApiConflict):
                 log.warning(
                     "%s failed for %s %s/%s and is retried in %.2f s: %s",

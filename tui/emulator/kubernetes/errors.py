@@ -43,6 +43,12 @@ class ApiError(Exception):
         self.details = None if details is None else dict(details)
         self.headers = dict(headers or {})
 
+    def by(self, webhook: str) -> ApiError:
+        """Name the admission webhook that refuses the request."""
+        self.message = f'admission webhook "{webhook}" denied the request: {self.message}'
+        self.args = (self.message,)
+        return self
+
     def status(self) -> Obj:
         """Return the `Status` object of the reply."""
         return {

@@ -25,7 +25,9 @@ NODES_NAMESPACE = "default"
 """Namespace of Events about nodes."""
 WAITS = frozenset(
     {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "FailedMount", "FailedAttachVolume",
-     "FailedCreate", "FailedCreatePod", "FailedCreateService", "FailedCreatePodSandBox"}
+     "FailedCreate", "FailedCreatePod", "FailedCreateService", "FailedCreatePodSandBox",
+     "JobCreationFailed", "PVCCreationFailed", "HeadlessServiceCreationFailed",
+     "TrainJobResourcesCreationFailed"}
 )  # fmt: skip
 """Reasons why a pod waits, or was not created."""
 ENDS = frozenset({"Evicted", "Preempted", "TaintManagerEviction", "NodeShutdown"})

@@ -8,6 +8,7 @@ from typing import Any
 
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import ProblemSeverity
+from tui.domain.kubernetes.webhook_defaults import with_webhook_defaults
 from tui.domain.kubernetes.workloads import (
     ManifestGroup,
     Path,
@@ -66,7 +67,8 @@ class ManifestCase:
     def of(case: Case) -> ManifestCase:
         """Return the case of a profile's manifest."""
         listed = fields(case.job, HEAD[0]).get("objects")
-        objects = tuple(listed) if isinstance(listed, list) else ()
+        listed = listed if isinstance(listed, list) else []
+        objects = tuple(with_webhook_defaults(obj) if isinstance(obj, Mapping) else obj for obj in listed)
         index = job_index(objects)
         job = fields(list(objects), index) if index is not None else {}
         name = str(case.job.get("displayName") or "")

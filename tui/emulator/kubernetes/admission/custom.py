@@ -26,6 +26,12 @@ def rule_causes(resource: ApiResource, obj: Obj) -> Iterator[FieldCause]:
     """Yield what the rules of a type refuse in an object that fits its schema."""
     if resource.kind == "TrainJob" and resource.group == TRAINER:
         yield from _train_job(obj)
+    elif resource.kind == "JobSet":
+        spec = obj.get("spec") or {}
+        ordered = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+        if ordered and any("dependsOn" in job for job in spec.get("replicatedJobs") or ()):
+            why = "StartupPolicy and DependsOn APIs are mutually exclusive"
+            yield _broken("spec", "object", why)
 
 
 def _train_job(job: Obj) -> Iterator[FieldCause]:

@@ -7,6 +7,12 @@ import re
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_RFC_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_RFC_1035_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
+    f"validation is '{_RFC_1035.pattern}')"
+)
 _IS_LABEL, _IS_SUBDOMAIN, _IS_PART = re.compile(_LABEL), re.compile(_SUBDOMAIN), re.compile(_PART)
 _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
@@ -44,6 +50,12 @@ def subdomain_problems(name: str) -> list[str]:
     """Return why a text is not a valid name of other objects."""
     errors = [too_long(253)] if len(name) > 253 else []
     return [*errors, *([] if _IS_SUBDOMAIN.fullmatch(name) else [_SUBDOMAIN_RULE])]
+
+
+def rfc1035_problems(name: str, length: str = "") -> list[str]:
+    """Return why a text is not a valid DNS-1035 label; `length` says that it is too long."""
+    errors = [length or too_long(63)] if len(name) > 63 else []
+    return [*errors, *([] if _RFC_1035.fullmatch(name) else [_RFC_1035_RULE])]
 
 
 def key_problem(key: str) -> str:

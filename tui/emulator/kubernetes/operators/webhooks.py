@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tui.emulator.kubernetes.errors import ApiNotFound, Forbidden
+from tui.domain.kubernetes.webhook_defaults import with_webhook_defaults
+from tui.emulator.kubernetes.admission.names import rfc1035_problems
+from tui.emulator.kubernetes.errors import ApiNotFound, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Admission, Objects
-from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
+from tui.emulator.kubernetes.operators.jobset.validation import jobset_causes
 from tui.emulator.kubernetes.operators.kueue.job_kinds import QUEUE_LABEL, QueuedKind, queued_kinds
 from tui.emulator.kubernetes.operators.metadata import labels_of, name_of
 from tui.emulator.kubernetes.operators.training.kinds import OPERATOR, PYTORCH, TENSORFLOW, JobKind
@@ -26,7 +27,6 @@ RESERVED_MPI = {
 }
 # API groups of the operators' types.
 GROUPS = {"kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kueue.x-k8s.io"}
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 Check = Callable[[Obj, Obj | None], Iterator[str]]
 
@@ -48,7 +48,6 @@ class Webhooks:
                 "validator.tfjob.training-operator.kubeflow.org",
                 lambda job, old: _training_job(TENSORFLOW, job, old),
             ),
-            ("jobset.x-k8s.io", "jobsets"): ("vjobset.kb.io", _jobset),
             ("trainer.kubeflow.org", "trainjobs"): (
                 "validator.trainjob.trainer.kubeflow.org",
                 self._trainjob,
@@ -63,11 +62,14 @@ class Webhooks:
             obj["spec"] = _without_nulls(obj["spec"])
         if old is None and queued is not None and _waits_in_a_queue(obj):
             queued.suspend(obj, True)
+        obj.update(with_webhook_defaults(obj))
         self._api(resource, obj, old)
         if old is not None and obj.get("spec") == old.get("spec") and labels_of(obj) == labels_of(old):
             return
         if key == ("jobset.x-k8s.io", "jobsets"):
-            obj["spec"] = jobset_defaults(obj)["spec"]
+            causes = list(jobset_causes(self._objects, obj, old))
+            if causes:
+                raise Invalid.of(resource, name_of(obj), causes).by("vjobset.kb.io")
         webhook, check = self._checks.get(key, ("", None))
         if check is not None:
             _refuse(webhook, list(check(obj, old)))
@@ -120,8 +122,7 @@ def _waits_in_a_queue(obj: Obj) -> bool:
 
 def _refuse(webhook: str, reasons: list[str]) -> None:
     if reasons:
-        text = reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]"
-        raise Forbidden(f'admission webhook "{webhook}" denied the request: {text}')
+        raise Forbidden(reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]").by(webhook)
 
 
 def _queue(kind: QueuedKind, job: Obj, old: Obj) -> Iterator[str]:
@@ -132,12 +133,7 @@ def _queue(kind: QueuedKind, job: Obj, old: Obj) -> Iterator[str]:
 
 
 def _training_job(kind: JobKind, job: Obj, old: Obj | None) -> Iterator[str]:
-    if not _LABEL.fullmatch(name_of(job)) or len(name_of(job)) > 63:
-        rule = (
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-            "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
-            "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-        )
+    for rule in rfc1035_problems(name_of(job))[:1]:
         yield f'metadata.name: Invalid value: "{name_of(job)}": should match: {rule}'
     yield from _run_policy(job, old)
     spec = job["spec"]
@@ -189,24 +185,3 @@ def _replica(kind: JobKind, replica_type: str, replica: Obj) -> Iterator[str]:
         yield f"{at}.replicas: Forbidden: must be 1"
     elif kind is PYTORCH and count is not None and int(count) < 1:
         yield f"{at}.replicas: Forbidden: must be at least 1"
-
-
-def _jobset(jobset: Obj, old: Obj | None) -> Iterator[str]:
-    jobs = jobset["spec"].get("replicatedJobs") or []
-    if jobs and jobs[0].get("dependsOn"):
-        yield "DependsOn can't be set for the first ReplicatedJob"
-    before: set[str] = set()
-    for index, job in enumerate(jobs):
-        if not job["template"]["spec"]["template"]["spec"].get("containers"):
-            where = f"spec.replicatedJobs[{index}].template.spec.template.spec.containers"
-            yield f"{where}: Required value"
-        for dependency in job.get("dependsOn") or ():
-            if dependency.get("name") not in before:
-                yield (
-                    f"replicatedJob: {job.get('name')} cannot depend on replicatedJob: "
-                    f"{dependency.get('name')}, because it doesn't exist or is after it"
-                )
-        before.add(job.get("name", ""))
-    for target in (jobset["spec"].get("successPolicy") or {}).get("targetReplicatedJobs") or ():
-        if target not in before:
-            yield (f"invalid replicatedJob name '{target}' does not appear in .spec.ReplicatedJobs")

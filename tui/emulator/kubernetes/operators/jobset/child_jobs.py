@@ -26,27 +26,6 @@ EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"
 
 
-def with_defaults(jobset: Obj) -> Obj:
-    """Return a copy of the JobSet with its webhook's defaults."""
-    filled: Obj = copy.deepcopy(dict(jobset))
-    spec = filled["spec"]
-    spec.setdefault("successPolicy", {}).setdefault("operator", "All")
-    spec.setdefault("startupPolicy", {}).setdefault("startupPolicyOrder", "AnyOrder")
-    network = spec.setdefault("network", {})
-    network.setdefault("enableDNSHostnames", True)
-    network.setdefault("publishNotReadyAddresses", True)
-    for index, rule in enumerate((spec.get("failurePolicy") or {}).get("rules") or ()):
-        rule["name"] = rule.get("name") or f"failurePolicyRule{index}"
-    for replicated in spec.get("replicatedJobs") or ():
-        replicated.setdefault("replicas", 1)
-        replicated["groupName"] = replicated.get("groupName") or "default"
-        job = replicated.setdefault("template", {}).setdefault("spec", {})
-        job["completionMode"] = job.get("completionMode") or "Indexed"
-        pod = job.setdefault("template", {}).setdefault("spec", {})
-        pod["restartPolicy"] = pod.get("restartPolicy") or "OnFailure"
-    return filled
-
-
 def replicated_jobs(jobset: Obj) -> list[Obj]:
     """Return the replicated jobs in order."""
     jobs: list[Obj] = jobset["spec"].get("replicatedJobs") or []
@@ -110,13 +89,16 @@ def child_labels(jobset: Obj, replicated: Obj, index: int) -> dict[str, str]:
         "group-replicas": str(sum(int(other["replicas"]) for other in every if other["groupName"] == group)),
         "job-group-index": str(_before(jobset, replicated, group=group) + index),
     }
-    coordinator = jobset["spec"].get("coordinator")
-    if coordinator:
-        place = f"{coordinator.get('jobIndex', 0)}-{coordinator.get('podIndex', 0)}"
-        labels["coordinator"] = (
-            f"{name_of(jobset)}-{coordinator['replicatedJob']}-{place}.{subdomain(jobset)}"
-        )
+    if jobset["spec"].get("coordinator"):
+        labels["coordinator"] = coordinator_address(jobset)
     return {f"{PREFIX}/{name}": value for name, value in labels.items()}
+
+
+def coordinator_address(jobset: Obj) -> str:
+    """Return the DNS name of the pod that all others get as their coordinator."""
+    coordinator = jobset["spec"]["coordinator"]
+    place = f"{coordinator.get('jobIndex', 0)}-{coordinator.get('podIndex', 0)}"
+    return f"{name_of(jobset)}-{coordinator['replicatedJob']}-{place}.{subdomain(jobset)}"
 
 
 def child_job(jobset: Obj, replicated: Obj, index: int) -> Obj:
@@ -139,6 +121,11 @@ def child_job(jobset: Obj, replicated: Obj, index: int) -> Obj:
     }
     if (jobset["spec"].get("network") or {}).get("enableDNSHostnames"):
         pods["spec"]["subdomain"] = subdomain(jobset)
+    for _, template, claim in claims(jobset):
+        volume = {"name": template["metadata"]["name"]}
+        if mounts(pods["spec"], volume["name"]):
+            source = {"persistentVolumeClaim": {"claimName": name_of(claim)}}
+            pods["spec"]["volumes"] = [*(pods["spec"].get("volumes") or ()), volume | source]
     job["spec"]["suspend"] = bool(jobset["spec"].get("suspend"))
     return job
 
@@ -181,16 +168,24 @@ def headless_service(jobset: Obj) -> Obj:
     return owned(jobset, "v1", "Service", subdomain(jobset), spec=spec)
 
 
-def claims(jobset: Obj) -> Iterator[Obj]:
-    """Yield the volume claims that all Jobs of a JobSet share."""
-    for policy in jobset["spec"].get("volumeClaimPolicies") or ():
+def mounts(pod: Obj, volume: str) -> bool:
+    """Whether a container of the pod mounts the volume."""
+    containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
+    mounted = (mount for container in containers for mount in container.get("volumeMounts") or ())
+    return any(mount.get("name") == volume for mount in mounted)
+
+
+def claims(jobset: Obj) -> Iterator[tuple[str, Obj, Obj]]:
+    """Yield the path, the template and the claim of each volume that all Jobs of a JobSet share."""
+    for number, policy in enumerate(jobset["spec"].get("volumeClaimPolicies") or ()):
         deleted = ((policy.get("retentionPolicy") or {}).get("whenDeleted") or "Delete") == "Delete"
-        for template in policy.get("templates") or ():
+        for index, template in enumerate(policy.get("templates") or ()):
             claim: Obj = copy.deepcopy(template)
             claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
             metadata = claim["metadata"]
             metadata["name"] = f"{metadata['name']}-{name_of(jobset)}"
             metadata["namespace"] = namespace_of(jobset)
+            metadata["labels"] = {**(metadata.get("labels") or {}), JOBSET_NAME: name_of(jobset)}
             if deleted:
                 metadata["ownerReferences"] = [owner_reference(jobset)]
-            yield claim
+            yield f"spec.volumeClaimPolicies[{number}].template[{index}]", template, claim

@@ -9,7 +9,6 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import (
     claims,
     headless_service,
     subdomain,
-    with_defaults,
 )
 from tui.emulator.kubernetes.operators.jobset.plan import JobSetPlan, plan_jobset
 from tui.emulator.kubernetes.operators.metadata import is_terminating, name_of, namespace_of
@@ -21,6 +20,7 @@ class JobSetController(JobController):
     """Reconciles JobSets and their Jobs."""
 
     name = "jobset-controller"
+    refused = "JobCreationFailed"
     manager = MANAGER
 
     def __init__(self, objects: Objects) -> None:
@@ -30,10 +30,8 @@ class JobSetController(JobController):
         )
 
     def reconcile_job(self, job: Obj) -> float | None:
-        jobset = with_defaults(job)
-        jobs = self.owned.of(jobset, self.child_jobs)
-        plan = plan_jobset(jobset, jobs, self.objects.now())
-        self._execute(jobset, plan)
+        plan = plan_jobset(job, self.owned.of(job, self.child_jobs), self.objects.now())
+        self._execute(job, plan)
         return plan.again
 
     def _execute(self, jobset: Obj, plan: JobSetPlan) -> None:
@@ -44,10 +42,10 @@ class JobSetController(JobController):
         for job in plan.delete:
             if not is_terminating(job):
                 store.delete(self.objects, self.child_jobs, namespace, name_of(job), propagation="Foreground")
-        if plan.needs_service:
-            if self.objects.find(self.services, namespace, subdomain(jobset)) is None:
-                store.create(self.objects, headless_service(jobset))
-            for claim in claims(jobset):
+        if plan.needs_service and self.objects.find(self.services, namespace, subdomain(jobset)) is None:
+            store.create(self.objects, headless_service(jobset))
+        if plan.starts:
+            for _, _, claim in claims(jobset):
                 store.create(self.objects, claim)
         for job in plan.create:
             if store.create(self.objects, job):

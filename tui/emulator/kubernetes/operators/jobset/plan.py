@@ -35,6 +35,8 @@ class JobSetPlan:
     delete: list[Obj] = field(default_factory=list)
     respecify: list[tuple[Obj, Obj]] = field(default_factory=list)
     """Jobs and their new specs."""
+    starts: bool = False
+    """Whether its Jobs, and the claims that they mount, are created."""
     needs_service: bool = False
     delete_jobset: bool = False
     events: list[tuple[str, str, str]] = field(default_factory=list)
@@ -69,6 +71,7 @@ class _Planner:
         if failed:
             self._apply_failure_policy(failed)
         elif not self._has_succeeded():
+            self.result.starts = True
             self.result.needs_service = bool(self.spec["network"].get("enableDNSHostnames"))
             self._create(counts)
             self._suspend_or_resume(counts)

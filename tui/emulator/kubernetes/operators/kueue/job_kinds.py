@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.jobset.child_jobs import replicated_jobs
-from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
 from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 from tui.emulator.kubernetes.operators.training.kinds import MPI, PYTORCH, TENSORFLOW, JobKind, with_defaults
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset
@@ -177,7 +176,7 @@ class JobSets(QueuedKind):
         return any(counts["active"] for counts in (job.get("status") or {}).get("replicatedJobsStatus") or ())
 
     def pods_ready(self, job: Obj) -> bool:
-        total = sum(int(replicated["replicas"]) for replicated in replicated_jobs(jobset_defaults(job)))
+        total = sum(int(replicated["replicas"]) for replicated in replicated_jobs(job))
         counts = (job.get("status") or {}).get("replicatedJobsStatus") or ()
         return total == sum(int(count["ready"]) + int(count["succeeded"]) for count in counts)
 
