@@ -71,13 +71,13 @@ def test_a_percentage_is_of_the_moving_mean_of_ten_minutes() -> None:
         ),
         ("ALIGN_NEXT_OLDER", Kind.DELTA, "ALIGN_NEXT_OLDER is for gauges, and t is a counter"),
         ("ALIGN_PERCENTILE_99", Kind.GAUGE, "is for distributions, and t is a metric of numbers"),
-        ("ALIGN_COUNT_TRUE", Kind.DELTA, "is for booleans, and t is a metric of numbers"),
+        ("ALIGN_COUNT_TRUE", Kind.DELTA, "requires booleans, but t is a metric of numbers"),
     ],
 )
 def test_an_aligner_that_does_not_fit_is_refused(aligner: str, kind: int, says: str) -> None:
     with pytest.raises(NotAligned, match=says):
         align(series((1, 1), kind=kind), Aligner[aligner], MINUTE, SPAN)
-    with pytest.raises(NotAligned, match="99 is not an aligner"):
+    with pytest.raises(NotAligned, match="99 must be an aligner"):
         align(GAUGE, 99, MINUTE, SPAN)
 
 
@@ -125,7 +125,7 @@ def test_the_median_is_between_the_two_in_the_middle() -> None:
 
 @pytest.mark.parametrize("text", ["", "job_id", "metric", "metric.labels", "metadata.x", "resource.x.y"])
 def test_a_field_that_nothing_can_be_grouped_by_is_named(text: str) -> None:
-    with pytest.raises(NotReduced, match=r"is not a field to group by; use metric\.labels\.NAME"):
+    with pytest.raises(NotReduced, match=r"can't be used for grouping; use metric\.labels\.NAME"):
         group_field(text)
 
 

@@ -70,14 +70,14 @@ def test_conditions_side_by_side_are_not_nested() -> None:
     ("text", "position", "says"),
     [
         ("state=JOB_STATE_RUNNING", 0, "not a pipeline state"),
-        ("training_task_definition>x", 0, "it takes = != :"),
-        ('display_name=starts_with("a")', 13, "can't stand here"),
+        ("training_task_definition>x", 0, "use = != :"),
+        ('display_name=starts_with("a")', 13, "can't be used here"),
         ('log_id("a")', 0, "can't stand alone"),
         ("labels.a.b=1", 0, "labels.KEY"),
         ("display_name.x=1", 0, "display_name"),
         ('labels.a."b"c', 12, "an operator"),
         ('display_name=a."b"', 13, "all of it in quotes"),
-        ("create_time:*", 0, "it takes = != < <= > >="),
+        ("create_time:*", 0, "use = != < <= > >="),
     ],
 )
 def test_a_bad_filter_of_training_pipelines_says_where_and_what(text: str, position: int, says: str) -> None:

@@ -170,7 +170,7 @@ async def test_read_mask(clients: Clients) -> None:
     found = [j async for j in pager]
     assert [j.name for j in found] == [job.name] and found[0].create_time == job.create_time
     assert not found[0].display_name and not found[0].job_spec.worker_pool_specs
-    with pytest.raises(exceptions.InvalidArgument, match="is not a field"):
+    with pytest.raises(exceptions.InvalidArgument, match="unknown field"):
         await clients.listed(read_mask={"paths": ["nmae"]})
 
 
@@ -240,7 +240,7 @@ async def test_admin_status_and_refusals(place: tuple[Emulator, Clients]) -> Non
     assert status["jobs"] == {"QUEUED": 2} and status["socket"] == str(running.state.socket)
     assert status["pid"] > 0 and status["state_dir"] == str(running.state.root) and status["rest"] is None
     for asked, words in (
-        ({"do": "dance"}, "is not one of status, rest, program, preempt"),
+        ({"do": "dance"}, "must be one of status, rest, program, preempt"),
         ({"do": "preempt"}, "job"),
         ({"do": "preempt", "job": "nobody"}, "does not exist"),
         ({"do": "preempt", "job": "twice"}, "several jobs"),

@@ -194,7 +194,7 @@ async def test_pages_count_points_and_lose_none(size: int) -> None:
         ({"filter": 'metric.type="a" OR metric.type="b"'}, "exactly one metric.type"),
         ({"filter": f'metric.type="{TRAINING_PREFIX}{CPU}" cpu'}, "stands alone"),
         ({"filter": f'metric.type="{TRAINING_PREFIX}{CPU}" AND group.id=1'}, "group.id"),
-        ({"filter": 'metric.type="x'}, "quote is open"),
+        ({"filter": 'metric.type="x'}, "quote is never closed"),
         ({"interval": {}}, "interval.end_time"),
         ({"interval": {"start_time": {"seconds": 9}, "end_time": {"seconds": 5}}}, "start_time"),
         ({"order_by": "x"}, "order_by"),
@@ -226,7 +226,7 @@ async def test_pages_count_points_and_lose_none(size: int) -> None:
             },
             r"group_by_fields\[1\]: 'job' is not",
         ),
-        ({"secondary_aggregation": MEANS}, "secondary_aggregation: is applied to aligned series"),
+        ({"secondary_aggregation": MEANS}, "secondary_aggregation: requires aligned series"),
     ],
 )
 async def test_what_makes_no_sense_is_refused(request_: dict[str, Any], named: str) -> None:

@@ -115,7 +115,7 @@ async def test_a_job_that_does_not_match_a_pool_is_refused(place: tuple[Clients,
             await resources.run(one)
     with pytest.raises(exceptions.InvalidArgument, match="insufficient capacity: 3 replicas"):
         await resources.run(python("pass"), python("pass", replicas=3))
-    with pytest.raises(exceptions.InvalidArgument, match="together more than"):
+    with pytest.raises(exceptions.InvalidArgument, match="more capacity together than"):
         await resources.run(python("pass"), python("pass", replicas=2))
     network = {"network": "projects/1/global/networks/n"}
     with pytest.raises(exceptions.InvalidArgument, match="network: must be that of the persistent resource"):
@@ -128,10 +128,10 @@ async def test_bad_resources_are_refused(place: tuple[Clients, Resources]) -> No
     _, resources = place
     scaled = {"autoscaling_spec": {"min_replica_count": 0, "max_replica_count": 0}}
     for asked, words in (
-        ([N1], "replica_count; Message: is 0; give at least 1"),
-        ([{**N1, **scaled}], "min_replica_count; Message: is 0; it must be > 0"),
+        ([N1], "replica_count; Message: must be at least 1"),
+        ([{**N1, **scaled}], "min_replica_count; Message: must be > 0"),
         ([{"replica_count": 1}], "machine_type; Message: is required"),
-        ([{**FOUR, "id": "a"}, {**FOUR, "id": "a"}], "'a' is the id of another pool"),
+        ([{**FOUR, "id": "a"}, {**FOUR, "id": "a"}], "'a' must be unique among the pools"),
     ):
         with pytest.raises(exceptions.InvalidArgument, match=words):
             await resources.begin("bad", *asked)
@@ -192,7 +192,7 @@ async def test_states_between_and_jobs_on_what_does_not_run(tmp_path: Path) -> N
         resources = Resources(clients)
         begun = await resources.begin()
         assert (await resources.get()).state.name == "PROVISIONING"
-        with pytest.raises(exceptions.FailedPrecondition, match="is not running: it is PROVISIONING"):
+        with pytest.raises(exceptions.FailedPrecondition, match="must be RUNNING, not PROVISIONING"):
             await resources.run(python("pass"))
         name = (await resources.get()).name
         await (await resources.client.delete_persistent_resource(name=name)).result()

@@ -84,9 +84,9 @@ async def test_predictions_are_counted_by_model_status_and_time() -> None:
             if t.metric.labels["latency_type"] == "total" and t.metric.labels["deployed_model_id"] == old
         ]
         assert [point.value.distribution_value.count for point in merged.points] == [9]
-        with pytest.raises(exceptions.InvalidArgument, match="ALIGN_MEAN is for numbers"):
+        with pytest.raises(exceptions.InvalidArgument, match="ALIGN_MEAN requires numbers"):
             await read(metrics, "prediction_latencies", per_series_aligner="ALIGN_MEAN")
-        with pytest.raises(exceptions.InvalidArgument, match="align it with a percentile first"):
+        with pytest.raises(exceptions.InvalidArgument, match="align them with a percentile first"):
             await read(
                 metrics, "prediction_latencies", per_series_aligner="ALIGN_DELTA",
                 cross_series_reducer="REDUCE_SUM",

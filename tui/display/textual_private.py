@@ -1,8 +1,8 @@
 """The private names of Textual that vxtui patches, overrides or reads, and the patches themselves.
 
-Textual has no public hook for these. `tests/ui/test_textual_private.py` compares `PRIVATE_NAMES` with the
-installed Textual and with the names that `tui` uses. If it fails after an upgrade, read Textual's source at
-the name, adapt its user, then update the signature here and `CHECKED_WITH`.
+Textual has no public hook for these names. `tests/ui/test_textual_private.py` compares `PRIVATE_NAMES` with
+the installed Textual and with the names that `tui` uses. If the test fails after an upgrade, read Textual's
+source at the name, adapt its user, then update the signature here and `CHECKED_WITH`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ PRIVATE_NAMES = (
 
 
 class FrameControl(Protocol):
-    """The app as the patched screens ask it."""
+    """The questions about frames that the patched screens ask the app."""
 
     @property
     def screen(self) -> Screen[Any]: ...
@@ -127,7 +127,7 @@ class FrameControl(Protocol):
 
 
 def render_now(screen: Screen[object]) -> None:
-    """Render the dirty widgets as the screen's timer does, but without waiting for it."""
+    """Render the dirty widgets as the screen's timer does, but immediately."""
     if screen.app.screen_stack and screen.is_current:
         screen._compositor.update_widgets(screen._dirty_widgets)
         screen._compositor_refresh()
@@ -144,7 +144,8 @@ def needs_frame(screen: Screen[Any]) -> bool:
 
 
 def control_frames(control_of: Callable[[Any], FrameControl | None]) -> None:
-    """Have every screen ask its app before it renders, Textual's own screens such as the palette too."""
+    """Make every screen ask its app before it renders, including Textual's own screens such as the
+    palette."""
     stock, stock_idle = Screen._compositor_refresh, Screen._on_idle
 
     def refresh(self: Screen[object]) -> None:
@@ -164,7 +165,7 @@ def control_frames(control_of: Callable[[Any], FrameControl | None]) -> None:
 
 
 def render_only_dirty_lines() -> None:
-    """Have the compositor ask each widget for its dirty lines only, see `tui.display.partial`."""
+    """Make the compositor render only the dirty lines of each widget, see `tui.display.partial`."""
     stock = Compositor._get_renders
 
     def render_partial_update(self: Compositor) -> ChopsUpdate | None:
@@ -195,7 +196,7 @@ def _laid_out(screen: Screen[Any], size: Size) -> bool:
 
 
 def _style_inputs(screen: Screen[Any]) -> tuple[object, ...]:
-    """The state outside a screen that its styles depend on; a widget is styled whenever it changes itself."""
+    """Return the state outside a screen that determines its styles. A widget that changes restyles itself."""
     app = screen.app
     return app.theme, app.app_focus, frozenset(app.classes), frozenset(app.pseudo_classes)
 
@@ -203,8 +204,8 @@ def _style_inputs(screen: Screen[Any]) -> tuple[object, ...]:
 def lay_out_and_style_once() -> None:
     """Skip Textual's repeated work for a screen.
 
-    A dialog that opens lays out all screens below it again, though their size is the same. A screen that
-    opens or comes back has all its widgets styled a second time.
+    A dialog that opens lays out all screens below it again although their size is unchanged. A screen that
+    opens or is shown again has all its widgets styled a second time.
     """
     stock_resized, stock_resume = Screen._screen_resized, Screen._on_screen_resume
 
@@ -225,14 +226,14 @@ def lay_out_and_style_once() -> None:
 
 
 def hash_rules_by_identity() -> None:
-    """Use the hash in C: a set of all rules is built for each widget that is styled."""
+    """Use object identity as the hash: Textual builds a set of all rules for each widget that it styles."""
     RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 def contain_exceptions(contain: Callable[[MessagePump, Exception], bool]) -> None:
-    """Let `contain` show an exception of a message handler; the widget's message loop goes on.
+    """Let `contain` show an exception of a message handler, and continue the widget's message loop.
 
-    Textual leaves the loop at any exception: the widget would not answer from then on.
+    Textual leaves the loop at any exception, so that the widget would no longer respond.
     """
     stock = MessagePump._dispatch_message
 

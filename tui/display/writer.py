@@ -1,4 +1,4 @@
-"""Writes to the terminal: directly while the line takes it, else in a thread; counts unsent bytes."""
+"""Writes to the terminal: directly while the line accepts bytes, else in a thread. Counts unsent bytes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from typing import IO
 
 PIECE = 1024
-"""Bytes of one write: the most that a slow terminal can block at a time."""
+"""Number of bytes of one write: the most that a slow terminal can block at a time."""
 MIN_STALL = 0.15
-"""Shortest time in seconds between two waits to measure a rate."""
+"""Shortest interval between two waits, in seconds, from which a rate is measured."""
 RECENT = 4.0
 """Seconds for which a measured rate is valid."""
 
 
 class LineWriter:
-    """Replaces Textual's writer thread: never blocks the caller, and counts unsent bytes."""
+    """Replaces Textual's writer thread. It never blocks the caller, and counts unsent bytes."""
 
     def __init__(self, file: IO[str], on_free: Callable[[], None] | None = None) -> None:
         self._file = file
@@ -37,11 +37,11 @@ class LineWriter:
         self._closing = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="display-output")
         self.sent = 0
-        """Bytes the terminal's device has taken."""
+        """Number of bytes that the terminal's device has accepted."""
         self.stalled_at = 0.0
-        """When a write last had to wait (`time.monotonic`), 0 for never."""
+        """Monotonic time at which a write last had to wait; 0 for never."""
         self.rate: float | None = None
-        """The line's bytes a second at the last wait; `None` before the first."""
+        """Rate of the line in bytes per second at the last wait; `None` before the first."""
         self._mark: tuple[float, int] | None = None
         self._found: deque[tuple[float, float]] = deque(maxlen=32)
 
@@ -51,9 +51,9 @@ class LineWriter:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Write what the line takes now; the thread writes the rest.
+        """Write what the line accepts now. The thread writes the rest.
 
-        The direct write avoids waiting until the thread is scheduled.
+        The direct write saves the delay until the thread is scheduled.
         """
         if "\x1b[?1049l" in text:
             # Reset colours and margins for the shell.
@@ -68,14 +68,14 @@ class LineWriter:
                 self._ready.notify()
 
     def _at_once(self, data: bytes) -> int:
-        """Bytes of `data` that the line took without waiting."""
+        """Write without waiting. Return the number of bytes of `data` that the line accepted."""
         if self._out == self._fd:
-            # Such a write may block.
+            # This write could block.
             return 0
         try:
             count = os.write(self._out, data)
         except OSError:
-            # It is full, or the terminal is closed: the thread finds out.
+            # The device is full, or the terminal is closed: the thread finds out.
             return 0
         self.sent += count
         return count
@@ -104,7 +104,7 @@ class LineWriter:
 
     @property
     def behind(self) -> int:
-        """Bytes accepted but not on the line yet, as far as the system reports."""
+        """Number of accepted bytes that are not on the line yet, as far as the system reports."""
         return self._unsent + self._in_device()
 
     def _in_device(self) -> int:
@@ -128,7 +128,7 @@ class LineWriter:
                 self._sending = True
             self._send(data)
             if self._on_free is not None and not self._unsent:
-                # The loop may end before the last write does.
+                # The loop may end before the last write.
                 with contextlib.suppress(RuntimeError):
                     self._on_free()
 
@@ -156,11 +156,11 @@ class LineWriter:
             self.sent += sent
 
     def _measure(self, now: float) -> None:
-        """Measure the rate from one wait to the next: the line has taken what the device took in between.
+        """Measure the rate between two waits, in which the line transmitted what the device accepted.
 
-        The device's buffers are about equally full at the end of both waits. They may have run empty in
-        between if there was nothing to write, so a rate may be too low but never too high: the highest
-        recent one counts.
+        The device's buffers are about equally full at the end of both waits. They may have been empty in
+        between if there was nothing to write, so a rate may be too low but never too high: the highest recent
+        rate counts.
         """
         self.stalled_at = now
         if self._mark is not None:
@@ -173,10 +173,10 @@ class LineWriter:
 
 
 def _not_blocking(fd: int) -> int:
-    """Open the terminal again without blocking, to notice when a write would wait.
+    """Open the terminal again in non-blocking mode, to notice when a write would wait.
 
-    Not by a flag on the descriptor, which other writers share. If the terminal can't be opened, it is the
-    descriptor itself, and no rate is measured.
+    Other writers share the flags of the descriptor, so they must not be changed. If the terminal can't be
+    opened, return the descriptor itself, without a measured rate.
     """
     try:
         return os.open(os.ttyname(fd), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""`python -m tui.emulator`: the server, with Google's packages as lazy as in the console.
+"""`python -m tui.emulator`: the server, with lazy imports of Google's packages as in the console.
 
-Imported eagerly, they take three quarters of the server's CPU time up to its first response.
+Eager imports take three quarters of the server's CPU time up to its first response.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ if __name__ == "__main__":
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Everything is closed. The interpreter's own end races with gRPC's threads, which may abort the process.
+    # Everything is closed. The interpreter's shutdown races with gRPC's threads, which may abort the process.
     os._exit(code)

@@ -3,17 +3,16 @@
 Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both ways::
 
     {"do": "status"}                                   → pid, socket, rest, state_dir, version, jobs
-    {"do": "rest", "address": "HOST:PORT", "no_auth": B}
-                                                       → the status, with REST from now on
+    {"do": "rest", "address": "HOST:PORT", "no_auth": B} → the status, with REST from now on
     {"do": "program", "image": URI, "command": [WORD]} → program, in words; or problem and fix
     {"do": FAULT, …}                                   → the fault in force; omitted fields are off
     {"do": "faults"}                                   → all faults in force
     {"do": "clear", "numbers": [N]}                    → the same, without these API faults, or with none
     {"do": "stop"}                                     → stopping
 
-`tui.emulator.faults.table` has the faults and their fields, e.g. for `preempt` "job": REF and "replica": R.
-REF is an id, a full resource name or the display name of one job that has not ended; that of a training
-pipeline means its custom job. R is a name, a list, or left out for all replicas.
+`tui.emulator.faults.table` defines the faults and their fields, e.g. for `preempt` "job": REF and "replica":
+R. REF is an id, a full resource name or the display name of one job that has not ended; for a training
+pipeline, its custom job is used. R is a name, a list, or left out for all replicas.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Admin:
         arguments = json_format.MessageToDict(request)
         verb = self._verbs.get(str(arguments.get("do", "")))
         if verb is None:
-            raise invalid(("do", f"{arguments.get('do')!r} is not one of {', '.join(self._verbs)}"))
+            raise invalid(("do", f"do must be one of {', '.join(self._verbs)}"))
         answer = struct_pb2.Struct()
         reply = verb(arguments)
         answer.update(await reply if inspect.isawaitable(reply) else reply)

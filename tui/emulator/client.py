@@ -1,10 +1,11 @@
-"""The emulator's door: code outside `tui.emulator` imports only this module. Standard library only.
+"""The emulator's public interface: code outside `tui.emulator` imports only this module. Standard library
+only.
 
 It finds, starts, stops and calls both servers of this machine, the emulators of Vertex AI and of Kubernetes;
 the class of the state directory selects one.
 
-A server is identified by its Unix socket and by the process that listens there according to the kernel, so a
-stale `emulator.json`, or a process that reuses the pid of an ended server, is never mistaken for it.
+The Unix socket, and the process that listens there according to the kernel, identify a server, so a stale
+`emulator.json`, or a process that reuses the pid of an ended server, is never mistaken for it.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def was_killed(state: StateDir) -> bool:
 def ensure_running(state: StateDir, *, given_up: Callable[[], bool] = lambda: False) -> dict[str, Any]:
     """Return the running server's `server_status`; start a server if there is none (blocking).
 
-    Several processes may call it at once: one server starts, the others end by themselves. Raises
+    Several processes may call it concurrently: one server starts, the others end by themselves. Raises
     LauncherError when no server is ready within `START_SECONDS`, or `given_up` returns True.
     """
     return server_status(state) or _start(state, [], START_SECONDS, given_up)
@@ -158,7 +159,7 @@ def _call_emulator(state: StateDir, request: dict[str, Any], timeout: float) -> 
             answer = call(message, timeout=timeout)
         except grpc.RpcError as error:
             raise AdminError(error.code().name, str(error.details())) from error
-    # A Struct has only doubles; counts and process ids are whole.
+    # A Struct has only doubles, but counts and process ids are integers.
     return dict(whole_numbers(json_format.MessageToDict(answer)))
 
 
@@ -241,7 +242,7 @@ def _start(
     *,
     share: bool = True,
 ) -> dict[str, Any]:
-    """Spawn a server and wait for it, or with `share` for one that another process started."""
+    """Spawn a server and wait for it, or with `share` for a server that another process started."""
     try:
         state.prepare()
     except StateDirError as error:
@@ -254,7 +255,7 @@ def _start(
         ours = info is not None and child is not None and info["pid"] == child.process.pid
         if info is not None and (share or ours):
             if child is not None and not ours:
-                # It would end by itself, or start unrequested if the other server ended first.
+                # The child would end by itself, or start unrequested if the other server ended first.
                 child.process.terminate()
             return info
         child = child or _Child(state, options)
@@ -262,8 +263,8 @@ def _start(
             message = child.stderr()
             if not share or _BUSY not in message:
                 raise LauncherError(_reason(message, child.process.returncode, state))
-            # Another server uses the directory: it is not ready yet, or it is about to end, and then the
-            # next child starts.
+            # Another server uses the directory: it is not ready yet, or it is about to end, so that the next
+            # child starts.
             child, busy = None, _reason(message, 1, state)
             time.sleep(0.3)
         time.sleep(_POLL)
@@ -277,7 +278,7 @@ class _Child:
 
     def __init__(self, state: StateDir, options: list[str]) -> None:
         _started[:] = [process for process in _started if process.poll() is None]
-        # In memory: no pipe, because the server outlives this process; no file, because the disk may be full.
+        # Use memory: the server outlives a pipe of this process, and the disk may be full.
         self._stderr = os.memfd_create("vxtui-emulator-stderr")
         command = [sys.executable, "-m", state.MODULE, "--state-dir", str(state.root.absolute())]
         try:
@@ -331,7 +332,7 @@ def _listener(state: StateDir) -> int | None:
             return None
     pid: int
     pid, user, _group = _CREDENTIALS.unpack(raw)
-    # Another user's server would get the jobs of this one.
+    # Another user's server would receive this user's jobs.
     return pid if user == os.getuid() else None
 
 

@@ -34,8 +34,8 @@ class EmulatorConfig(BaseModel):
     """Time between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
 
     simulate_accelerators: bool = False
-    """Simulate time series of the accelerators that a machine type has and this machine lacks. They have the
-    label `simulated`; a real device is never simulated."""
+    """Simulate time series of the accelerators that a machine type has and this machine lacks. The series
+    have the label `simulated`; a real device is never simulated."""
 
     restart_delay_seconds: float = Field(1.0, ge=0)
     """Time before a new attempt after a preemption or a transient exit."""
@@ -55,11 +55,11 @@ class EmulatorConfig(BaseModel):
     """Permissions that callers don't have, with shell wildcards; they have all others."""
 
     log_megabytes: int = Field(2048, ge=16)
-    """Size of the log entries of all jobs; the oldest are deleted to make room."""
+    """Size limit of the log entries of all jobs; the oldest are deleted first."""
 
     output_kilobytes: int = Field(1024, ge=0)
-    """Newest output of a replica that stays in a file of its own, stdout and stderr each. Older output is
-    only in the log, once it is stored there."""
+    """Size limit of the newest output of a replica that is saved in a separate file, for stdout and stderr
+    each. Older output is only in the log, once it is stored there."""
 
     service_accounts: list[str] = Field(
         default_factory=lambda: [

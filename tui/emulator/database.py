@@ -1,9 +1,9 @@
 """The control plane's records on disk: jobs, resources and operations in one SQLite file.
 
-This module has the layout and the writer; each table is read and written by the module that owns its rows.
+This module has the layout and the writer; the module that owns a table's rows reads and writes the table.
 
 Only the server opens the file. Every write is one short transaction in a separate thread, committed with a
-full sync before the caller continues, so everything that a client was told survives a crash.
+full sync before the caller continues, so a crash loses nothing that a client was told.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ REPAIR = "`vxtui emulator repair` keeps what can be read of it and moves the res
 """Remedy in the message about a damaged file."""
 _DAMAGED = ("malformed", "not a database", "decode")
 _UNREAD = ("unable to open", "locked", "I/O error", "readonly")
-"""Words of SQLite's messages: a damaged file, and a file that may be sound but can't be read or written."""
+"""Parts of SQLite's messages about a file that may be valid but can't be read or written."""
 
 
 def unusable(path: Path, error: Exception) -> DatabaseError:
@@ -123,10 +123,10 @@ class StorageFull(WireError):
 def remedy(path: Path, error: sqlite3.Error) -> str:
     """Return the remedy for an error of a database in use."""
     if _disk_full(path, error):
-        return "Free some space on that disk and try again."
+        return "Free some space on the disk and try again."
     if any(word in str(error) for word in _DAMAGED):
         return f"Stop the emulator; then {REPAIR}."
-    return "Check that disk and try again."
+    return "Check the disk and try again."
 
 
 def _disk_full(path: Path, error: sqlite3.Error) -> bool:

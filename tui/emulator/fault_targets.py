@@ -102,7 +102,7 @@ class Targets:
     def _clear(self, request: Options) -> Answer:
         numbers = request.get("numbers", [])
         if not isinstance(numbers, list) or not all(isinstance(number, int | float) for number in numbers):
-            raise ValueError(f"numbers is a list of numbers of API faults, not {numbers!r}")
+            raise ValueError(f"numbers must be a list of numbers of API faults, not {numbers!r}")
         known = {active.number for active in self.api.active()}
         unknown = [int(number) for number in numbers if number not in known]
         if unknown:

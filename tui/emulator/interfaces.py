@@ -39,7 +39,7 @@ class JobRecord(ResourceRecord):
 
 
 class Runner(Protocol):
-    """One attempt's runner process, seen from the server."""
+    """The runner process of one attempt, as the server uses it."""
 
     def start(self, attempt: AttemptDir, plan: AttemptPlan) -> None:
         """Save the plan and spawn the runner in its own session. Raises OSError."""

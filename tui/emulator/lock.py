@@ -62,14 +62,14 @@ class Lock:
             return False
 
     def release(self) -> None:
-        """Release the lock. The file stays: without it, two servers could lock two files of one name."""
+        """Release the lock. The file stays: otherwise two servers could lock two files of one name."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
 
 def write_info(state: StateDir, info: dict[str, Any]) -> None:
-    """Write the whole `emulator.json` or nothing. Raises OSError."""
+    """Write `emulator.json` atomically. Raises OSError."""
     partial = state.info.with_suffix(".partial")
     try:
         partial.write_text(json.dumps(info, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Plain protobuf messages: copies, and the times that the emulator's clock gives them."""
+"""Plain protobuf messages: copies, and timestamps of the emulator's clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 
 def snake_case(noun: str) -> str:
-    """Convert the name of a message to that of its field: `custom_job` for `CustomJob`."""
+    """Convert the name of a message to the name of its field: `custom_job` for `CustomJob`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", noun).lower()
 
 
@@ -36,7 +36,7 @@ def time_of(field: str, pb: Pb) -> int:
 
 
 def current_time() -> timestamp_pb2.Timestamp:
-    """Return the present time of the emulator's clock."""
+    """Return the current time of the emulator's clock."""
     return timestamp(clock.time())
 
 

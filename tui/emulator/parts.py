@@ -42,7 +42,7 @@ class EmulatorParts:
     state: StateDir
     config: EmulatorConfig
     stack: AsyncExitStack
-    """Closes what was opened, in reverse order."""
+    """The exit stack that closes the opened parts in reverse order."""
     database: Database
     tables: Mapping[type[ResourceTable[Any]], Any]
     """The jobs of every kind."""
@@ -65,12 +65,12 @@ class EmulatorParts:
     _services: dict[type, Any] = field(default_factory=dict)
 
     def keep(self, service: T) -> T:
-        """Let later services find this one by its class."""
+        """Register a service so that later services find it by its class."""
         self._services[type(service)] = service
         return service
 
     def find(self, kind: type[T]) -> T:
-        """Return the service of this class; an earlier entry of the table opened it."""
+        """Return the service of this class, which an earlier entry of the table opened."""
         service: T = self._services[kind]
         return service
 

@@ -16,7 +16,7 @@ SOCKET_LIMIT = 100
 
 
 class StateDirError(Exception):
-    """The state directory can't be used; the message says which, why, and the remedy."""
+    """The state directory can't be used. The message names the directory, the reason and the remedy."""
 
 
 class FileIn:
@@ -38,7 +38,7 @@ class StateDir:
         emulator.lock            locked (flock) by the server while it runs
         emulator.json            pid, socket, rest, state_dir, started_at; written when ready
         emulator.sock            the gRPC endpoint
-        admin.sock               another name of the same socket, which no fault takes away
+        admin.sock               another name of the same socket, which faults don't affect
         emulator.log             the server's own log
         config.yaml              settings of this emulator, if any
         token                    bearer token of the REST endpoint
@@ -49,7 +49,7 @@ class StateDir:
         buckets.db               other metadata of buckets and objects
         buckets.json             port and secret of the bucket server
         serving/P/L/ENDPOINT/ID/ working directory of a deployed model's server
-        jobs/ID/attempt-N/       one run of the whole job, see `AttemptDir`
+        jobs/ID/attempt-N/       one run of the entire job, see `AttemptDir`
     """
 
     root: Path
@@ -74,7 +74,7 @@ class StateDir:
     bucket_address = FileIn("buckets.json")
 
     def bucket_port_and_key(self) -> tuple[int, str] | None:
-        """Return port and secret of the last bucket server, `None` before the first start."""
+        """Return the port and secret of the last bucket server, `None` before the first start."""
         try:
             address = json.loads(self.bucket_address.read_bytes())
             return int(address["port"]), str(address["key"])
@@ -87,15 +87,15 @@ class StateDir:
         return url_of_buckets(*address) if address else None
 
     def job(self, job_id: str) -> Path:
-        """Directory of one job's attempts."""
+        """Return the directory of one job's attempts."""
         return self.root / "jobs" / job_id
 
     def attempt(self, job_id: str, attempt: int) -> AttemptDir:
-        """Directory of attempt 1, 2, … of a job."""
+        """Return the directory of attempt 1, 2, … of a job."""
         return AttemptDir(self.job(job_id) / f"attempt-{attempt}")
 
     def attempts(self, job_id: str) -> list[AttemptDir]:
-        """Attempts that exist on disk, in order."""
+        """Return the attempts that exist on disk, in order."""
         folders = self.job(job_id).glob("attempt-*")
         return [AttemptDir(p) for p in sorted(folders, key=lambda p: int(p.name.split("-")[1]))]
 
@@ -134,26 +134,26 @@ class StateDir:
 class AttemptDir:
     """Files of one attempt. The runner writes all of them except `plan`, `commands` and `messages`.
 
-    `REPLICA.stdout` and `REPLICA.stderr` have exactly the replica's output; the server replaces the part that
-    is in the log by a hole, except for the newest of it. Beside each, `….stamps` is a sequence of 16-byte
-    records, two little-endian signed 64-bit numbers (size of the output file in bytes, time in ns since the
-    epoch); the runner appends one when the file has grown. A line that ends at offset o was written no later
-    than the first stamp whose size is ≥ o. So lines keep their times without a server.
+    `REPLICA.stdout` and `REPLICA.stderr` contain exactly the replica's output; the server replaces the part
+    that is in the log by a hole, except for the newest output. Beside each file, `….stamps` is a sequence of
+    16-byte records, two little-endian signed 64-bit numbers (size of the output file in bytes, time in ns
+    since the epoch); the runner appends a record when the file has grown. A line that ends at offset o was
+    written no later than the first stamp whose size is ≥ o, so that lines have exact times without a server.
     """
 
     root: Path
 
     @property
     def number(self) -> int:
-        """1 for the first attempt."""
+        """Number of the attempt, from 1."""
         return int(self.root.name.split("-")[1])
 
     plan = FileIn("plan.json")
-    """Plan of the attempt as `AttemptPlan` JSON; written whole before the runner starts."""
+    """Plan of the attempt as `AttemptPlan` JSON, written atomically before the runner starts."""
 
     @property
     def messages(self) -> Path:
-        """Platform messages of the attempt's start that are in the log, one per line; written by the server.
+        """Platform messages of the attempt's start that are in the log, one per line, written by the server.
 
         The file is beside the attempt's directory, which exists only once the attempt does.
         """
@@ -167,19 +167,19 @@ class AttemptDir:
     runner_log = FileIn("runner.log")
 
     def output(self, replica: str, stream: str) -> Path:
-        """Output file of one replica; `stream` is "stdout" or "stderr"."""
+        """Return the output file of one replica. `stream` is "stdout" or "stderr"."""
         return self.root / f"{replica}.{stream}"
 
     def stamps(self, replica: str, stream: str) -> Path:
         return self.root / f"{replica}.{stream}.stamps"
 
     def workdir(self, replica: str) -> Path:
-        """The replica's working directory, which takes the place of its boot disk."""
+        """Return the replica's working directory, which replaces its boot disk."""
         return self.root / f"{replica}.work"
 
 
 def url_of_buckets(port: int, key: str) -> str:
-    """Return the base address of the bucket server; `key` is the secret that gives access to every bucket."""
+    """Return the base address of the bucket server. The secret `key` gives access to every bucket."""
     return f"http://127.0.0.1:{port}/{key}"
 
 

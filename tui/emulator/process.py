@@ -31,19 +31,19 @@ class Server(ABC, Generic[S]):
     def __init__(self, state: S) -> None:
         self.state = state
         self.stopping = asyncio.Event()
-        """Set when the server must end; its owner then closes it."""
+        """Set when the server must end. The server's owner then closes it."""
         self._lock = Lock(state)
         self._started_at = ""
         self._stack = contextlib.AsyncExitStack()
-        """Closes what `_start` has opened."""
+        """The exit stack that closes the parts opened by `_start`."""
 
     async def __aenter__(self) -> Self:
         """Start everything, or nothing.
 
         Raises:
-            StateDirError: when the state directory can't be used (EmulatorBusy: another server has it).
-            DatabaseError: when the stored state can't be read.
-            OSError: for a full disk, or an address that can't be bound.
+            StateDirError: the state directory can't be used (EmulatorBusy: another server uses it).
+            DatabaseError: the stored state can't be read.
+            OSError: the disk is full, or an address can't be bound.
         """
         self.state.prepare()
         try:
@@ -59,11 +59,11 @@ class Server(ABC, Generic[S]):
     @property
     @abstractmethod
     def listens_on(self) -> str:
-        """The addresses, for the log."""
+        """Return the addresses, for the log."""
 
     @abstractmethod
     def reachable(self) -> bool:
-        """Whether clients can reach it; False if its state directory is gone or replaced."""
+        """Whether clients can reach the server; False if its state directory is gone or replaced."""
 
     @abstractmethod
     async def _start(self) -> None:
@@ -73,7 +73,7 @@ class Server(ABC, Generic[S]):
 def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refusals: type[Exception]) -> int:
     """Run the process of a server. Exit code 0 after a clean stop, 1 with a message on stderr.
 
-    `refusals` are further exceptions, beside those of the state directory and the settings, whose text gives
+    `refusals` are further exceptions, besides those of the state directory and the settings, whose text gives
     the reason for a refused start.
     """
     known: tuple[type[Exception], ...] = (StateDirError, ConfigError, *refusals)
@@ -106,7 +106,7 @@ async def serve_until_stopped(server: Server[Any]) -> None:
     async with server:
         log.info("ready on %s", server.listens_on)
         while not server.stopping.is_set() and server.reachable():
-            # A server that no client can reach must not keep another one from starting.
+            # A server that no client can reach must not prevent another server from starting.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_SECONDS):
                     await server.stopping.wait()

@@ -1,7 +1,7 @@
-"""Repair of the emulator's databases: readable rows are kept, the damaged file is moved aside.
+"""Repair of the emulator's databases: readable rows are preserved, the damaged file is moved aside.
 
-A damaged file is read table by table, from both ends of each, so a damaged page costs only the rows on it or
-behind a link of it. The rows go into a new file of the same layout.
+A damaged file is read table by table, from both ends of each, so that a damaged page costs only the rows on
+it or behind its links. The rows are written to a new file of the same layout.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Repaired:
 
     name: str
     aside: str
-    """Path of the damaged file now, "" for a sound file, which is not touched."""
+    """Path of the damaged file now, "" for an intact file, which is unchanged."""
     rows: int
-    """Number of kept rows."""
+    """Number of preserved rows."""
 
 
 def repair(state: StateDir) -> list[Repaired]:
-    """Check the databases of an emulator that does not run, and repair the damaged ones (blocking).
+    """Check the databases of a stopped emulator, and repair the damaged ones (blocking).
 
     Raises:
-        EmulatorBusy: while a server runs.
-        StateDirError: when the state directory can't be used.
-        OSError: when a file can't be moved or written.
+        EmulatorBusy: a server runs.
+        StateDirError: the state directory can't be used.
+        OSError: a file can't be moved or written.
     """
     state.prepare()
     lock = Lock(state)
@@ -93,7 +93,7 @@ def _sound(path: Path, check: Callable[[Path], None]) -> bool:
 
 
 def _check_state(path: Path) -> None:
-    """Open and read the whole file as the server does; make a new file if missing. Raises DatabaseError."""
+    """Open and read the entire file as the server does; create a missing file. Raises DatabaseError."""
 
     async def load() -> None:
         database = Database(path)
@@ -132,7 +132,7 @@ def _check_buckets(root: Path, path: Path) -> None:
 
 
 def _drop_damaged_objects(path: Path) -> None:
-    """Delete rows that do not decode. A file without a row is still an object."""
+    """Delete rows that can't be decoded. A file without a row is still an object."""
     with _opened(path) as db:
         for table, decode in _BUCKET_ROWS.items():
             keys = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
@@ -163,7 +163,7 @@ class _opened:
 
 
 def _copy(damaged: Path, path: Path) -> int:
-    """Copy every readable row to the tables and columns of the new file; return their number."""
+    """Copy every readable row to the tables and columns of the new file. Return the number of rows."""
     count = 0
     with _opened(damaged) as old, _opened(path) as new:
         tables = [row[0] for row in new.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -173,7 +173,7 @@ def _copy(damaged: Path, path: Path) -> int:
             if not columns:
                 continue
             names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-            # A table of one row, such as the last id, is replaced and not added to.
+            # The row of a single-row table, such as the last id, is replaced.
             single = not any(row[5] for row in new.execute(f"PRAGMA table_info({table})"))
             for rows in _read(old, table, names):
                 new.execute("BEGIN")
@@ -197,7 +197,7 @@ def _common(old: sqlite3.Connection, table: str, known: list[str]) -> list[str]:
 
 
 def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple[object, ...]]]:
-    """Yield rows in batches, forwards up to the damage and backwards up to it; sound rows may come twice."""
+    """Yield rows in batches, forwards and backwards up to the damage. Intact rows may appear twice."""
     try:
         keys = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
     except sqlite3.Error:
@@ -214,7 +214,7 @@ def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple
                     batch = []
             whole = True
         except sqlite3.Error:
-            # The rest of the table is behind the damage.
+            # The remaining rows of the table are behind the damage.
             whole = False
         if batch:
             yield batch
@@ -223,7 +223,7 @@ def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple
 
 
 def _drop_unreadable(path: Path) -> None:
-    """Delete resources that do not decode, and make sure that ids continue beyond those in use."""
+    """Delete resources that can't be decoded, and make sure that new ids exceed the ids in use."""
     with _opened(path) as db:
         newest = 0
         for table, number_column, column, message in _rows():

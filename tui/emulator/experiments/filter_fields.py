@@ -29,7 +29,7 @@ _VALUES = tuple(dict.fromkeys(_TYPES.values()))
 
 
 class LineageMembers:
-    """A list of names; `:` and `=` test whether one is in it."""
+    """A list of names. `:` and `=` test whether it contains a name."""
 
     operators = (":", "=")
 

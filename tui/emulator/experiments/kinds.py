@@ -2,7 +2,7 @@
 
 They are the resources of experiments, and models, endpoints, persistent resources and schedules. A name is a
 path of collections and ids, e.g. projects/P/locations/L/metadataStores/S/contexts/C. Every kind except the
-two topmost lives below another one.
+two topmost kinds has a parent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BOARD_ID = r"[a-z0-9][a-z0-9-]{0,127}"
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """One kind of resource. `noun` is its name in the names of RPCs."""
+    """One kind of resource. `noun` is the kind's name in the names of RPCs."""
 
     noun: str
     service: str
@@ -58,7 +58,7 @@ class ResourceKind:
     message: Any
     """The plain protobuf class."""
     requests: Any
-    """The module with its requests."""
+    """The module with the kind's requests."""
     id_pattern: str = _BOARD_ID
     """Pattern of ids that a client may choose (documented in the create requests)."""
     operations: frozenset[str] = frozenset()
@@ -127,7 +127,8 @@ SERIES = _board(
 )
 MODEL = ResourceKind("Model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}")
 VERSION = ResourceKind("ModelVersion", MODELS, "models/versions", model.Model.pb(), model_service)
-"""A version of a model. The API has no such resource; it writes the model's name, @ and the number."""
+"""A version of a model. The API has no such resource; it writes the model's name, @ and the version
+number."""
 _NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
 ENDPOINT = ResourceKind(
     "Endpoint", ENDPOINTS, "endpoints", endpoint.Endpoint.pb(), endpoint_service,

@@ -1,8 +1,8 @@
 """MetadataService: contexts, executions, artifacts, and the links between them.
 
 Chosen here, not documented for Vertex: a context that would be its own ancestor is refused; repeating a link
-changes nothing; a new parent leaves a context's etag, because the SDK continues with the etag it has; an
-event gets the time of its arrival.
+changes nothing; a new parent leaves a context's etag, because the SDK continues with its etag; an event gets
+the time of its arrival.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui.emulator.vertex.operations import Operations
 EventPb = event_types.Event.pb()
 SubgraphPb = lineage_subgraph.LineageSubgraph.pb()
 MAX_HOPS = 100
-"""Largest depth of an artifact's lineage, as documented; 0 requests it too."""
+"""Largest depth of an artifact's lineage, as documented; 0 also requests this depth."""
 _t = metadata_service
 
 
@@ -73,7 +73,9 @@ class MetadataServer:
         for name in request.child_contexts:
             child = self._find(CONTEXT, name)
             if child.name in above:
-                raise invalid(("child_contexts", f"{name} is the context itself or one above it"))
+                raise invalid(
+                    ("child_contexts", f"{name} must not be the context itself or an ancestor of it")
+                )
             if context.name not in child.parent_contexts:
                 changed_child = copied(child)
                 changed_child.parent_contexts.append(context.name)
@@ -123,9 +125,9 @@ class MetadataServer:
         return self._graph({link.target for link in events}, {execution.name}, events)
 
     async def artifact_lineage(self, request: Pb) -> Pb:
-        """Return what an artifact was made of and what was made of it, up to `max_hops` events away."""
+        """Return what an artifact was made from and what was made from it, up to `max_hops` events away."""
         if not 0 <= request.max_hops <= MAX_HOPS:
-            raise invalid(("max_hops", f"is {request.max_hops}; give 0 to {MAX_HOPS}"))
+            raise invalid(("max_hops", f"must be 0 to {MAX_HOPS}, not {request.max_hops}"))
         if request.filter:
             raise invalid(("filter", "is not served by the emulator"))
         seen = {self._find(ARTIFACT, request.artifact).name}

@@ -70,7 +70,7 @@ class ResourceServer:
         NOT_FOUND."""
         if not self.kind.names.fullmatch(name):
             form = "/".join(f"{collection}/ID" for collection in self.kind.path.split("/"))
-            raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/{form}"))
+            raise invalid(("name", f"{name!r} must have the form projects/P/locations/L/{form}"))
         resource = self._store.get(name)
         if resource is None:
             raise not_found(self._type, name)
@@ -83,11 +83,11 @@ class ResourceServer:
         """
         kind = self.kind
         if not kind.parents.fullmatch(parent):
-            raise invalid(("parent", f"{parent!r} is not the name of what a {kind.noun} is created in"))
+            raise invalid(("parent", f"{parent!r} must be the name of a parent of a {kind.noun}"))
         if "/" in kind.path:
             self._must_exist(parent)
         if requested_id and not re.fullmatch(kind.id_pattern, requested_id):
-            raise invalid((f"{kind.field}_id", f"{requested_id!r} does not match {kind.id_pattern}"))
+            raise invalid((f"{kind.field}_id", f"{requested_id!r} must match {kind.id_pattern}"))
         chosen = requested_id or str(secrets.randbelow(9 * 10**18) + 10**18)
         resource = copied(requested)
         resource.name = f"{parent}/{kind.collection}/{chosen}"
@@ -110,7 +110,7 @@ class ResourceServer:
         """Return one page. A page token holds a position, because the client chooses the order."""
         kind = self.kind
         if not kind.parents.fullmatch(request.parent):
-            raise invalid(("parent", f"{request.parent!r} is not the name of what has {kind.plural}"))
+            raise invalid(("parent", f"{request.parent!r} must be the name of a parent of {kind.plural}"))
         return self.page(self.rows(request.parent), request, request.parent, kind.reply("List")())
 
     def rows(self, parent: str) -> Sequence[Pb]:
@@ -208,7 +208,7 @@ def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
     for path in paths:
         field = path.partition(".")[0]
         if field not in known or field in _FIXED:
-            raise invalid(("update_mask", f"{path!r} is not a field that can be changed"))
+            raise invalid(("update_mask", f"{path!r} must be a field that can be changed"))
         yield field
 
 
@@ -227,6 +227,6 @@ def ordered(resources: Sequence[Pb], order: str, orders: Mapping[str, Callable[[
     for field, *direction in reversed([part.split() for part in order.split(",") if part.strip()]):
         if field not in orders or direction not in ([], ["asc"], ["desc"]):
             known = ", ".join(orders)
-            raise invalid(("order_by", f"{order!r} is not a list of {known}, each with asc or desc"))
+            raise invalid(("order_by", f"{order!r} must be a list of {known}, each with asc or desc"))
         resources = sorted(resources, key=orders[field], reverse=direction == ["desc"])
     return resources

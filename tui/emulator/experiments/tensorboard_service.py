@@ -1,4 +1,4 @@
-"""TensorboardService: TensorBoards, their experiments, runs and time series, and the data of these.
+"""TensorboardService: TensorBoards, their experiments, runs and time series, and the points of the series.
 
 A TensorBoard named in config.yaml exists without being created; resources created below it are stored. A step
 that is written again replaces its earlier point (docstring of TimeSeriesDataPoint). Blobs are not served.
@@ -28,7 +28,7 @@ from tui.emulator.vertex.resource_requests import request_filter
 DataPb = tensorboard_data.TimeSeriesData.pb()
 PointPb = tensorboard_data.TimeSeriesDataPoint.pb()
 DEFAULT_POINTS = 1000
-"""Points of a read without max_data_points, as documented; also the page size of an export."""
+"""Number of points in a read without max_data_points, as documented; also the page size of an export."""
 MAX_POINTS = 10_000
 _t = tensorboard_service
 _POINT_FIELDS: FieldTable[Pb] = FieldTable(
@@ -41,8 +41,7 @@ _POINT_FIELDS: FieldTable[Pb] = FieldTable(
 
 
 class BoardServer(ResourceServer):
-    """Also finds the TensorBoards of the configuration, which must exist before anything is created below
-    them."""
+    """Also serves the TensorBoards of the configuration, which must exist before their experiments."""
 
     def __init__(
         self,
@@ -147,7 +146,7 @@ class TensorboardServer:
         several = []
         for name in request.time_series:
             if not name.startswith(f"{request.tensorboard}/"):
-                raise invalid(("time_series", f"{name} is not of the TensorBoard {request.tensorboard}"))
+                raise invalid(("time_series", f"{name} must belong to the TensorBoard {request.tensorboard}"))
             series = self._series.find(name)
             several.append(_data(series, _thinned(await self._points(series), DEFAULT_POINTS)))
         return _t.BatchReadTensorboardTimeSeriesDataResponse.pb()(time_series_data=several)
@@ -157,7 +156,7 @@ class TensorboardServer:
         series = self._series.find(request.tensorboard_time_series)
         points = await self._points(series, request.filter)
         if request.order_by not in {"", "step", "step asc"}:
-            raise invalid(("order_by", f"{request.order_by!r} is not served; the order is that of the steps"))
+            raise invalid(("order_by", f"{request.order_by!r} is not served; points are ordered by step"))
         size = min(request.page_size or DEFAULT_POINTS, MAX_POINTS)
         digest = query_digest(series.name, request.filter)
         page, token = page_at(points, request.page_token, size, digest)
@@ -178,25 +177,27 @@ class TensorboardServer:
                     changed[name] = touched(series)
                 points += [(name, _point(series, data, value)) for value in data.values]
         if len(points) > MAX_POINTS:
-            raise invalid(("time_series_data", f"has {len(points)} points; {MAX_POINTS} at most"))
+            raise invalid(("time_series_data", f"has {len(points)} points; the limit is {MAX_POINTS}"))
         await self._store.add_points(points, *changed.values())
 
     async def _points(self, series: Pb, text: str = "") -> list[Pb]:
-        """The points that match a filter. Raises WireError."""
+        """Return the points that match a filter. Raises WireError."""
         condition = request_filter(text, _POINT_FIELDS)
         points = [PointPb.FromString(point.body) for point in await self._store.points(series.name)]
         return [point for point in points if condition(point)]
 
 
 def _point(series: Pb, data: Pb, value: Pb) -> Point:
-    """Check a point and update the figures of its series. Raises WireError."""
+    """Check a point and update its series' statistics. Raises WireError."""
     if data.value_type != series.value_type:
         kinds = tensorboard_data.TimeSeriesData.pb().DESCRIPTOR.fields_by_name["value_type"].enum_type
         name = kinds.values_by_number[series.value_type].name
         raise invalid(("time_series_data.value_type", f"the series {series.name} has {name}"))
     held = value.WhichOneof("value")
     if held == "blobs" or held is None:
-        raise invalid(("time_series_data.values", "a point has a scalar or a tensor; blobs are not served"))
+        raise invalid(
+            ("time_series_data.values", "a point must have a scalar or a tensor; blobs are not served")
+        )
     figures = series.metadata
     figures.max_step = max(figures.max_step, value.step)
     if value.wall_time.ToNanoseconds() > figures.max_wall_time.ToNanoseconds():

@@ -1,7 +1,7 @@
 """Faults of the API on request, by method of every service: the network's and the service's.
 
-They are applied in one place: between the protocol (gRPC or REST, HTTP for the buckets) and the handler of a
-method. A pattern with shell wildcards selects methods, ignoring case: `GetCustomJob`, `JobService.*`,
+The faults are applied in one place: between the protocol (gRPC or REST, HTTP for the buckets) and the handler
+of a method. A pattern with shell wildcards selects methods, ignoring case: `GetCustomJob`, `JobService.*`,
 `LoggingServiceV2.TailLogEntries`, `storage.PUT`, `*`.
 """
 
@@ -21,7 +21,7 @@ from tui.emulator.rpc.methods import Bidi, Method, RawReply, Unary, WireError
 
 STORAGE = "storage"
 STORAGE_METHODS = tuple(f"{STORAGE}.{verb}" for verb in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
-"""Methods of the bucket server, which has no RPCs: those of HTTP."""
+"""Methods of the bucket server, which has HTTP methods instead of RPCs."""
 GARBAGE = b"\xff\xff\xff\xff<html>502 Bad Gateway</html>"
 """Bytes that no protobuf message and no JSON text begins with."""
 SILENT_SECONDS = 3600.0
@@ -31,7 +31,7 @@ _POLL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ApiFault:
-    """What a call gets instead of its reply. The delay precedes the kind of fault, if both are set."""
+    """The result of a call instead of its reply. The delay precedes the kind of fault, if both are set."""
 
     method: str
     kind: str = ""
@@ -48,7 +48,7 @@ class ApiFault:
 
     @property
     def takes_effect(self) -> bool:
-        """Whether the handler runs although the caller does not get its reply."""
+        """Whether the handler runs although the caller does not receive its reply."""
         return self.applied or self.kind not in {"error", "silent"}
 
     def error(self) -> WireError:
@@ -75,8 +75,8 @@ class ActiveFault:
         return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names_of(service, method))
 
     async def hold(self) -> None:
-        """Wait until the fault is cleared. It polls, because the bucket server has an event loop of its
-        own."""
+        """Wait until the fault is cleared. This method polls, because the bucket server has a separate event
+        loop."""
         waited = 0.0
         while not self.limit.over and waited < SILENT_SECONDS:
             await asyncio.sleep(_POLL)
@@ -88,7 +88,7 @@ class ActiveFault:
 
 
 class ApiFaults:
-    """All faults in force of one emulator's API; the earliest that matches a call applies."""
+    """All faults in force of one emulator's API. The earliest fault that matches a call applies."""
 
     def __init__(self) -> None:
         self._active: tuple[ActiveFault, ...] = ()
@@ -113,9 +113,9 @@ class ApiFaults:
     def add(self, fault: ApiFault, limit: Limit) -> ActiveFault:
         """Add a fault. Raises ValueError when it has no effect, or no served method matches."""
         if not fault.method:
-            raise ValueError("method is a method's name or a pattern, e.g. GetCustomJob or JobService.*")
+            raise ValueError("method must be a method's name or a pattern, e.g. GetCustomJob or JobService.*")
         if not fault.kind and not fault.delay:
-            raise ValueError("the fault has neither a kind nor a delay")
+            raise ValueError("the fault must have a kind or a delay")
         active = ActiveFault(self._last + 1, fault, limit)
         if not any(active.matches(*known) for known in self._known):
             raise ValueError(f"method {fault.method!r} is not served; {self._near(fault.method)}")
@@ -124,7 +124,7 @@ class ApiFaults:
         return active
 
     def _near(self, method: str) -> str:
-        """Return methods with a similar name, and the services; all methods would not fit into a status."""
+        """Return methods with a similar name, and the services: all methods would not fit into a status."""
         names = dict(sorted((name.lower(), names_of(service, name)[1]) for service, name in self._known))
         similar = difflib.get_close_matches(method.rpartition(".")[2].lower(), names, 3)
         services = sorted({names_of(*known)[1].rpartition(".")[0] for known in self._known})
@@ -193,6 +193,6 @@ class ApiFaults:
 
 
 def names_of(service: str, method: str) -> tuple[str, str, str]:
-    """Return the names that a pattern can match: the full, the short and the bare one."""
+    """Return the names that a pattern can match: the full, the short and the bare name."""
     short = f"{service.rpartition('.')[2]}.{method}"
     return f"{service}.{method}", short, method

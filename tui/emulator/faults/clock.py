@@ -1,7 +1,7 @@
 """The emulator's wall clock, which a fault can set forward or back.
 
-Jobs, operations and training pipelines use it. Log entries and samples have the time of the machine that runs
-the replicas.
+Jobs, operations and training pipelines use this clock. Log entries and samples have the time of the machine
+that runs the replicas.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def fields() -> dict[str, float]:
 
 
 def time_ns() -> int:
-    """Return the nanoseconds since the epoch."""
+    """Return the nanoseconds since the epoch by this clock."""
     return system.time_ns() + _current_ns()
 
 
 def time() -> float:
-    """Return the seconds since the epoch."""
+    """Return the seconds since the epoch by this clock."""
     return system.time() + _current_ns() / 1e9
 
 

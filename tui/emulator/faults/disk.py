@@ -11,7 +11,7 @@ from tui.emulator.faults.limit import Limit
 
 
 class DiskFault:
-    """The disk fault, checked before each write. Threads share it; one request replaces it as a whole."""
+    """The disk fault, checked before each write. Threads share it; a request replaces it atomically."""
 
     def __init__(self) -> None:
         self._limit: Limit | None = None
@@ -34,6 +34,6 @@ class DiskFault:
             raise sqlite3.OperationalError("database or disk is full")
 
     def check_file(self) -> None:
-        """Check before writing a file. Raises OSError (ENOSPC)."""
+        """Check before writing a file. Raises OSError with ENOSPC."""
         if self._limit is not None and self._limit.take():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

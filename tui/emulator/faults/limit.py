@@ -11,7 +11,7 @@ MOST_TIMES = 1_000_000_000
 
 
 class Limit:
-    """Counts the calls that get a fault. Threads may share it: a race costs one call more or less."""
+    """Counts the calls that a fault applies to. Threads may share it: a race costs one call more or less."""
 
     def __init__(self, lasts: float = 0.0, times: int = 0) -> None:
         self.lasts, self.times = lasts, times
@@ -26,11 +26,11 @@ class Limit:
 
     @property
     def used_up(self) -> bool:
-        """Whether no further call gets the fault."""
+        """Whether the fault applies to no further call."""
         return self.over or (self.times > 0 and self._left <= 0)
 
     def take(self) -> bool:
-        """Return whether the next call gets the fault, and count it."""
+        """Return whether the fault applies to the next call, and count the call."""
         if self.used_up:
             return False
         self._left -= 1
@@ -62,5 +62,5 @@ def number(arguments: Mapping[str, Any], name: str, least: float, most: float) -
     """
     value = arguments.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise ValueError(f"{name} is a number from {least:g} to {most:g}, not {value!r}")
+        raise ValueError(f"{name} must be a number from {least:g} to {most:g}, not {value!r}")
     return float(value)

@@ -1,4 +1,5 @@
-"""Declaration of a fault: words and options. Its verb, help, request and line in the list follow from it.
+"""Declaration of a fault: words and options. The fault's verb, help, request and line in the list follow from
+it.
 
 Standard library only: the command line imports this.
 """
@@ -15,34 +16,34 @@ Options = dict[str, Any]
 """All fields of a request, checked."""
 Answer = dict[str, Any]
 Act = Callable[[Any, Options | None], Answer]
-"""Acts on the `Targets` of `tui.emulator.fault_targets`."""
+"""A function that acts on the `Targets` of `tui.emulator.fault_targets`."""
 NO_FAULTS = "no faults"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One field of a fault's request, and the option of its verb."""
+    """One field of a fault's request, and the option of the fault's verb."""
 
     flag: str = ""
-    """Flag such as `--cut-every`, "" for a field that another option sets too."""
+    """Flag such as `--cut-every`; "" for a field that another option also sets."""
     help: str = ""
     field: str = ""
     """Name in the request, by default the name of the flag."""
     type: type = float
-    """float, int, bool or str; object for a value that the fault checks itself."""
+    """Type of the value: float, int, bool or str; object for a value that the fault itself checks."""
     metavar: str = "SECONDS"
     least: float = 0.0
     most: float = LONGEST_SECONDS
     value: str = ""
-    """Value that the flag sets, for a flag of a choice."""
+    """Value that the flag sets, for a flag that selects one of several values."""
     values: tuple[str, ...] = ()
-    """Accepted texts."""
+    """Accepted values."""
     several: bool = False
     """Whether the field is a list of texts."""
     pair: str = ""
     """Field set by the second half of the option's A:B."""
     says: str = ""
-    """Words for a set option: a format of the answer's fields."""
+    """Text for an option that is set: a format of the answer's fields."""
 
     @property
     def name(self) -> str:
@@ -57,10 +58,10 @@ class Option:
         value = request.get(self.name, self.default)
         if self.several:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                raise ValueError(f"{self.name} is a list of strings, not {value!r}")
+                raise ValueError(f"{self.name} must be a list of strings, not {value!r}")
             unknown = [item for item in value if self.values and item not in self.values]
             if unknown:
-                raise ValueError(f"{self.name}: {unknown[0]!r} is not one of {', '.join(self.values)}")
+                raise ValueError(f"{self.name}: {unknown[0]!r} must be one of {', '.join(self.values)}")
         elif self.type is object:
             return request.get(self.name)
         elif self.type is bool:
@@ -71,21 +72,21 @@ class Option:
             if value and self.values:
                 known = {text.lower(): text for text in self.values}
                 if value.lower() not in known:
-                    raise ValueError(f"{self.name} is one of {', '.join(self.values)}, not {value!r}")
+                    raise ValueError(f"{self.name} must be one of {', '.join(self.values)}, not {value!r}")
                 return known[value.lower()]
         else:
             return self.type(number(request, self.name, self.least, self.most))
         return value
 
     def shown(self, answer: Mapping[str, Any]) -> str:
-        """Return the option's words for the fault in force, "" if the option is not set."""
+        """Return the option's text for the fault in force, "" if the option is not set."""
         value = answer.get(self.name)
         if not value or not self.says or self in LIMITS or (self.value and value != self.value):
             return ""
         return self.says.format(**{k: ", ".join(v) if isinstance(v, list) else v for k, v in answer.items()})
 
     def limit(self, answer: Mapping[str, Any]) -> str:
-        """Return the words for the rest of a limit."""
+        """Return the text for the remaining duration or calls."""
         left = {FOR: "left_seconds", TIMES: "left_times"}.get(self, "")
         value = answer.get(left) or answer.get(self.name)
         return self.says.format(value) if self in LIMITS and value else ""
@@ -96,15 +97,15 @@ TIMES = Option(
     "--times", "Only for this many calls.", type=int, metavar="INTEGER", most=MOST_TIMES, says="{} times"
 )
 LIMITS = (FOR, TIMES)
-"""Options that limit a fault but set none."""
+"""Options that limit a fault but do not enable one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultEntry:
-    """One fault. `act` sets it by options, or reads it without; it returns the fault in force."""
+    """One fault. `act` sets the fault if it receives options, and returns the fault in force."""
 
     name: str
-    """Name of the verb, and the word of `do` in the request."""
+    """Name of the verb, and the value of `do` in the request."""
     title: str
     """Format of the answer's fields: name of the fault in the list."""
     help: str
@@ -115,11 +116,11 @@ class FaultEntry:
     exclusive: tuple[str, ...] = ()
     """Fields that exclude each other in one request."""
     once: bool = False
-    """Whether it happens once, so that nothing is in force afterwards."""
+    """Whether the fault happens once, so that it is not in force afterwards."""
     added: bool = False
-    """Whether each request adds a fault; the answer is then a list under its name."""
+    """Whether each request adds a fault. The answer is then a list under the fault's name."""
     doing: str = ""
-    """Verb of progress as in "Preempting JOB", for a fault of a job."""
+    """Verb for the progress message, as in "Preempting JOB", for a fault of a job."""
     note: str = ""
     """Note printed on stderr after the fault was set."""
 
@@ -129,7 +130,7 @@ class FaultEntry:
         for field in {option.name for option in self.options if option.value}:
             choices = [option.value for option in self.options if option.name == field]
             if options[field] and options[field] not in choices:
-                raise ValueError(f"{field} is one of {', '.join(choices)}, not {options[field]!r}")
+                raise ValueError(f"{field} must be one of {', '.join(choices)}, not {options[field]!r}")
         if self.argument:
             options[self.argument] = Option(field=self.argument, type=str).read(request)
         return options

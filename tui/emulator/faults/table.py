@@ -1,8 +1,8 @@
-"""All faults of the emulator: one function each. To add one, write its function here.
+"""All faults of the emulator: one function per fault. To add a fault, write its function here.
 
-A function gets the parts that faults act on (`Targets`) and the options of the request, or `None` to read
+A function receives the parts that faults act on (`Targets`) and the options of the request, or `None` to read
 only, and returns the fault in force. It imports modules of the server in its body, so that the command line
-can read the words of the faults without them.
+can read the help of the faults without them.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def api(targets: Targets, options: Options | None) -> Answer:
         return {"api": [active.fields() for active in targets.api.active()]}
     kind = options["kind"] or ("error" if options["code"] else "")
     if (kind == "error") != bool(options["code"]):
-        raise ValueError(f"code is for an error: one of {', '.join(CODES)}")
+        raise ValueError(f"code must be an error code: one of {', '.join(CODES)}")
     arguments = {name: options[name] for name in ("method", "code", "message", "delay", "applied")}
     return targets.api.add(ApiFault(kind=kind, **arguments), limit_of(options)).fields()
 

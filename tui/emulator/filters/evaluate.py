@@ -1,7 +1,8 @@
-"""Tests whether a record meets a filter, even if only part of the record is known.
+"""Tests whether a record matches a filter, even if only part of the record is known.
 
-A record without a field meets no comparison with it, not even `!=`, unless the field says otherwise; `NOT
-field=x` includes it. A conjunction or disjunction that the known parts do not decide is undecided: `None`.
+A record without a field matches no comparison with it, not even `!=`, unless the field specifies otherwise;
+`NOT field=x` includes it. A conjunction or disjunction that the known parts do not decide is undecided:
+`None`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tui.emulator.filters.value_types import Test, required_text
 
 
 def compile_filter(text: str, table: FieldTable[T]) -> Condition[T]:
-    """Return a function that tests whether a record meets the filter.
+    """Return a function that tests whether a record matches the filter.
 
     Raises FilterError for an invalid filter or a field or function missing in the table.
     """

@@ -13,7 +13,7 @@ from tui.emulator.filters.value_types import AnyValue, ValueType
 
 T = TypeVar("T")
 Truth = bool | None
-"""`None`: the known part of the record does not decide."""
+"""Result of a test; `None` if the known part of the record does not decide."""
 Condition = Callable[[T], Truth]
 
 MISSING: Any = object()
@@ -27,19 +27,19 @@ class UnknownField(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class FilterField(Generic[T]):
-    """A field: how to read it, and the values it can be compared with."""
+    """A field: how to read it, and which values it can be compared with."""
 
     get: Callable[[T], Any]
-    """The value, or `MISSING`."""
+    """A function that returns the value, or `MISSING`."""
     values: ValueType = ANY_VALUE
     defaulted: bool = False
-    """Whether every record has the field; `field:*` then tests that it is not empty."""
+    """Whether every record has the field. `field:*` then tests that the field is not empty."""
     missing_differs: bool = False
-    """Whether a record without the field meets `!=`; otherwise it meets no comparison."""
+    """Whether a record without the field matches `!=`. Otherwise it matches no comparison."""
     known: bool = True
-    """Whether `get` can be called; comparisons with an unknown field are undecided."""
+    """Whether `get` can be called. Comparisons with an unknown field are undecided."""
     may_contain: Callable[[T, str], bool] | None = None
-    """Cheap pre-check for `get`: False if no text in the field can contain this one (case folded)."""
+    """A cheap pre-check: False if no text in the field can contain the given text (case folded)."""
 
 
 FieldEntry = FilterField[T] | Callable[[tuple[str, ...]], FilterField[T]]
@@ -51,8 +51,8 @@ class FieldTable(Generic[T]):
 
     `hint` ends the message about an unknown field. `aliases` maps other spellings of the first name in a
     path. `search` compiles words without a field, `functions` stand-alone calls, and `value_functions` calls
-    left of an operator; a service without them refuses them. Function names are listed in lower case and
-    matched in any case. `max_nesting` limits parentheses and negations.
+    left of an operator; a service without them refuses such calls. Function names are listed in lower case
+    and matched in any case. `max_nesting` limits parentheses and negations.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class FieldTable(Generic[T]):
         self.max_nesting = max_nesting
 
     def find(self, path: tuple[str, ...]) -> FilterField[T]:
-        """Raises UnknownField."""
+        """Return the field at a path. Raises UnknownField."""
         first = self._aliases.get(path[0], path[0])
         entry = self._fields.get(first)
         name = ".".join(path)
         if entry is None:
             near = difflib.get_close_matches(first, [*self._fields, *self._aliases], 1)
             hint = f"did you mean {near[0]}?" if near else self._hint
-            raise UnknownField(f"{name!r} is not a field to filter by; {hint}")
+            raise UnknownField(f"unknown field {name!r}; {hint}")
         if not isinstance(entry, FilterField):
             return entry(path[1:])
         if len(path) > 1:
@@ -98,12 +98,12 @@ class FieldTable(Generic[T]):
             name, field = ".".join(path), self.named(path, comparison.position)
         if comparison.operator not in field.values.operators:
             allowed = " ".join(field.values.operators)
-            problem = f"{name} can't be compared with {comparison.operator!r}; it takes {allowed}"
+            problem = f"{name} can't be compared with {comparison.operator!r}; use {allowed}"
             raise FilterError(problem, comparison.position)
         return field
 
     def named(self, path: tuple[str, ...], position: int) -> FilterField[T]:
-        """`find` for a path at this position of the filter. Raises FilterError."""
+        """Return the field at a path, which is at this position of the filter. Raises FilterError."""
         try:
             return self.find(path)
         except UnknownField as error:

@@ -27,14 +27,14 @@ _HASHES = 1 << 64
 def cast(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
     """`cast(field, TYPE)`: the field's value as another type; comparisons fail if it has none."""
     if len(call.arguments) not in {2, 3}:
-        raise refused(call, "takes a field and a type, e.g. cast(jsonPayload.n, INT64)")
+        raise refused(call, "must have a field and a type, e.g. cast(jsonPayload.n, INT64)")
     field = field_of(call, table)
     zone: tzinfo = UTC
     name = _text(call, 1).upper()
     if len(call.arguments) == 3:
         zone = _zone(call)
         if name != "STRING":
-            raise refused(call, "takes a time zone only to make a STRING of a time")
+            raise refused(call, "accepts a time zone only to convert a time to a STRING")
     timed = isinstance(field.values, Ordered) and field.values.is_time
     kinds: Mapping[str, tuple[Callable[[Any], Any], ValueType]] = {
         "STRING": ((lambda value: _time_text(value, zone)) if timed else _string, ANY_VALUE),
@@ -45,7 +45,7 @@ def cast(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
         "DURATION": (lambda value: duration_value(str(value)), DURATION),
     }
     if name not in kinds:
-        raise refused(call, f"makes {', '.join(kinds)}; {name!r} is not a type")
+        raise refused(call, f"converts to {', '.join(kinds)}, not to {name!r}")
     convert, values = kinds[name]
     get = field.get
 
@@ -64,16 +64,16 @@ DURATION = Ordered(duration_value)
 
 
 def regexp_extract(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
-    """`regexp_extract(field, "a(b)")`: the text of the only group in the first match."""
+    """`regexp_extract(field, "a(b)")`: the text that the only group matches first."""
     if len(call.arguments) != 2:
-        raise refused(call, "takes a field and a regular expression with one group in parentheses")
+        raise refused(call, "must have a field and a regular expression with one group in parentheses")
     field, text = field_of(call, table), _text(call, 1)
     try:
         pattern = compiled_with_groups(text)
     except PatternError as error:
-        raise refused(call, f"{text!r} is not a regular expression of RE2: {error}") from error
+        raise refused(call, f"{text!r} must be a regular expression of RE2: {error}") from error
     if pattern.groups != 1:
-        raise refused(call, f"{text!r} has {pattern.groups} groups in parentheses; it must have one")
+        raise refused(call, f"{text!r} has {pattern.groups} groups in parentheses instead of one")
     get = field.get
 
     def read(record: T) -> Any:
@@ -87,11 +87,11 @@ def regexp_extract(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
 def sample(call: FilterCall, table: FieldTable[T]) -> Condition[T]:
     """`sample(field, 0.25)`: a quarter of the records, by a hash of the field's value."""
     if len(call.arguments) != 2:
-        raise refused(call, "takes a field and a fraction, e.g. sample(insertId, 0.25)")
+        raise refused(call, "must have a field and a fraction, e.g. sample(insertId, 0.25)")
     field, text = field_of(call, table), _text(call, 1)
     fraction = as_number(text)
     if fraction is None or not 0 < fraction <= 1:
-        raise refused(call, f"{text!r} is not a fraction above 0 and up to 1")
+        raise refused(call, f"{text!r} must be a fraction above 0 and up to 1")
 
     def chosen(value: Any) -> bool:
         if not isinstance(value, str | int | float):
@@ -105,12 +105,12 @@ def sample(call: FilterCall, table: FieldTable[T]) -> Condition[T]:
 def ip_in_net(call: FilterCall, table: FieldTable[T]) -> Condition[T]:
     """`ip_in_net(field, "10.1.2.0/24")`: whether an address, or a range, lies in the range."""
     if len(call.arguments) != 2:
-        raise refused(call, 'takes a field and a range, e.g. ip_in_net(jsonPayload.ip, "10.1.2.0/24")')
+        raise refused(call, 'must have a field and a range, e.g. ip_in_net(jsonPayload.ip, "10.1.2.0/24")')
     field, text = field_of(call, table), _text(call, 1)
     try:
         net = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise refused(call, f"{text!r} is not an IP address or range such as 10.1.2.0/24") from None
+        raise refused(call, f"{text!r} must be an IP address or range such as 10.1.2.0/24") from None
 
     def inside(value: Any) -> bool:
         if isinstance(value, list):
@@ -138,7 +138,7 @@ def refused(call: FilterCall, problem: str) -> FilterError:
 
 
 def only_text(call: FilterCall, example: str) -> str:
-    """Return the only argument, a text. Raises FilterError."""
+    """Return the only argument, a string. Raises FilterError."""
     if len(call.arguments) != 1:
         raise refused(call, f"takes one value, e.g. {example}")
     return _text(call, 0)
@@ -147,7 +147,7 @@ def only_text(call: FilterCall, example: str) -> str:
 def _text(call: FilterCall, at: int) -> str:
     argument = call.arguments[at]
     if isinstance(argument, FilterCall):
-        raise refused(call, f"takes a text as value {at + 1}, not {argument.name}()")
+        raise refused(call, f"must have a string as value {at + 1}, not {argument.name}()")
     return argument.text
 
 
@@ -168,7 +168,7 @@ def _zone(call: FilterCall) -> tzinfo:
         case FilterCall(name, (Value(text),)) if name.upper() == "TIMEZONE":
             pass
         case _:
-            raise refused(call, 'takes a time zone as TIMEZONE("America/New_York")')
+            raise refused(call, 'must have a time zone as TIMEZONE("America/New_York")')
     try:
         if _OFFSET.fullmatch(text):
             zone = datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo
@@ -176,7 +176,7 @@ def _zone(call: FilterCall) -> tzinfo:
             return zone
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise refused(call, f"{text!r} is not a time zone such as America/New_York or -05:00") from None
+        raise refused(call, f"{text!r} must be a time zone such as America/New_York or -05:00") from None
 
 
 def _time_text(nanoseconds: int, zone: tzinfo) -> str:

@@ -1,6 +1,6 @@
-"""Parses filters: lark reads `grammar.lark`, and errors become sentences.
+"""Parses filters: lark reads `grammar.lark`, and syntax errors become sentences.
 
-lark is imported and the grammar compiled with the first filter, so that the emulator starts without it.
+The first filter imports lark and compiles the grammar, so that the emulator starts without it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def parse(text: str, max_nesting: int = MAX_NESTING) -> Node:
     Raises FilterError with a sentence and the position.
     """
     if len(text) > MAX_LENGTH:
-        raise FilterError(f"the filter has {len(text)} characters; {MAX_LENGTH} is the most", MAX_LENGTH)
+        raise FilterError(f"the filter has {len(text)} characters; the limit is {MAX_LENGTH}", MAX_LENGTH)
     if _BLANK.fullmatch(text):
         return EVERYTHING
     grammar = _grammar()
@@ -73,19 +73,19 @@ def _grammar() -> Lark:
 
 
 class _Nesting:
-    """Counts open parentheses and pending negations while the parser takes tokens."""
+    """Counts open parentheses and pending negations while the parser reads tokens."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._nested: list[str] = []
 
     def check(self, token: Token) -> None:
-        """Raises FilterError at the first token that is nested too deep."""
+        """Count the token. Raises FilterError at the first token that is nested too deep."""
         nested = self._nested
         if token.type in _NESTS:
             nested.append(token.type)
             if len(nested) > self._limit:
-                problem = f"more than {self._limit} conditions nested inside each other"
+                problem = f"more than {self._limit} nested conditions"
                 raise FilterError(problem, token.start_pos or 0)
             return
         if token.type == "_CLOSE" and nested:
@@ -121,7 +121,7 @@ class _TreeBuilder:
         return Comparison(_names(left), str(operator), value, left.start_pos or 0)
 
     def value_list(self, parts: list[Any]) -> Node:
-        """`field=("a" OR "b")` is one comparison for each value."""
+        """Build one comparison per value of `field=("a" OR "b")`."""
         token, operator, values = parts
         names, position = _names(token), token.start_pos or 0
 
@@ -143,7 +143,7 @@ class _TreeBuilder:
         if not strings:
             return Value(str(token), False)
         if strings != [token]:
-            problem = "a value is either a string in quotes or a word; put all of it in quotes"
+            problem = "a value must be either a string in quotes or a word; put all of it in quotes"
             raise FilterError(problem, token.start_pos or 0)
         return Value(_unquoted(token))
 
@@ -180,7 +180,7 @@ def _unescape(match: re.Match[str]) -> str:
         return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
     if match[4]:
         return chr(int(match[4], 8))
-    # An unknown escape keeps its backslash, so that "\d" reaches a regular expression as it is.
+    # An unknown escape retains its backslash, so that "\d" reaches a regular expression unchanged.
     letter = match[5]
     return _LETTERS.get(letter) or (letter if letter in "\"'\\" else match[0])
 
@@ -230,5 +230,5 @@ def _innermost_open(tokens: list[Token]) -> Token | None:
 def _stray_character(character: str) -> str:
     """Return the message for a character that starts no token."""
     if character in _QUOTES:
-        return "a quote is open and never closed; add the closing one"
+        return "a quote is never closed; add the closing quote"
     return f"{character!r} has no meaning here; put text with such characters in quotes"

@@ -44,7 +44,7 @@ class FilterCall:
 class Comparison:
     """`resource.labels.job_id = "1"`. `operator` is one of = != < <= > >= : =~ !~.
 
-    On the left is the path of a field, or a call that makes a value of one.
+    The left side is the path of a field, or a call that returns a value.
     """
 
     path: tuple[str, ...] | FilterCall
@@ -67,7 +67,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Words without a field, which may occur anywhere in a record. `end` is the position after them."""
+    """Words without a field, which may occur anywhere in a record. `end` is the position after the words."""
 
     text: str
     position: int = field(default=0, compare=False)
@@ -76,7 +76,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True if every part is true, also without parts."""
+    """True if every part is true, or if there are no parts."""
 
     parts: tuple[Node, ...]
 

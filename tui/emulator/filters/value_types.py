@@ -1,11 +1,11 @@
 """Types of field values: each type compiles a comparison to a test.
 
-- `AnyValue`: Logging's and Monitoring's fields. Text is compared ignoring case, except for regular
-  expressions; these are Python's, where the service has RE2, and may match anywhere in the text. `:` finds
+- `AnyValue`: fields of Logging and Monitoring. Text is compared ignoring case, except for regular
+  expressions, which use Python's syntax (the service uses RE2) and may match anywhere in the text. `:` finds
   a part of a text, an element of a list and anything inside a structure. On a list every operator tests
-  whether one element meets it; `!=` and `!~` test that none is equal.
-- `Ordered`: values with an order of their own, such as times and severities.
-- `WildcardText`: Vertex's texts. `=` keeps case; `:` takes a pattern in which `*` stands for any text.
+  whether one element matches; `!=` and `!~` test that no element is equal.
+- `Ordered`: values with a natural order, such as times and severities.
+- `WildcardText`: texts of Vertex. `=` is case-sensitive; `:` accepts a pattern in which `*` matches any text.
 - `EnumName`: the name of an enum's value.
 """
 
@@ -24,7 +24,7 @@ from tui.domain.log.pattern import PatternError, compile_pattern
 from tui.emulator.filters.syntax import Comparison, FilterCall, FilterError, Value, render
 
 Test = Callable[[Any], bool]
-"""Tests whether a present value meets a comparison."""
+"""A function that tests whether a present value matches a comparison."""
 
 EQUALITY = ("=", "!=")
 ORDER = (*EQUALITY, "<", "<=", ">", ">=")
@@ -57,7 +57,7 @@ class ValueType(Protocol):
 
 
 class AnyValue:
-    """Texts, numbers, booleans, null, lists and structures, as JSON has them."""
+    """Strings, numbers, booleans, null, lists and structures, as JSON has them."""
 
     operators = (*ORDER, ":", "=~", "!~")
 
@@ -79,7 +79,7 @@ class AnyValue:
 
 
 class Ordered:
-    """Values with an order. `read` turns the filter's word into a value; it raises ValueError."""
+    """Values with an order. `read` converts the filter's word to a value; it raises ValueError."""
 
     def __init__(
         self, read: Callable[[str], Any], operators: tuple[str, ...] = (*ORDER, ":"), *, is_time: bool = False
@@ -87,7 +87,7 @@ class Ordered:
         self._read = read
         self.operators = operators
         self.is_time = is_time
-        """Values are nanoseconds since the epoch."""
+        """Whether values are nanoseconds since the epoch."""
 
     def test(self, comparison: Comparison) -> Test:
         text = _literal(comparison)
@@ -100,7 +100,7 @@ class Ordered:
 
 
 class WildcardText:
-    """A text compared exactly, or as a whole with a pattern."""
+    """A string compared exactly, or completely with a pattern."""
 
     operators = (*EQUALITY, ":")
 
@@ -113,7 +113,7 @@ class WildcardText:
 
 
 class EnumName:
-    """A number that the filter names. `description` says which names are valid."""
+    """A number that the filter names. `description` lists the valid names."""
 
     operators = EQUALITY
 
@@ -127,7 +127,7 @@ class EnumName:
         number = self._numbers.get(name)
         if number is None:
             near = difflib.get_close_matches(name, self._numbers, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"it is written like {self._example}"
+            hint = f"did you mean {near[0]}?" if near else f"write it like {self._example}"
             raise FilterError(f"{name!r} is not a {self._what}; {hint}", comparison.position)
         compare = _COMPARE[comparison.operator]
         return lambda field_value: compare(field_value, number)
@@ -136,13 +136,14 @@ class EnumName:
 def _literal(comparison: Comparison) -> str:
     value = comparison.value
     if isinstance(value, FilterCall):
-        problem = f"{comparison.left} is compared with a value; {value.name}() can't stand here"
+        problem = f"{comparison.left} must be compared with a value, not with {value.name}()"
         raise FilterError(problem, value.position)
     return value.text
 
 
 def required_text(comparison: Comparison) -> str | None:
-    """Return the folded text that an `AnyValue` must contain to meet the comparison, or `None` if unknown."""
+    """Return the folded text that an `AnyValue` must contain to match the comparison, or `None` if
+    unknown."""
     value = comparison.value
     if comparison.operator not in {"=", ":"} or comparison.presence or isinstance(value, FilterCall):
         return None
@@ -155,7 +156,7 @@ def _regex_test(comparison: Comparison, value: Value, expected: bool) -> Test:
     try:
         search = compile_pattern(value.text).matches
     except PatternError as error:
-        problem = f"{value.text!r} is not a regular expression of RE2: {error}"
+        problem = f"{value.text!r} must be a regular expression of RE2: {error}"
         raise FilterError(problem, comparison.position) from error
 
     def matches(member: object) -> bool:
@@ -167,7 +168,7 @@ def _regex_test(comparison: Comparison, value: Value, expected: bool) -> Test:
 
 
 def _function_test(comparison: Comparison, call: FilterCall) -> Test:
-    """Return the test of a Monitoring filter function; these are case-sensitive."""
+    """Return the test of a Monitoring filter function. These functions are case-sensitive."""
     texts = call.texts
     if call.name == _FULL_MATCH:
         return _full_match(comparison, call)
@@ -179,18 +180,18 @@ def _function_test(comparison: Comparison, call: FilterCall) -> Test:
     }
     if call.name not in tests or comparison.operator not in EQUALITY:
         known = ", ".join((*tests, _FULL_MATCH))
-        problem = f"{call.name}() can't stand here; the functions after = and != are {known}"
+        problem = f"{call.name}() can't be used here; the functions after = and != are {known}"
         raise FilterError(problem, call.position)
     if not texts or (call.name != "one_of" and len(texts) > 1):
-        raise FilterError(f"{call.name}() takes {'values' if not texts else 'one value'}", call.position)
+        raise FilterError(f"{call.name}() must have {'values' if not texts else 'one value'}", call.position)
     test, expected = tests[call.name], comparison.operator == "="
     return lambda field_value: isinstance(field_value, str) and test(field_value) is expected
 
 
 def _full_match(comparison: Comparison, call: FilterCall) -> Test:
-    """`monitoring.regex.full_match("a.*")`: a regular expression that matches the whole text."""
+    """`monitoring.regex.full_match("a.*")`: a regular expression that matches the entire text."""
     if len(call.texts) != 1 or comparison.operator not in EQUALITY:
-        raise FilterError(f"{call.name}() takes one regular expression, after = or !=", call.position)
+        raise FilterError(f"{call.name}() must have one regular expression, after = or !=", call.position)
     matches = _regex_test(comparison, Value(rf"^(?:{call.texts[0]})$"), expected=True)
     expected = comparison.operator == "="
     return lambda field_value: isinstance(field_value, str) and matches(field_value) is expected
@@ -216,7 +217,7 @@ def _anywhere(test: Test, folded: str) -> Test:
 
 
 def folded_text(text: str) -> str:
-    """Return the text for comparison, without case and normalised (NFKC)."""
+    """Return the text for comparison, case folded and normalised (NFKC)."""
     return text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -240,7 +241,7 @@ def _leaf_test(sign: str, value: Value) -> Test:
 
 
 def wildcard(pattern: str) -> Test:
-    """Return the test of a whole text against a pattern with `*`."""
+    """Return the test of an entire text against a pattern with `*`."""
     first, *middle = pattern.split("*")
     if not middle:
         return lambda text: text == first
@@ -281,7 +282,7 @@ def time_value(text: str) -> int:
         day, clock, fraction, zone = match.groups()
         moment = datetime.fromisoformat(f"{day}T{clock or '00:00:00'}{(zone or 'Z').upper()}")
     except ValueError:
-        raise ValueError(f'{text!r} is not a time; write one like "2026-11-21T08:30:00Z", or a day') from None
+        raise ValueError(f'{text!r} must be a time like "2026-11-21T08:30:00Z", or a day') from None
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 10**9 + int((fraction or "").ljust(9, "0"))
 
@@ -293,7 +294,7 @@ def duration_value(text: str) -> int:
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f'{text!r} is not a duration; write one like "3.2s" with ns, us, ms, s, m or h')
+        raise ValueError(f'{text!r} must be a duration like "3.2s" with ns, us, ms, s, m or h')
     return round(Decimal(match[1]) * _UNITS[match[2]])
 
 
@@ -304,4 +305,4 @@ def rfc3339_value(text: str) -> int:
             raise ValueError
         return time_value(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not an RFC 3339 time such as 2026-11-01T00:00:00Z") from None
+        raise ValueError(f"{text!r} must be an RFC 3339 time such as 2026-11-01T00:00:00Z") from None

@@ -16,7 +16,7 @@ class KubernetesConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     node_pools: list[NodePool] = Field(default_factory=lambda: list(DEFAULT_POOLS))
-    """The nodes. The scheduler counts with their sizes, although all of them are this machine."""
+    """The nodes. The scheduler uses their sizes, although every node is this machine."""
 
     images: dict[str, list[str]] = Field(default_factory=dict)
     """Image pattern (shell wildcards) → command line that replaces its entry point. Takes precedence over the
@@ -37,16 +37,16 @@ class KubernetesConfig(BaseModel):
     longest_back_off_seconds: float = Field(300.0, ge=0)
 
     spot_notice_seconds: float = Field(30.0, ge=0)
-    """Time from a Spot node's notice to its end; its pods get half of it, as on GKE."""
+    """Time from a Spot node's notice to its end; the node's pods get half of it, as on GKE."""
 
     node_return_seconds: float = Field(20.0, ge=0)
     """Time from a reclaimed node's end to its return."""
 
     bookmark_seconds: float = Field(60.0, gt=0)
-    """Interval between the bookmarks of a watch that requests them."""
+    """Interval between the bookmarks of a watch that requests bookmarks."""
 
     history: int = Field(20_000, ge=1)
-    """Number of changes kept for watches; a watch from an older version gets 410."""
+    """Number of changes stored for watches; a watch from an older version gets 410."""
 
     namespaces: list[str] = Field(default_factory=lambda: ["default", "kube-system", "training"])
     """Namespaces to create at the start. `training` has a queue over all node pools."""

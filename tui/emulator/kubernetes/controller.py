@@ -22,7 +22,7 @@ LONGEST_DELAY = 30.0
 
 
 class Key(NamedTuple):
-    """The object to reconcile; it may be deleted already."""
+    """Identifies the object to reconcile, which may be deleted already."""
 
     resource: ApiResource
     namespace: str
@@ -47,7 +47,7 @@ class Controller(ABC):
         """Types whose changes the controller reacts to."""
         self.name = self.name or type(self).__name__
         self._due: dict[Key, float] = {}
-        """Waiting keys → loop time at which each is due."""
+        """Loop time at which each waiting key is due."""
         self._failures: dict[Key, int] = {}
         self._changed = asyncio.Event()
 
@@ -59,14 +59,14 @@ class Controller(ABC):
         self.objects.event(about, reason, message, type=kind, component=self.name, action=action)
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
-        """Return the keys to reconcile after a change; by default the object's own."""
+        """Return the keys to reconcile after a change; by default the changed object's own key."""
         return (key_of(event.resource, event.obj),)
 
     @abstractmethod
     def reconcile(self, key: Key) -> float | Awaitable[float | None] | None:
-        """Reconcile one key and return the seconds until the next check, if it needs one.
+        """Reconcile one key and return the seconds until the next check, or `None` without one.
 
-        It may be a coroutine; while it waits, the controller reconciles no other key.
+        The method may be a coroutine. While it waits, the controller reconciles no other key.
         """
 
     async def started(self) -> None:  # noqa: B027 - optional hook

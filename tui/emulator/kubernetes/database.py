@@ -25,7 +25,7 @@ CREATE TABLE objects (
 
 
 class ObjectDatabaseError(Exception):
-    """The file can't be opened or has another layout; the message says which file and how to fix it."""
+    """The file can't be opened or has another layout. The message names the file and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ObjectDatabase:
         try:
             self._db = db = sqlite3.connect(self.path, isolation_level=None, timeout=10)
             db.execute("PRAGMA journal_mode = WAL")
-            # A commit survives the process; only a crash of the machine may lose the newest ones.
+            # A commit survives the process; only a crash of the machine may lose the newest commits.
             db.execute("PRAGMA synchronous = NORMAL")
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:

@@ -44,15 +44,16 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 """Finalizer of an object whose dependents stay; the garbage collector removes it."""
 HISTORY = 20_000
-"""Number of changes kept for watches."""
+"""Number of changes stored for watches."""
 EVENT_HOURS = 1.0
-"""Hours that an Event is kept after its last repetition."""
+"""Hours for which an Event is stored after its last repetition."""
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 Record = Callable[[Obj, Obj | None], None]
-"""Records in the new object, given the old one, who changed which fields."""
+"""A function that records in the new object, given the old object, who changed which fields."""
 Admission = Callable[[ApiResource, Obj, Obj | None], None]
-"""Completes and checks an object before it is stored; receives the stored object too. Raises ApiError."""
+"""A function that completes and checks an object before it is stored. It receives the stored object too.
+Raises ApiError."""
 
 
 # Inside the class, `list` is a method.
@@ -61,7 +62,7 @@ StoredList = list[Stored]
 
 
 def _no_record(_new: Obj, _old: Obj | None) -> None:
-    """Record nothing: the change is a controller's."""
+    """Record nothing: a controller makes the change."""
 
 
 class Objects:
@@ -88,7 +89,7 @@ class Objects:
         }
         self._bus = EventBus(history)
         self._counted: dict[tuple[str, ...], tuple[str, str]] = {}
-        """Event key (`_event_key`) → namespace and name of the Event."""
+        """Namespace and name of the Event by event key (`_event_key`)."""
         self.version = 0
         """Newest resource version."""
 
@@ -239,8 +240,8 @@ class Objects:
         *,
         status: bool = False,
     ) -> Obj:
-        """Apply `edit` to a copy of the stored object and store it; never conflicts. Raises ApiNotFound if no
-        object has this name and Invalid if admission refuses the object."""
+        """Apply `edit` to a copy of the stored object and store the copy; never conflicts. Raises ApiNotFound
+        if no object has this name and Invalid if admission refuses the object."""
         stored = self.stored(resource, namespace, name)
         new = json.loads(stored.raw)
         edit(new)
@@ -310,7 +311,7 @@ class Objects:
         component: str,
         action: str = "",
     ) -> None:
-        """Record an Event about an object; a repetition raises the count of the first one."""
+        """Record an Event about an object. A repetition raises the count of the first Event."""
         meta = about["metadata"]
         now = rfc3339(self.now())
         involved = {

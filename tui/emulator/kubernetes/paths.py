@@ -14,14 +14,14 @@ CLUSTER = "local-k8s"
 
 @dataclass(frozen=True, slots=True)
 class KubernetesState(StateDir):
-    """Paths below the state directory, in addition to those of every emulator.
+    """Paths below the state directory, in addition to the paths of every emulator.
 
     Layout::
 
         emulator.sock            socket for `vxtui emulator kubernetes`
         kubeconfig               address, certificate authority and token for clients
         tls/{ca,server}.{crt,key}  certificates, created at the first start
-        address.json             port of the API, kept across starts
+        address.json             port of the API, preserved across starts
         state.db                 all objects
     """
 

@@ -80,7 +80,7 @@ def _built_in(
 
 
 REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}
-"""Kind of the Training Operator → field of its replica groups; the scale of a job is that of its workers."""
+"""Field of the replica groups by kind of the Training Operator. A job's scale is its number of workers."""
 
 PODS = _core("pods", "Pod", "po", status=True)
 NAMESPACES = _core("namespaces", "Namespace", "ns", namespaced=False, status=True)

@@ -1,6 +1,6 @@
 """Server of one emulated cluster: `python -m tui.emulator.kubernetes --state-dir DIR`.
 
-It ends on SIGTERM or SIGINT; the pods' processes continue, and the next server takes them over.
+It ends on SIGTERM or SIGINT. The pods' processes continue, and the next server adopts them.
 """
 
 from __future__ import annotations

@@ -9,21 +9,21 @@ NANOSECONDS = 1_000_000_000
 
 
 def rfc3339(at: datetime | float | None = None) -> str:
-    """Return a time, by default now, to the second; a number is in seconds since the epoch."""
+    """Format a time, by default now, to the second. A number is in seconds since the epoch."""
     if not isinstance(at, datetime):
         at = datetime.fromtimestamp(time.time() if at is None else at, UTC)
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_nano(nanoseconds: int) -> str:
-    """Return a time as it precedes a line of a log."""
+    """Format a time as the prefix of a log line."""
     seconds, rest = divmod(nanoseconds, NANOSECONDS)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}Z"
 
 
 def parse(text: str) -> int:
-    """Return the nanoseconds since the epoch. Raises ValueError."""
+    """Parse a time to nanoseconds since the epoch. Raises ValueError."""
     whole, dot, rest = text.partition(".")
     fraction, zone = "", ""
     if dot:

@@ -29,7 +29,7 @@ class WatchEvent:
 
 
 class Subscription:
-    """An async iterator over events; a slow reader loses none."""
+    """An async iterator over events. A slow reader loses no event."""
 
     def __init__(self, bus: EventBus, resources: Collection[ApiResource]) -> None:
         self._bus = bus
@@ -77,7 +77,7 @@ class Subscription:
 
 
 class EventBus:
-    """Delivers changes to subscriptions and keeps the newest `room` of them."""
+    """Delivers changes to subscriptions and stores the newest `room` changes."""
 
     def __init__(self, room: int) -> None:
         self._history: deque[WatchEvent] = deque(maxlen=room)
@@ -99,8 +99,8 @@ class EventBus:
                 subscription.push(event)
 
     def subscribe(self, resources: Collection[ApiResource], since: int | None = None) -> Subscription:
-        """Subscribe to events from now on, after replaying those newer than `since`. Raises ApiExpired if the
-        history no longer reaches back to `since`."""
+        """Subscribe to events from now on, after replaying events newer than `since`. Raises ApiExpired if
+        the history no longer reaches back to `since`."""
         subscription = Subscription(self, resources)
         if since is not None:
             for event in self.newer(since):
@@ -110,7 +110,8 @@ class EventBus:
         return subscription
 
     def newer(self, since: int) -> list[WatchEvent]:
-        """Return the changes after a version, oldest first. Raises ApiExpired if some are forgotten."""
+        """Return the changes after a version, oldest first. Raises ApiExpired if some are no longer
+        stored."""
         if since < self._oldest:
             raise ApiExpired(f"too old resource version: {since} ({self._oldest})")
         events: list[WatchEvent] = []

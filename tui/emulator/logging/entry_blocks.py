@@ -21,7 +21,7 @@ import zstandard
 from tui.emulator.logging.record import MESSAGE, EntryRow
 
 BLOCK = 500
-"""Entries per block, except for a small one."""
+"""Entries per block; the last block may be smaller."""
 BLOCK_BYTES = 1 << 20
 """Payload in bytes after which a block ends."""
 SCHEMA = """
@@ -34,10 +34,11 @@ CREATE UNIQUE INDEX blocks_in_order ON blocks (source, first);
 """
 _LEVEL = 3
 _CACHED = 96
-"""Decoded blocks in memory; more than most jobs have replicas, since a merged list reads a block of each."""
+"""Number of decoded blocks in memory. Few jobs have more replicas, and a merged list reads a block of
+each."""
 _MAX_DECODED = 1 << 28
 _SIZES = struct.Struct("<I6Q")
-"""Number of entries, bytes of each column."""
+"""Number of entries, then the bytes of each column."""
 
 
 class DamagedBlock(sqlite3.DatabaseError):
@@ -52,7 +53,7 @@ class BlockHead(NamedTuple):
     last: int
     entries: int
     severity: int
-    """Highest severity of its entries."""
+    """Highest severity of the block's entries."""
     received: int
     received_last: int
 
@@ -140,7 +141,7 @@ class BlockTable:
 
     def __init__(self) -> None:
         self.newest: dict[int, int] = {}
-        """Source → last timestamp in its blocks, or a later one (writer's thread)."""
+        """Last timestamp in the blocks of each source, or a later timestamp (writer's thread)."""
         self._decoded: OrderedDict[int, list[EntryRow]] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -15,7 +15,7 @@ from tui.emulator.logging.record import EntryRow
 
 @dataclass(frozen=True, slots=True)
 class LogFaults:
-    """The faults; the default is a service without faults. Shares are from 0 to 1, times in seconds."""
+    """The faults of the log service; the default injects none. Shares are from 0 to 1, times in seconds."""
 
     cut_every: float = 0.0
     """Age at which a stream ends with UNAVAILABLE, 0 for never."""

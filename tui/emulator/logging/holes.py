@@ -1,6 +1,6 @@
-"""Holes in a file that another process appends to: bytes that read as zeros and take no disk space.
+"""Holes in a file that another process appends to: bytes that read as zeros and occupy no disk space.
 
-Offsets and the size stay the same, so neither the writer nor a reader behind the hole notices it. ext4, xfs,
+Offsets and the size are unchanged, so neither the writer nor a reader behind the hole notices it. ext4, xfs,
 btrfs, tmpfs and overlayfs support holes.
 """
 
@@ -19,7 +19,7 @@ _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 
 
 def punch_hole(path: Path, end: int) -> int:
-    """Free the whole blocks before offset `end`; return the end of the hole.
+    """Free the complete blocks before offset `end`. Return the end of the hole.
 
     Raises OSError, also if the file system has no holes (EOPNOTSUPP).
     """
@@ -49,7 +49,7 @@ def hole_end(file: int, offset: int, size: int) -> int:
             # Only a hole follows.
             return size
         if error.errno == errno.EINVAL:
-            # A file system without holes.
+            # The file system has no holes.
             return offset
         raise
 

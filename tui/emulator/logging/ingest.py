@@ -31,28 +31,28 @@ ROUND_SECONDS = 0.1
 RETRY_MIN, RETRY_MAX = 0.5, 10.0
 """Seconds before a retry after a failed write: doubled from the minimum to the maximum."""
 ORPHAN_SECONDS = 30.0
-"""Seconds after the start in which the control plane must watch the previous server's files; then they count
-as ended."""
+"""Seconds after the start in which the control plane must watch the previous server's files. After that, the
+files count as ended."""
 KEPT_OUTPUT = 1024 * 1024
 RESOURCE = "ml_job"
 STREAMS = ("stdout", "stderr")
 
 
 def resource_labels(job: JobRecord, task: str) -> dict[str, str]:
-    """Labels of the monitored resource `ml_job` (docs/facts/vertex.md 5.1)."""
+    """Return the labels of the monitored resource `ml_job` (docs/facts/vertex.md 5.1)."""
     return {"project_id": job.project, "job_id": job.id, "task_name": task}
 
 
 def log_name(job: JobRecord, task: str) -> str:
-    """Name of a replica's log. The form is recalled, not verified (docs/facts/vertex.md 5.1)."""
+    """Return the name of a replica's log. The format is recalled, not verified (docs/facts/vertex.md 5.1)."""
     return f"projects/{job.project}/logs/{task}"
 
 
 class LogCollector:
-    """Takes the platform's messages and the replicas' output from the control plane."""
+    """Collects the platform's messages and the replicas' output for the control plane."""
 
     def __init__(self, state: StateDir, store: EntryStore, kept_output: int = KEPT_OUTPUT) -> None:
-        """`kept_output` is the number of bytes of stored output that stay in each file."""
+        """Set the paths. `kept_output` is the number of bytes of stored output that stay in each file."""
         self._state = state
         self._store = store
         self._kept_output = kept_output
@@ -131,7 +131,7 @@ class LogCollector:
             await self._ended.wait_for(lambda: not any(stream.ended for stream in self._of(job)))
 
     async def forget(self, job: JobRecord) -> None:
-        """Stop watching a deleted job. Its entries stay, as in the cloud."""
+        """Stop watching a deleted job. The job's entries stay, as in the cloud."""
         streams = self._of(job)
         for stream in streams:
             self._streams.pop(stream.key, None)
@@ -158,7 +158,7 @@ class LogCollector:
             except (sqlite3.Error, OSError) as error:
                 self._failed(error)
             except Exception as error:
-                # A defect with one job's output must not stop the logs of all jobs.
+                # A bug in handling one job's output must not stop the logs of all jobs.
                 log.exception("reading output failed")
                 self._failed(error)
             await self._remove_finished()
@@ -199,7 +199,7 @@ class LogCollector:
         until = time.monotonic() + ROUND_SECONDS
         more = False
         failure: OSError | None = None
-        # The next round continues where this one stops, so that no file delays the others.
+        # The next round continues where this round stops, so that no file delays the others.
         turn = self._turn % max(1, len(streams))
         for number, stream in enumerate((*streams[turn:], *streams[:turn])):
             if time.monotonic() > until:

@@ -28,9 +28,9 @@ STEP_ROWS = 2 * BLOCK
 """Most rows that one step packs, because other writers wait for it."""
 STEP_BYTES = 1 << 24
 STEP_BLOCKS = 4
-"""Most blocks that one step rewrites with late rows."""
+"""Most blocks that one step rewrites because of late rows."""
 LEAST = BLOCK // 4
-"""Fewest rows to pack; fewer would make a small block or rewrite others."""
+"""Fewest rows to pack: fewer rows would make a small block or rewrite other blocks."""
 
 
 async def run_packing(store: EntryStore) -> None:
@@ -50,10 +50,10 @@ class Packer:
     def __init__(self, store: EntryStore) -> None:
         self._store = store
         self._left: dict[int, int] = {}
-        """Source → rows left by the last check."""
+        """Number of rows that the last check left, by source."""
 
     async def pack(self) -> None:
-        """Pack the sources with many new rows since the last check, and all rows of idle ones.
+        """Pack the sources with many new rows since the last check, and all rows of idle sources.
 
         Raises:
             sqlite3.Error: a later call packs the rest.
@@ -80,9 +80,9 @@ class Packer:
         return int(self._store.database().execute(query, (source,)).fetchone()[0])
 
     def step(self, source: int, position: int, keep: int) -> int | None:
-        """Pack rows of a source after timestamp `position`, without its newest `keep` ones.
+        """Pack rows of a source after timestamp `position`, except its newest `keep` rows.
 
-        Returns the position of the next step, `None` at the end.
+        Return the position of the next step, `None` at the end.
         """
         db, blocks = self._store.database(), self._store.blocks
         rows = self._rows(source, position, keep)
@@ -91,7 +91,7 @@ class Packer:
         # The timestamp of the last row may have more rows.
         whole = [row for row in rows if row[1] < rows[-1][1]]
         if not whole:
-            # All of them have one timestamp and would become one block: they stay rows.
+            # All rows have one timestamp and would become one block, so they stay rows.
             return rows[-1][1]
         heads = list(islice(blocks.between(db, source, whole[0][1], whole[-1][1]), STEP_BLOCKS + 1))
         if len(heads) > STEP_BLOCKS:

@@ -28,13 +28,14 @@ TEXT, JSON, MESSAGE = 0, 1, 2
 """Kinds of payload: a line, a line that is a JSON object, a serialized LogEntry."""
 
 EntryRow = tuple[int, int, str, int, int, str | bytes, int]
-"""source id, timestamp (ns), insert_id, severity, kind, payload, receive time (ns)."""
+"""Source id, timestamp (ns), insert_id, severity, kind, payload, receive time (ns)."""
 
 
 class ReceiptClock:
-    """A monotonic clock for receive times, so that readers can request entries newer than the last one.
+    """A monotonic clock for receive times, so that readers can request entries newer than their last entry.
 
-    If the time of day is set back, the clock stands still until the time catches up. Thread-safe.
+    If the time of day is set back, the clock stands still until the time has passed its last value.
+    Thread-safe.
     """
 
     def __init__(self, database: Path) -> None:
@@ -46,7 +47,7 @@ class ReceiptClock:
                 self._latest = max(self._latest, path.stat().st_mtime_ns)
 
     def time_ns(self) -> int:
-        """Nanoseconds since the epoch."""
+        """Return the nanoseconds since the epoch."""
         with self._lock:
             self._latest = max(self._latest, time.time_ns())
             return self._latest
@@ -89,7 +90,7 @@ class StoredEntry:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """The order of a list: timestamp, insert_id, source."""
+        """The sort key of a list: timestamp, insert_id, source."""
         return (self.row[1], self.row[2], self.row[0])
 
     @property
@@ -117,7 +118,7 @@ class StoredEntry:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The whole entry in REST form if a client wrote it, else empty."""
+        """The complete entry in REST format if a client wrote it, else empty."""
         if self._extra is None:
             self._extra = {}
             if self.row[4] == MESSAGE:
@@ -137,7 +138,7 @@ class StoredEntry:
         return entry
 
     def fill(self, entry: Pb) -> None:
-        """Fill an empty LogEntry, e.g. one that was just added to a response."""
+        """Fill an empty LogEntry, e.g. an entry that was just added to a response."""
         _, timestamp, insert_id, severity, kind, payload, received = self.row
         if kind == MESSAGE:
             entry.MergeFromString(payload)

@@ -1,5 +1,5 @@
-"""Deletes log entries: those of deleted jobs, those past the `_Default` bucket's retention, and the oldest
-above a size."""
+"""Deletes log entries: entries of deleted jobs, entries past the `_Default` bucket's retention, and the
+oldest entries above a size limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERVAL_SECONDS = 6 * 3600.0
 SIZE_SECONDS = 5.0
 """Seconds between two checks of the size."""
 _ROOM_SHARE = 16
-"""Part of the bound to free at once (1/16), so that not every check deletes."""
+"""Divisor of the size limit: 1/16 of it is freed at once, so that not every check deletes."""
 
 
 async def run_retention(store: EntryStore, max_bytes: int) -> None:

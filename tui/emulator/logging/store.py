@@ -41,15 +41,15 @@ _WITHOUT_BLOCKS = 1
 READERS = 3
 _BUSY_SECONDS = 10
 _INCREMENTAL = 2
-"""SQLite's number of incremental vacuum mode."""
+"""SQLite's number of the incremental vacuum mode."""
 _FREE_PAGES = 256
-"""Unused pages kept in the file for new entries."""
+"""Number of unused pages that stay in the file for new entries."""
 _PAGES_PER_STEP = 2000
-"""Pages freed per step, because other writers wait for it."""
+"""Number of pages freed per step, because other writers wait for the step."""
 DELETE_BATCH = 5_000
 """Most entries deleted in one transaction."""
 FIRST, LAST = 0, 2**63 - 1
-"""Timestamps before and after all others."""
+"""Timestamps before and after all other timestamps."""
 _SCHEMA = """
 CREATE TABLE sources (
     id INTEGER PRIMARY KEY, project TEXT NOT NULL, log_name TEXT NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE streams (
 COLUMNS = "source, timestamp, insert_id, severity, kind, payload, received"
 
 Listener = Callable[[Sequence[StoredEntry]], None]
-"""Called in the writer's thread with the entries of each commit."""
+"""A callback that receives the entries of each commit in the writer's thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class RowRange:
     severity: int = 0
     received: int = FIRST
     received_last: int = LAST
-    """Earliest and latest receive time."""
+    """Latest receive time. `received` is the earliest."""
     either: tuple[int, int] = (FIRST, FIRST)
-    """Earliest timestamp and earliest receive time; an entry must reach one of them."""
+    """Earliest timestamp and earliest receive time. An entry must reach at least one of these bounds."""
 
     def holds(self, timestamp: int, severity: int, received: int) -> bool:
         """Whether an entry is in the range."""
@@ -115,7 +115,7 @@ def _follows(row: EntryRow, after: tuple[int, str, int], newest_first: bool) -> 
 
 
 class EntryStore:
-    """The file `logs.db`. Raises DatabaseError when it can't be used."""
+    """The file `logs.db`. Raises DatabaseError when the file can't be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -132,14 +132,15 @@ class EntryStore:
         self._closed = threading.Event()
         self.blocks = BlockTable()
         self.added: dict[int, tuple[int, float]] = {}
-        """Source → number of new entries not yet considered for blocks, and the time of the last
-        (monotonic)."""
+        """Number of new entries not yet considered for blocks, and the time of the last (monotonic), by
+        source."""
         try:
             self._db = self._open()
         except sqlite3.Error as error:
             raise unusable(path, error) from error
         self.before_write: Callable[[], None] = lambda: None
-        """Called in each transaction that adds entries; it may refuse the transaction with sqlite3.Error."""
+        """A callback in each transaction that adds entries. It may refuse the transaction with
+        sqlite3.Error."""
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="logs-write")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="logs-read")
 
@@ -196,8 +197,8 @@ class EntryStore:
     ) -> int:
         """Store rows, and with them (offset, last timestamp, done, stream key), in one transaction.
 
-        Rows whose source, timestamp and insert_id are stored already are ignored; `fresh` means that there
-        are none. Returns the number of new rows. Raises sqlite3.Error with nothing changed.
+        Rows whose source, timestamp and insert_id are already stored are ignored; `fresh` means that no row
+        is stored. Return the number of new rows. Raises sqlite3.Error with nothing changed.
         """
         rows = self.faults.current.delayed(rows)
         with self._db:
@@ -237,7 +238,7 @@ class EntryStore:
             return list(self._late)
 
     def _new(self, rows: Sequence[EntryRow]) -> list[EntryRow]:
-        """Return the rows that are neither stored nor repeated here."""
+        """Return the rows that are neither stored nor duplicated in `rows`."""
         query = "SELECT 1 FROM entries WHERE source=? AND timestamp=? AND insert_id=?"
         first = {row[:3]: row for row in reversed(rows)}
         return [
@@ -262,10 +263,10 @@ class EntryStore:
         return deleted
 
     def delete_before(self, source: LogSource, timestamp: int) -> int:
-        """Delete the oldest entries of a source before a timestamp (ns); return their number, 0 for none.
+        """Delete the oldest entries of a source before a timestamp (ns). Return their number.
 
-        One call deletes about `DELETE_BATCH`, because other writers wait for it. Of a block it deletes all
-        entries or none.
+        One call deletes about `DELETE_BATCH` entries, because other writers wait for it. It deletes either
+        all or no entries of a block.
         """
         blocks = self.blocks.between(self._db, source.id, FIRST, timestamp - 1)
         heads = [head for head in islice(blocks, max(1, DELETE_BATCH // BLOCK)) if head.last < timestamp]
@@ -309,7 +310,7 @@ class EntryStore:
             self._db.execute("VACUUM")
         more = self._pragma("freelist_count") > _FREE_PAGES
         if not more:
-            # Otherwise the write-ahead log keeps the size of the deletion. Truncation waits for readers;
+            # Otherwise the write-ahead log retains the size of the deletion. Truncation waits for readers;
             # writers must not wait that long.
             self._db.execute("PRAGMA busy_timeout = 200")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -362,7 +363,7 @@ class EntryStore:
         key = (lambda r: (-r.row[1], r.row[2], r.row[0])) if newest_first else (lambda r: r.key)
         # A late entry is not visible yet.
         window = replace(window, received_last=min(window.received_last, self.receipts.time_ns()))
-        # One snapshot: otherwise an entry packed meanwhile would be in both or in neither.
+        # Use one snapshot: otherwise an entry packed in the meantime would be in both or in neither.
         with self._snapshot() as db:
             rows_ = [
                 part
@@ -395,7 +396,7 @@ class EntryStore:
         newest_first: bool,
         after: tuple[int, str, int] | None,
     ) -> Iterator[StoredEntry]:
-        """The entries in blocks."""
+        """Yield the entries in blocks."""
         first, last = window.first, window.last
         if after is not None:
             first, last = (first, min(last, after[0])) if newest_first else (max(first, after[0]), last)
@@ -403,7 +404,7 @@ class EntryStore:
             if not window.may_hold(head):
                 continue
             rows = self.blocks.rows(db, source.id, head.id)
-            # Stable: entries with equal timestamps stay in order.
+            # The sort is stable: entries with equal timestamps stay in order.
             for row in sorted(rows, key=lambda row: -row[1]) if newest_first else rows:
                 if window.holds(row[1], row[3], row[6]) and (
                     after is None or _follows(row, after, newest_first)
@@ -415,7 +416,7 @@ class EntryStore:
     ) -> Iterator[StoredEntry]:
         first, last = window.first, window.last
         if after is not None:
-            # First the remaining entries with the timestamp that ended the last page, then the others.
+            # Yield the remaining entries with the timestamp that ended the last page first, then the others.
             timestamp, insert_id, page_source = after
             if first <= timestamp <= last:
                 sign = ">=" if source.id > page_source else ">"

@@ -1,9 +1,10 @@
 """One output file of a replica, read from an offset into rows of the log store.
 
 A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`): the time of the
-first stamp after the line was written, plus a microsecond for each earlier line with the same stamp, to keep
-the order. A JSON line with a plausible time keeps that time. The lines around it are ordered around it if it
-may have been written then: not before the preceding stamp, or the start of the attempt.
+first stamp after the line was written, plus a microsecond for each earlier line with the same stamp, to
+preserve the order. A JSON line with a plausible time retains that time. The lines around it are ordered
+around it if it may have been written at that time: not before the preceding stamp, or the start of the
+attempt.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from tui.emulator.paths import AttemptDir
 log = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
-"""Bytes read and stored in one transaction."""
+"""Number of bytes read and stored in one transaction."""
 MAX_LINE = 4 * 1024 * 1024
-"""Longer lines are split, so that output without a newline needs limited memory."""
+"""Size in bytes above which lines are split, so that output without a newline needs limited memory."""
 REWRITE_SECONDS = 2.0
 """Seconds between the stored parts of a line that rewrites itself with carriage returns, as progress bars
 do."""
@@ -79,9 +80,9 @@ class OutputFile:
         self._positioned = False
         """Whether the read position is known to be behind any hole."""
         self._missing = 0
-        """Bytes of a hole at the read position, until an entry reports them."""
+        """Number of bytes of a hole at the read position, until an entry reports the hole."""
         self._released = 0
-        """Freed bytes at the start of the file, -1 if the file system has no holes."""
+        """Number of freed bytes at the start of the file, -1 if the file system has no holes."""
         self._rewritten_at = time.monotonic()
         mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
         self._insert_id = f"{attempt.number:02x}%012x{mark}"
@@ -120,9 +121,10 @@ class OutputFile:
         return chunk
 
     def _pass_hole(self, size: int) -> None:
-        """Move the read position out of a hole, to the line after it.
+        """Move the read position out of a hole, to the line after the hole.
 
-        It is in a hole when the offset was lost with the log, by damage or by a crash of the machine.
+        The position is in a hole when the offset was lost with the log, by damage or by a crash of the
+        machine.
         """
         with self._path.open("rb") as file:
             start = hole_end(file.fileno(), self.offset, size)
@@ -161,7 +163,8 @@ class OutputFile:
         self._stamps.drop(self.offset)
 
     def _limit(self, size: int, ended: bool) -> int:
-        """Offset up to which lines have a time; later lines wait for their stamp for a limited time."""
+        """Return the offset up to which lines have a time. Later lines wait for their stamp for a limited
+        time."""
         if size <= self.offset:
             self._waiting_since = None
             return self.offset
@@ -239,14 +242,14 @@ def line_times(
 ) -> tuple[list[int], int]:
     """Return the timestamps of consecutive lines, and the timestamp that later lines must follow.
 
-    `bounds` has the latest time at which each line was written, `owns` its own time; the first was written
-    after `before`. An own time within a day of the bound is kept; the other lines keep their order between
-    own times and after `last`. An own time from before the line can have been written does not order other
-    lines.
+    `bounds` has the latest time at which each line was written, `owns` its own time; the first line was
+    written after `before`. An own time within a day of the bound is used; the other lines retain their order
+    between own times and after `last`. An own time from before the line can have been written does not order
+    other lines.
     """
     times = list(bounds)
     if any(own is not None for own in owns):
-        # Lines before one with an own time were written before that time, even if their stamp is later.
+        # A line followed by a line with an own time was written before that time, even if its stamp is later.
         limit = times[-1]
         for index in range(len(times) - 1, -1, -1):
             own, bound = owns[index], bounds[index]

@@ -1,8 +1,8 @@
 """TailLogEntries: new entries, each once, ordered within a response.
 
-A session gets every committed entry in the writer's thread, keeps those that match, and sends them after the
-buffer window. It ends when the client cancels; a client that has only finished its requests still gets
-entries, as generated samples expect. Faults (`tui.emulator.logging.faults`) are off by default.
+A session receives every committed entry in the writer's thread, buffers the matching entries, and sends them
+after the buffer window. It ends when the client cancels; a client that has only finished its requests still
+receives entries, as generated samples expect. Faults (`tui.emulator.logging.faults`) are off by default.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tui.emulator.rpc.methods import WireError, invalid
 MAX_SESSIONS = 10
 """Most open tails of one project (docs/facts/vertex.md 5.3)."""
 DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
-"""Seconds that entries wait for late ones (docs/facts/vertex.md 5.3)."""
+"""Default and longest time in seconds for which entries wait for late entries (docs/facts/vertex.md 5.3)."""
 MAX_MESSAGE = 1000
 MAX_MESSAGE_BYTES = 2 * 1024 * 1024
 """Largest response in bytes, below the 4 MiB that a client accepts by default."""
 MAX_BUFFERED = 200_000
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024
-"""Limits of a session's buffer; further entries are only counted (NOT_CONSUMED)."""
+"""Size limit of a session's buffer in bytes. Further entries are only counted (NOT_CONSUMED)."""
 BATCH_SECONDS = 0.05
-"""Delay in seconds of the first entry after an idle period, to batch others even with a window of 0."""
+"""Delay in seconds of the first entry after an idle period, which batches entries even with a window of 0."""
 DUPLICATE_SECONDS = 2.0
 """Largest delay of a duplicate entry in seconds."""
 
@@ -68,7 +68,7 @@ class TailSessions:
             if self._open[name] >= MAX_SESSIONS:
                 raise WireError(
                     code_pb2.RESOURCE_EXHAUSTED,
-                    f"{MAX_SESSIONS} tails of {name} are open, which is the maximum; close one, or use "
+                    f"{MAX_SESSIONS} tails of {name} are open, which is the limit; close one, or use "
                     "ListLogEntries",
                 )
         session = TailSession(frozenset(projects), plan, window, self._store)
@@ -90,12 +90,12 @@ def _window(request: Pb) -> float:
         return DEFAULT_WINDOW
     window: float = request.buffer_window.seconds + request.buffer_window.nanos / 1e9
     if not 0 <= window <= MAX_WINDOW:
-        raise invalid(("buffer_window", f"{window:g} s is not between 0 and {MAX_WINDOW:g} s"))
+        raise invalid(("buffer_window", f"{window:g} s must be between 0 and {MAX_WINDOW:g} s"))
     return window
 
 
 class TailSession:
-    """The buffer of one client. `add` is called in the writer's thread."""
+    """The buffer of one client. The writer's thread calls `add`."""
 
     def __init__(self, owners: frozenset[str], plan: QueryPlan, window: float, store: EntryStore) -> None:
         self._owners = owners
@@ -180,7 +180,7 @@ class TailSession:
     async def next(self) -> Pb:
         """Wait for the next response. Raises WireError: UNAVAILABLE for a fault."""
         while not self._cut:
-            # In a thread: sorting and building messages would block the event loop.
+            # Use a thread: sorting and building messages would block the event loop.
             response = await asyncio.to_thread(self._respond)
             if response is not None:
                 return response

@@ -32,7 +32,10 @@ def log_owner(field: str, name: str) -> str:
     match = _LOG_NAME.fullmatch(name)
     if match is None:
         raise invalid(
-            (field, f"{name!r} is not a log's name; write projects/PROJECT_ID/logs/LOG_ID, / in it as %2F")
+            (
+                field,
+                f"{name!r} must be a log's name: projects/PROJECT_ID/logs/LOG_ID, with / as %2F in LOG_ID",
+            )
         )
     return owner(match[1])
 
@@ -69,17 +72,17 @@ def _row(store: EntryStore, request: Pb, log_entry: Pb, where: str, now: int) ->
     project = log_owner(f"{where}.log_name" if entry.log_name or not name else "log_name", name)
     resource = entry.resource if entry.HasField("resource") else request.resource
     if not resource.type:
-        raise invalid((f"{where}.resource", "a monitored resource with a type is needed, e.g. global"))
+        raise invalid((f"{where}.resource", "the monitored resource must have a type, e.g. global"))
     for key, value in request.labels.items():
         if key not in entry.labels:
             entry.labels[key] = value
     size = entry.ByteSize()
     if size > MAX_ENTRY:
-        raise invalid((where, f"the entry has {size} bytes; the maximum is {MAX_ENTRY}"))
+        raise invalid((where, f"the entry has {size} bytes; the limit is {MAX_ENTRY}"))
     timestamp = entry.timestamp.ToNanoseconds() if entry.HasField("timestamp") else now
     if not now - RETENTION <= timestamp <= now + DAY:
         raise invalid(
-            (f"{where}.timestamp", "more than 30 days in the past or more than 24 hours in the future")
+            (f"{where}.timestamp", "must be at most 30 days in the past and 24 hours in the future")
         )
     # Generated ids sort in the order of the entries, also over several calls.
     insert_id = entry.insert_id or f"{now:016x}{next(_numbers):08x}"

@@ -1,7 +1,8 @@
 """Alignment: one point for each period of a series. Times are in ns since the epoch.
 
-`Aggregation.Aligner` of the Monitoring API defines which aligner takes which kind of metric, and its result.
-The API does not say whether a standard deviation is that of a sample or of all values; here it is the latter.
+`Aggregation.Aligner` of the Monitoring API defines which aligner accepts which kind of metric, and its
+result. The API does not specify whether a standard deviation covers a sample or all values; here it covers
+all values.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _VALUE_TYPES: Mapping[int, int] = {
 
 
 class NotAligned(ValueError):
-    """The aligner does not fit this series; the message names those that do."""
+    """The aligner does not fit this series. The message names suitable aligners."""
 
 
 def look_back(aligner: int, period: int) -> int:
@@ -96,13 +97,13 @@ def _check(series: TimeSeries, aligner: int) -> None:
         return
     known = ", ".join(Aligner(number).name for number in sorted(fitting))
     if aligner not in iter(Aligner):
-        raise NotAligned(f"{aligner} is not an aligner; use one of {known}")
+        raise NotAligned(f"{aligner} must be an aligner; use one of {known}")
     kind = "a counter" if series.kind == Kind.DELTA else "a gauge"
     takes = "counters" if aligner in _COUNTERS else "gauges"
     takes = "booleans" if aligner in _BOOLEANS else "distributions" if aligner in _PERCENTS else takes
     kind = kind if takes in {"counters", "gauges"} else "a metric of numbers"
     raise NotAligned(
-        f"{Aligner(aligner).name} is for {takes}, and {series.metric_type} is {kind}; use one of {known}"
+        f"{Aligner(aligner).name} requires {takes}, but {series.metric_type} is {kind}; use one of {known}"
     )
 
 
@@ -112,7 +113,7 @@ def _check_distribution(series: TimeSeries, aligner: int) -> None:
         known = ", ".join(Aligner(number).name for number in sorted(fitting))
         name = Aligner(aligner).name if aligner in iter(Aligner) else str(aligner)
         raise NotAligned(
-            f"{name} is for numbers, and {series.metric_type} has distributions; use one of {known}"
+            f"{name} requires numbers, but {series.metric_type} has distributions; use one of {known}"
         )
 
 
@@ -165,7 +166,7 @@ def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval)
 
 
 def _boundaries(period: int, interval: Interval) -> range:
-    """Ends of the periods, oldest first."""
+    """Return the ends of the periods, oldest first."""
     count = max(1, -(-(interval.end - interval.start) // period))
     return range(interval.end - (count - 1) * period, interval.end + 1, period)
 

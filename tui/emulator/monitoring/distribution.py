@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 FINITE, GROWTH, SCALE = 62, 1.25, 0.1
-"""Buckets from 0.1 to some 100,000, plus one below and one above."""
+"""Number of finite buckets, growth factor, and lower bound: buckets from 0.1 to about 100,000, plus one below
+and one above."""
 _LOG = math.log(GROWTH)
 
 
@@ -43,7 +44,7 @@ class Distribution:
         )
 
     def percentile(self, percent: float) -> float:
-        """Return the value below which `percent` percent of the values lie; 0 without values."""
+        """Return the value below which `percent` percent of the values lie; 0 if there are no values."""
         rank = self.count * percent / 100
         passed = 0
         for at, count in sorted(self.buckets.items()):
@@ -80,6 +81,6 @@ def _bucket(value: float) -> int:
 
 
 def _edges(at: int) -> tuple[float, float]:
-    """Return the lower and upper bound; the last bucket has no upper bound."""
+    """Return the lower and upper bound. The last bucket has no upper bound."""
     low = SCALE * GROWTH ** (at - 1) if at else 0.0
     return low, SCALE * GROWTH ** min(at, FINITE)

@@ -25,7 +25,7 @@ MAX_PAGE = 100_000
 FULL = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 FIELDS = ("aggregation", "secondary_aggregation")
 LOOK_BACK = 120 * 10**9
-"""Time before the interval in which to search the sample for a counter's first difference, in ns."""
+"""How far before the interval to search for the sample of a counter's first difference, in ns."""
 _REDUCE_NONE = common.Aggregation.Reducer.REDUCE_NONE
 
 
@@ -53,7 +53,7 @@ def _metric(whole: bool) -> Callable[[tuple[str, ...]], FilterField[QueryTarget]
                 return FilterField(
                     lambda target: (target.metric_labels or {}).get(name, MISSING), known=whole
                 )
-        raise UnknownField(f"{'.'.join(('metric', *rest))!r} can't be filtered by; {_HINT}")
+        raise UnknownField(f"{'.'.join(('metric', *rest))!r} can't be used in a filter; {_HINT}")
 
     return entry
 
@@ -64,7 +64,7 @@ def _resource(rest: tuple[str, ...]) -> FilterField[QueryTarget]:
             return FilterField(lambda target: target.resource_type)
         case ("labels" | "label", *names) if names:
             return _resource_label(".".join(names))
-    raise UnknownField(f"{'.'.join(('resource', *rest))!r} can't be filtered by; {_HINT}")
+    raise UnknownField(f"{'.'.join(('resource', *rest))!r} can't be used in a filter; {_HINT}")
 
 
 def _resource_label(name: str) -> FilterField[QueryTarget]:
@@ -105,7 +105,7 @@ def metric_of(node: Node) -> EmulatedMetric:
         raise invalid(
             (
                 "filter",
-                f'exactly one metric.type="…" is needed, joined to the rest by AND; found {len(named)}',
+                f'must have exactly one metric.type="…", joined to the rest by AND; found {len(named)}',
             )
         )
     metric = METRICS.get(named[0])
@@ -132,7 +132,7 @@ def _metric_types(node: Node, joined: bool = True) -> list[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """How to align series and how to combine the aligned ones."""
+    """The alignment of series and the reduction of the aligned series."""
 
     aligner: int
     period: int
@@ -160,7 +160,7 @@ class Question:
     series: Condition[QueryTarget]
     interval: Interval
     aggregations: tuple[Aggregation, ...]
-    """Aggregations in order; at most two."""
+    """Aggregations in order, at most two."""
 
     @classmethod
     def of(cls, request: Pb) -> Question:
@@ -228,10 +228,10 @@ def _aggregations(request: Pb) -> tuple[Aggregation, ...]:
     for field, aggregation in zip(FIELDS, (request.aggregation, request.secondary_aggregation), strict=True):
         period: int = aggregation.alignment_period.ToNanoseconds()
         if aggregation.per_series_aligner and period < 10**9:
-            problem = "at least one second is needed with an aligner (in the cloud it is 60)"
+            problem = "must be at least one second with an aligner (in the cloud 60)"
             raise invalid((f"{field}.alignment_period", problem))
         if aggregation.cross_series_reducer and not aggregation.per_series_aligner:
-            problem = "is needed with a reducer: series are combined where they are aligned"
+            problem = "must be set with a reducer: a reducer combines aligned series"
             raise invalid((f"{field}.per_series_aligner", problem))
         fields: list[tuple[str, str]] = []
         if aggregation.cross_series_reducer:
@@ -246,7 +246,7 @@ def _aggregations(request: Pb) -> tuple[Aggregation, ...]:
             )
         )
     if aggregations[1].aligner and not aggregations[0].aligner:
-        raise invalid(("secondary_aggregation", "is applied to aligned series; give aggregation too"))
+        raise invalid(("secondary_aggregation", "requires aligned series; set aggregation too"))
     return tuple(aggregation for aggregation in aggregations if aggregation.aligner)
 
 

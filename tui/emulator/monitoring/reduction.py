@@ -1,6 +1,6 @@
 """Reduction: aligned series combined into one per group.
 
-`Aggregation.Reducer` of the Monitoring API defines which reducer takes which values, and its result. Its
+`Aggregation.Reducer` of the Monitoring API defines which reducer accepts which values, and its result. Its
 interpolation of percentiles is not documented; here it is linear.
 """
 
@@ -16,11 +16,11 @@ from tui.emulator.monitoring.series import Kind, SeriesPoint, TimeSeries, ValueT
 
 Reducer = common.Aggregation.Reducer
 KEPT = "project_id"
-"""Resource label that a reduced series keeps: it never differs within a response."""
+"""Resource label that a reduced series retains, because the label never differs within a response."""
 
 
 class NotReduced(ValueError):
-    """The reducer or a group field can't be used; the message names those that can."""
+    """The reducer or a group field can't be used. The message names usable values."""
 
 
 def _percentile(percent: int) -> Callable[[Sequence[float]], float]:
@@ -51,19 +51,21 @@ _SAME_TYPE = (Reducer.REDUCE_MIN, Reducer.REDUCE_MAX, Reducer.REDUCE_SUM)
 
 
 def check_reducer(reducer: int) -> None:
-    """Raise NotReduced for a reducer that no metric of this service takes."""
+    """Raise NotReduced for a reducer that no metric of this service accepts."""
     if reducer in _REDUCE:
         return
     known = ", ".join(Reducer(number).name for number in sorted(_REDUCE))
     if reducer in _BOOLEANS:
-        raise NotReduced(f"{Reducer(reducer).name} is for booleans, and the metrics are numbers; use {known}")
-    raise NotReduced(f"{reducer} is not a reducer; use one of {known}")
+        raise NotReduced(
+            f"{Reducer(reducer).name} requires booleans, but the metrics are numbers; use {known}"
+        )
+    raise NotReduced(f"{reducer} must be a reducer; use one of {known}")
 
 
 def group_field(text: str) -> tuple[str, str]:
-    """Parse a group-by field: (`metric` or `resource`, name of the label); `type` has no name.
+    """Parse a group-by field to (`metric` or `resource`, label name); `type` has no label name.
 
-    Raises NotReduced for anything else.
+    Raises NotReduced for any other text.
     """
     whose, _, rest = text.partition(".")
     part, _, name = rest.partition(".")
@@ -74,7 +76,7 @@ def group_field(text: str) -> tuple[str, str]:
     if text == "project":
         return "resource", KEPT
     known = "metric.labels.NAME, resource.labels.NAME, resource.type or project"
-    raise NotReduced(f"{text!r} is not a field to group by; use {known}")
+    raise NotReduced(f"{text!r} can't be used for grouping; use {known}")
 
 
 def reduce(
@@ -94,8 +96,8 @@ def _reduced(group: Sequence[TimeSeries], reducer: int, fields: Sequence[tuple[s
     first = group[0]
     if first.value_type == ValueType.DISTRIBUTION:
         raise NotReduced(
-            f"{Reducer(reducer).name} is for numbers here, and {first.metric_type} has distributions; align "
-            "it with a percentile first"
+            f"{Reducer(reducer).name} requires numbers, but {first.metric_type} has distributions; "
+            "align them with a percentile first"
         )
     values: dict[int, list[float]] = {}
     starts: dict[int, int] = {}

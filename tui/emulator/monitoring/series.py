@@ -16,13 +16,13 @@ ValueType = metric_pb2.MetricDescriptor.ValueType
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """A value over (start, end]; both are the time of the sample for a gauge."""
+    """A value over (start, end]. For a gauge, both are the time of the sample."""
 
     start: int
     end: int
     value: float
     distribution: Distribution | None = None
-    """Replaces the value in a series of distributions."""
+    """The value of a series of distributions, instead of a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class TimeSeries:
 
 
 def gauge(samples: Iterable[tuple[int, float]]) -> list[SeriesPoint]:
-    """Return points of samples (time, value); drop values that are not finite."""
+    """Return the points of samples (time, value). Values that are not finite are dropped."""
     return [SeriesPoint(at, at, value) for at, value in samples if math.isfinite(value)]
 
 
 def differences(samples: Iterable[tuple[int, float]]) -> list[SeriesPoint]:
-    """Return the increases of a counter between its samples; a decrease is a reset to zero."""
+    """Return the increases of a counter between its samples. A decrease counts as a reset to zero."""
     points = []
     before: tuple[int, float] | None = None
     for at, value in samples:

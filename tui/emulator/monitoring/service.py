@@ -1,7 +1,7 @@
 """google.monitoring.v3.MetricService: metrics of replicas and endpoints, and the training quotas.
 
-Training series come from the samples recorded by each attempt's runner. Quotas have no history here: their
-series have one point, the present value.
+Training series come from the samples that each attempt's runner records. Quotas have no history here: their
+series have one point, the current value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 SERVICE = "google.monitoring.v3.MetricService"
 QUOTA_AGE = 60 * 10**9
-"""Time for which the present value of a quota counts as its past value, in ns."""
+"""Time for which the current value of a quota counts as its past value, in ns."""
 
 Predictions = Callable[[str, EmulatedMetric, int], Iterable[TimeSeries]]
 ListResponse = metric_service.ListTimeSeriesResponse.pb()
@@ -59,7 +59,7 @@ class MonitoringService:
     def __init__(
         self, state: StateDir, catalog: JobCatalog, sample_period: float, predictions: Predictions
     ) -> None:
-        """`predictions` returns the series of a project's endpoints."""
+        """Set the sources. `predictions` returns the series of a project's endpoints."""
         self._state = state
         self._catalog = catalog
         self._sample_period = sample_period
@@ -164,18 +164,18 @@ def _samples(attempt: AttemptDir, since: int) -> list[Sample]:
     try:
         return read_samples(attempt, since)
     except sqlite3.Error as error:
-        # The record is incomplete: no samples, which is not zero.
+        # The record is incomplete: there are no samples, which differs from zero.
         log.info("samples of %s: %s", attempt.root, error)
         return []
 
 
 def _job_labels(job: JobRecord) -> dict[str, str]:
-    """Labels of the monitored resource `cloudml_job` (docs/facts/vertex.md 6.1)."""
+    """Return the labels of the monitored resource `cloudml_job` (docs/facts/vertex.md 6.1)."""
     return {"project_id": job.project, "job_id": job.id, "region": job.location}
 
 
 def _labels(replica: str, accelerator: str) -> dict[str, str]:
-    """Labels of a training metric; `simulated` marks values that are not measured."""
+    """Return the labels of a training metric. `simulated` marks values that are not measured."""
     labels = {"replica_id": replica}
     if accelerator:
         labels["accelerator_id"] = accelerator.removeprefix(MARK)
@@ -194,7 +194,7 @@ def _series(
 def _page(
     all_series: Sequence[TimeSeries], full: bool, size: int, after: tuple[str, int] | None, digest: str
 ) -> Pb:
-    """Return one page: `size` counts points in FULL, series in HEADERS; a series may continue on the next
+    """Return one page. `size` counts points in FULL, series in HEADERS. A series may continue on the next
     page."""
     response = ListResponse()
     last: tuple[str, int] | None = None

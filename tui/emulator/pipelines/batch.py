@@ -1,7 +1,7 @@
 """PipelineService: cancel or delete several pipeline jobs with one long-running operation.
 
-A cancellation skips ended jobs and is done when the others have ended; a deletion deletes all jobs or none. A
-cancellation continues at the next start of the emulator. Chosen here, not documented for Vertex: errors in a
+A cancellation skips ended jobs and is done when the others have ended; a deletion deletes all jobs or none.
+After a restart of the emulator, a cancellation continues. Chosen here, not documented for Vertex: errors in a
 request are refused at once, not by the operation.
 """
 
@@ -89,7 +89,7 @@ class PipelineBatches:
 
         async def work(running: RunningOperation) -> None:
             async with contextlib.AsyncExitStack() as stack:
-                # Lock in one order, so that two batches can't wait for each other.
+                # Lock in a fixed order, so that two batches can't wait for each other.
                 for job in sorted(jobs, key=lambda job: job.number):
                     await stack.enter_async_context(job.lock)
                 for job in jobs:
@@ -105,12 +105,12 @@ class PipelineBatches:
         return await self._operations.start(request.parent, _DeleteMetadata(), work)
 
     def _jobs(self, request: Pb) -> list[PipelineJob]:
-        """Return the jobs that a request names, each once. Raises WireError."""
+        """Return the jobs that a request names, without duplicates. Raises WireError."""
         creation_parent(request.parent)
         names = list(dict.fromkeys(request.names))
         if not 1 <= len(names) <= LARGEST_BATCH:
             raise invalid(("names", f"must be 1 to {LARGEST_BATCH} pipeline jobs, not {len(names)}"))
         other = [name for name in names if not name.startswith(f"{request.parent}/")]
         if other:
-            raise invalid(("names", f"{other[0]!r} is not below the parent {request.parent}"))
+            raise invalid(("names", f"{other[0]!r} must be below the parent {request.parent}"))
         return [self._server.find(name) for name in names]

@@ -1,8 +1,8 @@
 """Children of tasks: custom jobs, tuning jobs, and operations of the emulator's own services.
 
-A child has a name before it is stored, so it is stored together with its task's record: by that name the next
-server finds its state. An interrupted operation starts again; it had changed nothing, because its end and its
-change are one transaction.
+A child has a name before it is stored, so it is stored together with its task's record; the next server finds
+the child's state by that name. An interrupted operation starts again; it had changed nothing, because its end
+and its change are one transaction.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Child:
 
 
 NewChild = Callable[[], Awaitable[Child]]
-"""Prepares a child. Raises StorageFull."""
+"""A function that prepares a child. Raises StorageFull."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildOutcome:
-    """How a child has ended: successfully without an `error`. `reply` is the response of an operation."""
+    """The end of a child, successful without an `error`. `reply` is the response of an operation."""
 
     error: str = ""
     cancelled: bool = False
@@ -54,8 +54,8 @@ class ChildOutcome:
 class ApiCall:
     """An operation below `parent` that runs a method of the API.
 
-    `request` returns the method's request; its argument says whether the previous server had started the
-    operation. `None` means that nothing is left to do, and `reply` ends the operation. Raises WireError.
+    `request` returns the method's request; its argument tells whether the previous server had started the
+    operation. If it returns `None`, nothing is left to do, and `reply` ends the operation. Raises WireError.
     """
 
     parent: str
@@ -119,7 +119,7 @@ class Children:
         return _collection(name) == "operations" and self.operations.is_interrupted(name)
 
     def resume(self, name: str, call: ApiCall) -> None:
-        """Start an interrupted operation again."""
+        """Restart an interrupted operation."""
         self.operations.resume(name, self._work(call, True))
 
     def outcome(self, name: str) -> ChildOutcome | None:
@@ -142,7 +142,7 @@ class Children:
         """Return a function that waits until the outcome may have changed, `None` if there is nothing to wait
         for.
 
-        Take it before reading the outcome to miss no change.
+        Get the function before reading the outcome to miss no change.
         """
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
@@ -151,7 +151,7 @@ class Children:
         return job.ended.wait if job is not None else None
 
     async def cancel(self, name: str) -> None:
-        """Request the end of a child; ended children are left alone."""
+        """Request the end of a child. An ended child is unaffected."""
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
             self.operations.cancel_work(name)
@@ -159,7 +159,7 @@ class Children:
         kind = self.kinds[collection]
         job = kind.jobs.get(number)
         if job is not None and not job.terminal and not job.cancelled.is_set():
-            # It may end meanwhile, or the disk may be full: the next round tries again.
+            # The child may end in the meantime, or the disk may be full: the next round tries again.
             with contextlib.suppress(WireError):
                 await kind.runner.cancel(job)
 

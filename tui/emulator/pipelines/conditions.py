@@ -25,7 +25,7 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class BadCondition(Exception):
-    """A condition that can't be read or evaluated; the message says why."""
+    """A condition that can't be read or evaluated. The message gives the reason."""
 
 
 def holds(text: str, parameters: Mapping[str, Any]) -> bool:
@@ -35,16 +35,16 @@ def holds(text: str, parameters: Mapping[str, Any]) -> bool:
     """
     value = _value(read_condition(text), parameters)
     if not isinstance(value, bool):
-        raise BadCondition(f"{text} is {value!r}, not true or false")
+        raise BadCondition(f"{text} must be true or false, not {value!r}")
     return value
 
 
 def read_condition(text: str) -> Any:
-    """The syntax tree of a condition. Raises BadCondition."""
+    """Parse a condition to a syntax tree. Raises BadCondition."""
     from lark import LarkError  # noqa: PLC0415 - few emulators run pipelines
 
     if len(text) > LONGEST:
-        raise BadCondition(f"the condition has {len(text):,} characters; {LONGEST:,} is the most")
+        raise BadCondition(f"the condition has {len(text):,} characters; the limit is {LONGEST:,}")
     try:
         return _grammar().parse(text)
     except LarkError as error:
@@ -92,18 +92,18 @@ def _value(node: Tree[Any], parameters: Mapping[str, Any]) -> Any:
 def _truth(node: Tree[Any], parameters: Mapping[str, Any]) -> bool:
     value = _value(node, parameters)
     if not isinstance(value, bool):
-        raise BadCondition(f"{value!r} is not true or false")
+        raise BadCondition(f"{value!r} must be true or false")
     return value
 
 
 def _compare(sign: str, left: Any, right: Any) -> bool:
     if isinstance(left, bool) != isinstance(right, bool) and sign in {"==", "!="}:
-        # kfp writes the literal of a bool as a text.
+        # kfp writes the literal of a bool as a string.
         left, right = str(left).lower(), str(right).lower()
     try:
         return _OPERATORS[sign](left, right)
     except TypeError as error:
-        raise BadCondition(f"{left!r} and {right!r} have no order") from error
+        raise BadCondition(f"{left!r} and {right!r} can't be ordered") from error
 
 
 def _convert(kind: str, value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Custom job of one executor: its command with all placeholders filled, and its outputs.
 
-Files are below the pipeline's root in the emulator's bucket. A process gets their paths as `/gcs/BUCKET/…`,
-also as the `uri` of artifacts; since nothing mounts /gcs here, the emulator replaces each by this machine's
-path. Results have gs:// again.
+Files are below the pipeline's root in the emulator's bucket. A process receives their paths as
+`/gcs/BUCKET/…`, also as the `uri` of artifacts; since nothing mounts /gcs here, the emulator replaces each by
+this machine's path. Results contain gs:// again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ OUTPUT_FILE = "executor_output.json"
 
 
 class TaskCannotStart(Exception):
-    """The task's job can't be made; the message says why."""
+    """The task's job can't be created. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """Folder of one task's files: `uri` is below the pipeline's root, without a slash at its end."""
+    """Folder of one task's files. `uri` is below the pipeline's root, without a trailing slash."""
 
     uri: str
     state: StateDir
@@ -114,7 +114,7 @@ def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
 
 
 def prepare(node: PlanNode, place: TaskPlace) -> None:
-    """Make the folders of the outputs, without files of an earlier attempt. Raises OSError."""
+    """Create the folders of the outputs, without files of an earlier attempt. Raises OSError."""
     leaf = node.leaf
     assert leaf is not None
     shutil.rmtree(place.local(), ignore_errors=True)
@@ -122,9 +122,9 @@ def prepare(node: PlanNode, place: TaskPlace) -> None:
 
 
 def outputs_of(node: PlanNode, place: TaskPlace) -> Values:
-    """Read the outputs of a leaf: the file of the executor, or one file per parameter.
+    """Read the outputs of a leaf from the executor's file, or from one file per parameter.
 
-    Raises BadInput for a missing output, or one of another type.
+    Raises BadInput for a missing output, or an output of another type.
     """
     leaf = node.leaf
     assert leaf is not None
@@ -160,10 +160,10 @@ def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
     uri = source.get("constant")
     if uri is None:
         uri = node.inputs.parameters.get(str(source.get("runtimeParameter", "")))
-    # The value given to the task takes precedence over the compiled one.
+    # The value passed to the task takes precedence over the compiled value.
     uri = node.inputs.parameters.get("uri", uri)
     if not isinstance(uri, str) or not uri:
-        raise TaskCannotStart("the importer has no URI.")
+        raise TaskCannotStart("the importer must have a URI.")
     try:
         metadata = {
             fill(str(key), inputs, facts): fill_within(value, inputs, facts)

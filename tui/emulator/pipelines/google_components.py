@@ -31,7 +31,7 @@ Json = Mapping[str, Any]
 PACKAGE = "google_cloud_pipeline_components"
 CUSTOM_JOB, TUNING_JOB, GET_MODEL = "CustomJob", "HyperparameterTuningJob", "GetModel"
 RUN_LABEL = "vertex-ai-pipelines-run-billing-id"
-"""Label of everything that Google's components create, beside the labels of the pipeline job."""
+"""Label of every resource that Google's components create, beside the labels of the pipeline job."""
 _MODULE = re.compile(rf"{PACKAGE}\.container\.v1\.(?P<name>[a-z_.]+)\.launcher")
 _LAUNCHERS = {
     "custom_job": CUSTOM_JOB,
@@ -44,7 +44,7 @@ _LAUNCHERS = {
     "endpoint.deploy_model": "DeployModel",
     "endpoint.undeploy_model": "UndeployModel",
 }
-"""What each supported launcher does, by its module."""
+"""Action of each supported launcher, by its module."""
 _SERVED = (
     "CustomTrainingJobOp, HyperparameterTuningJobRunOp, ModelUploadOp, ModelGetOp, ModelDeleteOp, "
     "EndpointCreateOp, EndpointDeleteOp, ModelDeployOp and ModelUndeployOp"
@@ -52,7 +52,7 @@ _SERVED = (
 
 
 class BadComponent(Exception):
-    """The component can't be run; the message says why."""
+    """The component can't be run. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,11 @@ def is_custom_job(leaf: Leaf) -> bool:
 def read_launch(
     node: PlanNode, args: list[str], labels: Mapping[str, str], name: str, pipeline: str
 ) -> Launch:
-    """Parse the request to a leaf's launcher from its arguments. `pipeline` is the job's name, which has
+    """Parse the request to a leaf's launcher from its arguments. `pipeline` is the name of the job with
     `labels`.
 
     Raises:
-        BadComponent: for a component that the emulator does not run, or a payload that is not a JSON object.
+        BadComponent: the emulator does not run the component, or the payload is not a JSON object.
     """
     leaf = node.leaf
     assert leaf is not None
@@ -107,9 +107,9 @@ def read_launch(
         try:
             payload = json.loads(flags.get("--payload", ""), strict=False)
         except ValueError as error:
-            raise BadComponent(f"the payload of {node.title!r} is not JSON: {error}") from error
+            raise BadComponent(f"the payload of {node.title!r} must be JSON: {error}") from error
         if not isinstance(payload, dict):
-            raise BadComponent(f"the payload of {node.title!r} is not a JSON object")
+            raise BadComponent(f"the payload of {node.title!r} must be a JSON object")
     project, location = _place(pipeline.rpartition("/pipelineJobs/")[0])
     where = f"projects/{flags.get('--project') or project}/locations/{flags.get('--location') or location}"
     return Launch(kind, flags, payload, node.inputs, labels, name, where, pipeline)
@@ -198,7 +198,7 @@ def _upload(launch: Launch, children: Children) -> ApiCall:
         payload["explanation_spec"] = {**payload.get("explanation_spec", {}), "metadata": explained}
     request = model_service.UploadModelRequest.pb()(parent=launch.parent)
     if payload.get("pipeline_job"):
-        # The component names the run by its number, which is not its name here.
+        # The component names the run by its number, which differs from its name here.
         payload["pipeline_job"] = launch.pipeline
     request.parent_model = launch.flags.get("--parent_model_name", "").rsplit("@", 1)[0]
     _parsed(payload, request.model, "model")
@@ -234,7 +234,7 @@ def _undeploy(launch: Launch, children: Children) -> ApiCall:
                 undeployment.deployed_model_id = deployed.id
                 return undeployment
         if again:
-            # The method takes the model off the endpoint first, and was interrupted after that.
+            # The method first removes the model from the endpoint, and was interrupted after that.
             return None
         raise WireError(code_pb2.NOT_FOUND, f"Model {full} not found at endpoint {endpoint}.")
 
@@ -299,7 +299,7 @@ def _parsed(payload: Json, into: Pb, noun: str, *, ignore_unknown: bool = False)
     try:
         return json_format.ParseDict(payload, into, ignore_unknown_fields=ignore_unknown)
     except json_format.ParseError as error:
-        raise BadComponent(f"the payload of the component is not a {noun}: {error}") from error
+        raise BadComponent(f"the payload of the component must be a {noun}: {error}") from error
 
 
 def _resource(name: Any, collection: str) -> str:
@@ -308,12 +308,12 @@ def _resource(name: Any, collection: str) -> str:
         rf"projects/[^/]+/locations/[^/]+/{collection}/[^/]+", name
     ):
         form = f"projects/[project_id]/locations/[location]/{collection}/[id]"
-        raise BadComponent(f"{name!r} is not of the form {form}")
+        raise BadComponent(f"{name!r} must have the form {form}")
     return name
 
 
 def _call(children: Children, method: str, parent: str, request: Pb, types: Any = None) -> ApiCall:
-    """Prepare a call; `types` has the metadata of the operation, unless it is a deletion's."""
+    """Prepare a call. `types` has the metadata of the operation, unless it is a deletion."""
     name = "Delete" if types is None else method
     metadata = message_class(types or operation_types, f"{name}OperationMetadata")()
 

@@ -21,11 +21,11 @@ _LONE = re.compile(r"\.(?P<name>\w+)")
 
 
 class BadPlaceholder(Exception):
-    """The placeholder names nothing; the message says which."""
+    """The placeholder names nothing. The message contains the placeholder."""
 
 
 def as_text(value: Any) -> str:
-    """Format a parameter inside a text: texts unchanged, everything else as JSON."""
+    """Format a parameter inside a text: strings unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -34,7 +34,7 @@ def as_text(value: Any) -> str:
 
 
 def fill_all(words: Sequence[str], executor_input: Json, facts: Mapping[str, str]) -> list[str]:
-    """Fill the placeholders in the words of a command; one word may become several, or none.
+    """Fill the placeholders in the words of a command. One word may become several, or none.
 
     `facts` are placeholders without a path, such as `pipeline_job_name`. Raises BadPlaceholder for a
     placeholder that names nothing.
@@ -107,7 +107,7 @@ def _one(path: str, whole: str, executor_input: Json, facts: Mapping[str, str]) 
             return _artifact(match, side.get("artifacts") or {}, whole)
     match = _LONE.fullmatch(path)
     if match is None or match["name"] not in facts:
-        raise BadPlaceholder(f"{whole} is not a placeholder that the emulator knows")
+        raise BadPlaceholder(f"{whole} must be a placeholder that the emulator supports")
     return facts[match["name"]]
 
 

@@ -1,8 +1,8 @@
-"""Replicas of persistent resources in use, and the queue of jobs that wait for them.
+"""Replicas of persistent resources in use, and the queue of jobs that wait for replicas.
 
-A job holds its replicas from PENDING to its end, through its restarts. Jobs wait in order of creation; a
-later job does not get replicas of a pool for which an earlier one waits. Nothing of this is stored: at the
-start, jobs that had replicas get them again.
+A job holds its replicas from PENDING to its end, including restarts. Jobs wait in order of creation; a later
+job does not get replicas of a pool for which an earlier job waits. This state is not stored: at the start,
+jobs that had replicas get them again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Capacity:
         """Claims by job id, in order of arrival."""
 
     def adopt(self, table: CustomJobTable) -> None:
-        """Give the jobs of the previous server their replicas, before any job requests some."""
+        """Give the jobs of the previous server their replicas before any job requests replicas."""
         for job in table.active():
             begun = job.control.port or job.control.attempt > 1 or job.pb.HasField("start_time")
             if job.pb.job_spec.persistent_resource_id and begun:
@@ -52,7 +52,7 @@ class Capacity:
                 claim.granted.set()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
-        """Queue a job; the event is set once the job holds its replicas, at once if it already does."""
+        """Queue a job. The event is set once the job holds its replicas."""
         claim = self._claims.get(job.record.id) or self._add(job)
         self.grant()
         return claim.granted
@@ -63,23 +63,23 @@ class Capacity:
             self.grant()
 
     def grew(self, job: CustomJob) -> bool:
-        """Whether an autoscaled pool got machines for this job, which must be provisioned."""
+        """Whether an autoscaled pool received machines for this job, which must be provisioned."""
         claim = self._claims.get(job.record.id)
         return claim is not None and claim.grew
 
     def used(self, resource: str) -> Counter[str]:
-        """Replicas in use by pool."""
+        """Return the replicas in use by pool."""
         total: Counter[str] = Counter()
         for claim in self._of(resource):
             total += claim.held
         return total
 
     def jobs(self, resource: str) -> list[CustomJob]:
-        """Jobs that run on a resource or wait for it."""
+        """Return the jobs that run on a resource or wait for it."""
         return [claim.job for claim in self._of(resource)]
 
     def grant(self) -> None:
-        """Give replicas to waiting jobs; call it when a resource has changed."""
+        """Give replicas to waiting jobs. Call `grant` when a resource has changed."""
         waiting: dict[str, list[_Claim]] = {}
         for claim in self._claims.values():
             if not claim.granted.is_set():
@@ -117,6 +117,6 @@ def _grant(claims: Sequence[_Claim], pools: Sequence[Pb], used: Counter[str]) ->
 
 
 def _usable(spec: Pb, pools: Sequence[Pb]) -> set[str]:
-    """Ids of the resource pools that a job can use."""
+    """Return the ids of the resource pools that a job can use."""
     used_pools = [pool for pool in spec.worker_pool_specs if pool.ListFields()]
     return {pool.id for pool in pools if any(alike(used_pool, pool) for used_pool in used_pools)}

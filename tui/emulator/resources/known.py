@@ -43,7 +43,7 @@ class PersistentResources:
         return self._store.get(name) is None and self._placed(name) is not None
 
     def below(self, parent: str) -> list[Pb]:
-        """Return the resources of a location, configured ones first."""
+        """Return the resources of a location, configured resources first."""
         placed = [self._placed(f"{parent}/persistentResources/{fixed_id}") for fixed_id in self._fixed]
         return [*(pb for pb in placed if pb is not None), *self._store.below(parent, PERSISTENT)]
 
@@ -71,7 +71,7 @@ class PersistentResources:
             )
         if resource.state not in {State.RUNNING, State.UPDATING}:
             raise failed_precondition(
-                name, f"The persistent resource {name} is not running: it is {State(resource.state).name}."
+                name, f"The persistent resource {name} must be RUNNING, not {State(resource.state).name}."
             )
         wrong = unfit(spec, resource.resource_pools)
         if wrong:
@@ -102,7 +102,7 @@ class PersistentResources:
 
 
 def with_ids(resource: Pb) -> Pb:
-    """Give each pool without an id one; return the resource."""
+    """Give an id to each pool without one. Return the resource."""
     ids = {pool.id for pool in resource.resource_pools}
     for index, pool in enumerate(resource.resource_pools):
         if not pool.id:

@@ -16,29 +16,29 @@ DISK_TYPE, DISK_GB = "pd-ssd", 100
 
 
 def most(pool: Pb) -> int:
-    """Largest number of replicas that a resource pool can have."""
+    """Return the largest number of replicas that a resource pool can have."""
     return int(pool.autoscaling_spec.max_replica_count or pool.replica_count)
 
 
 def size(pool: Pb, used: int) -> int:
-    """Replicas of a resource pool while `used` are in use; autoscaling follows at once."""
+    """Return the replicas of a resource pool while `used` are in use. Autoscaling follows at once."""
     least = pool.autoscaling_spec.min_replica_count
     return max(int(least), used) if pool.HasField("autoscaling_spec") else int(pool.replica_count)
 
 
 def alike(worker_pool: Pb, pool: Pb) -> bool:
-    """Whether machine and disk are exactly the same (docs/facts/vertex.md 12.2)."""
+    """Whether machine and disk are exactly equal (docs/facts/vertex.md 12.2)."""
     return bool(worker_pool.machine_spec == pool.machine_spec and disk(worker_pool) == disk(pool))
 
 
 def disk(pool: Pb) -> tuple[str, int]:
-    """Type and size in GB of the boot disk."""
+    """Return the type and size in GB of the boot disk."""
     spec = pool.disk_spec
     return spec.boot_disk_type or DISK_TYPE, int(spec.boot_disk_size_gb or DISK_GB)
 
 
 def assign(spec: Pb, pools: Sequence[Pb], used: Mapping[str, int]) -> Counter[str] | None:
-    """Assign all worker pools of a job; return replicas by resource pool id, `None` while they do not fit."""
+    """Assign all worker pools of a job. Return replicas by resource pool id, `None` while they do not fit."""
     assigned: Counter[str] = Counter()
     for worker_pool in spec.worker_pool_specs:
         count = worker_pool.replica_count
@@ -66,11 +66,11 @@ def unfit(spec: Pb, pools: Sequence[Pb]) -> tuple[int, str] | None:
         limit = max(most(pool) for pool in fits)
         if worker_pool.replica_count > limit:
             asks = f"{worker_pool.replica_count} replicas of {described(worker_pool)}"
-            return index, f"asks for insufficient capacity: {asks}; the resource pool has {limit}"
+            return index, f"requests too much capacity: {asks}; the resource pool has {limit}"
     if assign(spec, pools, {}) is None:
         return (
             0,
-            "and the others ask for insufficient capacity: together more than the resource pools have",
+            "and the other pools request more capacity together than the resource pools have",
         )
     return None
 
@@ -86,7 +86,7 @@ def described(pool: Pb) -> str:
 
 
 def quota_needs(resource: Pb) -> dict[str, int]:
-    """Training quota that the machines of a persistent resource take, by metric."""
+    """Return the training quota that the machines of a persistent resource use, by metric."""
     total: Counter[str] = Counter()
     for pool in resource.resource_pools:
         machine = pool.machine_spec

@@ -56,7 +56,7 @@ _METADATA: dict[int, Any] = {
     State.REBOOTING: _Reboot,
     State.STOPPING: _Delete,
 }
-"""Metadata of the operation by the state of the resource meanwhile."""
+"""Metadata of the operation by the transient state of the resource."""
 
 
 _ID_RULES = (
@@ -94,7 +94,7 @@ class PersistentResourceService(ResourceServer):
         self._lock = asyncio.Lock()
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """Return the RPCs of this service."""
         reboot = ("RebootPersistentResource", self.reboot, operations_pb2.Operation)
         return [*super().methods(), *methods_of(PERSISTENT.service, types, reboot)]
 
@@ -180,7 +180,9 @@ class PersistentResourceService(ResourceServer):
         """Return a copy of a resource that is in one of `states`. Raises WireError."""
         resource = self.find(name)
         if self._known.fixed(name):
-            raise failed_precondition(name, f"{name} is in the emulator's config.yaml; change it there.")
+            raise failed_precondition(
+                name, f"{name} is defined in the emulator's config.yaml; change it there."
+            )
         if resource.state not in states:
             raise failed_precondition(
                 name, f"The persistent resource {name} is {State(resource.state).name}; wait until it is not."
@@ -202,7 +204,7 @@ class PersistentResourceService(ResourceServer):
         self._quotas.set_aside(resource.name, place, needs)
 
     async def _start(self, resource: Pb) -> operations_pb2.Operation:
-        """Start the operation of the state. Its work takes the lock."""
+        """Start the operation that ends the transient state. Its work acquires the lock."""
         metadata = _METADATA[resource.state]()
         return await self._operations.start(resource.name, metadata, self._work(resource))
 

@@ -1,7 +1,7 @@
 """Updates of a persistent resource.
 
 The mask names `display_name`, `labels`, `resource_pools`, or a part of the pools such as
-`resource_pools.replica_count`. Pools are matched by id, pools without one by position.
+`resource_pools.replica_count`. Pools are matched by id, and pools without an id by position.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def _update_pools(changed: Pb, requested: Pb, fields: Sequence[str]) -> None:
         if not pool.id and index < len(changed.resource_pools):
             at = changed.resource_pools[index]
         if at is None:
-            raise invalid((f"{path}.id", f"there is no pool {pool.id!r}; there are {', '.join(known)}"))
+            raise invalid(
+                (f"{path}.id", f"the pool {pool.id!r} does not exist; existing pools: {', '.join(known)}")
+            )
         if pool.HasField("machine_spec") and not alike(pool, at):
             raise invalid((path, "machine_spec and disk_spec of a pool can't be changed"))
         for field in fields:

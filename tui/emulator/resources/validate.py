@@ -28,23 +28,25 @@ def persistent_resource_problems(resource: Pb, location: str) -> list[Problem]:
         path = f"resource_pools[{index}]"
         problems += below(path, (*machine_problems(pool), *_size(pool)))
         if pool.id and pool.id in ids:
-            problems.append((f"{path}.id", f"{pool.id!r} is the id of another pool"))
+            problems.append((f"{path}.id", f"{pool.id!r} must be unique among the pools"))
         ids.add(pool.id)
     if resource.resource_runtime_spec.HasField("ray_spec"):
-        problems.append(("resource_runtime_spec.ray_spec", "the emulator runs no Ray clusters; leave it out"))
+        problems.append(
+            ("resource_runtime_spec.ray_spec", "must be empty: the emulator runs no Ray clusters")
+        )
     return list(below("persistent_resource", problems))
 
 
 def _size(pool: Pb) -> Iterator[Problem]:
     if not pool.HasField("autoscaling_spec"):
         if pool.replica_count < 1:
-            yield "replica_count", f"is {pool.replica_count}; give at least 1, or autoscaling_spec"
+            yield "replica_count", f"must be at least 1 without autoscaling_spec (is {pool.replica_count})"
         return
     scaling, count = pool.autoscaling_spec, pool.replica_count
     least, greatest = scaling.min_replica_count, scaling.max_replica_count
     if least < 1:
-        yield "autoscaling_spec.min_replica_count", f"is {least}; it must be > 0 for a persistent resource"
+        yield "autoscaling_spec.min_replica_count", f"must be > 0 for a persistent resource (is {least})"
     if greatest <= least:
-        yield "autoscaling_spec.max_replica_count", f"is {greatest}; it must be > min_replica_count ({least})"
+        yield "autoscaling_spec.max_replica_count", f"must be > min_replica_count ({least}), not {greatest}"
     if pool.HasField("replica_count") and not least <= count <= max(least, greatest):
-        yield "replica_count", f"is {count}; it must be from {least} to {greatest}, the autoscaling range"
+        yield "replica_count", f"must be from {least} to {greatest}, the autoscaling range, not {count}"

@@ -1,7 +1,7 @@
 """Long-running operations for clients of v1beta1: metadata and result are messages of v1beta1.
 
-Over gRPC the service of operations has no version: an operation keeps the version of the client that started
-it, as long as the emulator runs.
+Over gRPC the service of operations has no version. While the emulator runs, an operation retains the version
+of the client that started it.
 """
 
 from __future__ import annotations

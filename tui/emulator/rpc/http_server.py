@@ -13,8 +13,8 @@ import uvicorn
 KEEP_ALIVE = 75
 """Seconds for which an idle connection stays open.
 
-A client that sends a request at the moment of its end gets no response, and may not repeat a request that
-changes something. uvicorn's 5 seconds are no longer than a pause of a program on a loaded machine.
+A client that sends a request when the server closes the connection gets no response, and may not repeat a
+request that changes something. uvicorn's 5 seconds are no longer than a pause of a program on a busy machine.
 """
 
 
@@ -31,14 +31,15 @@ class HttpServer:
 
 
 def server_config(app: Any, **options: Any) -> uvicorn.Config:
-    """Return how uvicorn serves an application of the emulator; `options` are further options of uvicorn."""
+    """Return uvicorn's configuration for an application of the emulator. `options` are further options of
+    uvicorn."""
     quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
     ends: dict[str, Any] = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": KEEP_ALIVE}
     return uvicorn.Config(app, lifespan="off", http="h11", **quiet, **ends, **options)
 
 
 async def serve_http(app: Any, listener: socket.socket, name: str, **options: Any) -> HttpServer:
-    """Serve the ASGI application on a listening socket; `options` are further options of uvicorn.
+    """Serve the ASGI application on a listening socket. `options` are further options of uvicorn.
 
     Raises OSError when the server ended before it served.
     """
@@ -54,7 +55,7 @@ async def serve_http(app: Any, listener: socket.socket, name: str, **options: An
         ready.cancel()
     if task.done():
         task.result()
-        raise OSError("the HTTP server ended at once; the log has the reason")
+        raise OSError("the HTTP server ended at once; the log shows the reason")
     return HttpServer(server, task)
 
 

@@ -19,7 +19,8 @@ def host_only(header: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is a loopback name or address. Another name may resolve to 127.0.0.1 but is refused."""
+    """Whether `host` is a loopback name or address. Any other name is refused even if it resolves to
+    127.0.0.1."""
     if host.lower() == "localhost":
         return True
     try:
@@ -29,7 +30,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(port: int) -> socket.socket:
-    """Listen on this port of `HOST`, or on any other if it is in use. Raises OSError."""
+    """Listen on this port of `HOST`, or on any free port if it is in use. Raises OSError."""
     for candidate in dict.fromkeys((port, 0)):
         # asyncio sends small parts at once (TCP_NODELAY) only if the protocol is set.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -1,7 +1,7 @@
 """RPC methods, each declared once and served over gRPC and REST.
 
-A handler takes plain protobuf and returns plain protobuf. It fails with `WireError`, which each protocol
-converts to its own form with google.rpc details (docs/facts/clients.md 'Connecting without TLS').
+A handler accepts and returns plain protobuf. It fails with `WireError`, which each protocol converts to its
+own format with google.rpc details (docs/facts/clients.md 'Connecting without TLS').
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tui.emulator.rpc.beta import BETA, V1, BetaOperations
 log = logging.getLogger(__name__)
 
 LONGEST_STATUS = 2000
-"""Most characters of the problems in a status, which carries them twice, once in base64."""
+"""Most characters of the problems in a status, which contains them twice, once in base64."""
 
 Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
 Unary = Callable[[Any], Awaitable[Message]]
@@ -39,7 +39,7 @@ class WireError(Exception):
         self.details = tuple(details)
 
     def status(self) -> status_pb2.Status:
-        """The google.rpc.Status that travels in the trailer or in the JSON body."""
+        """Return the google.rpc.Status that is sent in the trailer or in the JSON body."""
         packed = []
         for detail in self.details:
             box = any_pb2.Any()
@@ -49,14 +49,14 @@ class WireError(Exception):
 
 
 def invalid(*problems: tuple[str, str]) -> WireError:
-    """Return INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid)."""
+    """Return INVALID_ARGUMENT for pairs of a field path and a problem, which names valid values."""
     named, left = _named(problems)
     text = "; ".join(f"{f}: {d}" if f else d for f, d in named) + (f"; and {left} more" if left else "")
     return WireError(code_pb2.INVALID_ARGUMENT, text, [_violations(named)])
 
 
 def refuse(problems: Iterable[tuple[str, str]]) -> None:
-    """Raise INVALID_ARGUMENT if a resource has problems, pairs as in `invalid`.
+    """Raise INVALID_ARGUMENT if a resource has problems: pairs as for `invalid`.
 
     The message is Vertex AI's numbered list of fields (docs/facts/vertex.md 16).
     """
@@ -100,7 +100,7 @@ def not_found(kind: str, name: str) -> WireError:
 
 
 def failed_precondition(subject: str, description: str) -> WireError:
-    """Return FAILED_PRECONDITION that says what must change first."""
+    """Return FAILED_PRECONDITION that states what must change first."""
     violation = error_details_pb2.PreconditionFailure.Violation(
         type="STATE", subject=subject, description=description
     )
@@ -110,14 +110,14 @@ def failed_precondition(subject: str, description: str) -> WireError:
 
 @dataclass(frozen=True, slots=True)
 class RawReply:
-    """Bytes in place of a reply's message, for a reply that can't be decoded."""
+    """Bytes that replace a reply's message, for a reply that can't be decoded."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A google.api.HttpBody, which REST returns unchanged, and HTTP headers of that reply."""
+    """A google.api.HttpBody, which REST returns unchanged, and the HTTP headers of the reply."""
 
     body: httpbody_pb2.HttpBody
     headers: Mapping[str, str]
@@ -140,7 +140,7 @@ class Method:
 
 
 def message_class(types: Any, name: str) -> Any:
-    """The plain protobuf class of this name in a module of a client library or of protoc."""
+    """Return the plain protobuf class of this name in a module of a client library or of protoc."""
     message = getattr(types, name)
     return message.pb() if hasattr(message, "pb") else message
 
@@ -150,7 +150,7 @@ def methods_of(
 ) -> list[Method]:
     """Declare the unary RPCs of a service: name, handler, and class of the reply.
 
-    `types` has the messages: NAMERequest, and NAMEResponse for a row that leaves the reply out.
+    `types` has the messages: NAMERequest, and NAMEResponse for a row without a class of the reply.
     """
     return [
         Method(
@@ -168,7 +168,7 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
     """Return generic handlers for a `grpc.aio` server: one per service and version, and one for unknown
     methods.
 
-    Vertex's v1beta1 messages have the fields of v1 with the same numbers, and more.
+    Vertex's v1beta1 messages have the fields of v1 with the same numbers, and further fields.
     """
     services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
     methods, beta = list(methods), BetaOperations()
@@ -182,7 +182,7 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
 
 
 def _handler(method: Method, finish: Callable[[Any], Any]) -> grpc.RpcMethodHandler:
-    """Wrap one method; `finish` converts a reply for its client."""
+    """Wrap one method. `finish` converts a reply for its client."""
     make = grpc.unary_unary_rpc_method_handler if method.unary else grpc.stream_stream_rpc_method_handler
     return make(
         _unary(method) if method.unary else _bidi(method),
@@ -200,7 +200,7 @@ def not_served(subject: str, methods: Iterable[Method]) -> WireError:
 
 
 class _NotServed(grpc.GenericRpcHandler):
-    """Handler of every method without a handler of its own."""
+    """Handler of every unknown method."""
 
     def __init__(self, methods: Sequence[Method]) -> None:
         self._methods = methods
@@ -211,7 +211,7 @@ class _NotServed(grpc.GenericRpcHandler):
         async def refuse(_requests: AsyncIterator[bytes], context: Context) -> None:
             await _abort(context, not_served(subject, self._methods))
 
-        # A stream on both sides: whatever kind of method the client expects, it reads the status.
+        # Use a bidirectional stream: clients of any kind of method read its status.
         return grpc.stream_stream_rpc_method_handler(refuse)
 
 
@@ -251,9 +251,9 @@ def _bidi(method: Method) -> Callable[[AsyncIterator[Any], Context], AsyncIterat
 
 
 def internal() -> WireError:
-    """Return INTERNAL for a defect of the emulator; its log has the cause."""
+    """Return INTERNAL for an internal error of the emulator, whose log shows the cause."""
     return WireError(
-        code_pb2.INTERNAL, "The emulator failed on this call; `vxtui emulator logs` has the reason."
+        code_pb2.INTERNAL, "The emulator failed on this call; `vxtui emulator logs` shows the reason."
     )
 
 

@@ -16,28 +16,29 @@ from tui.emulator.rpc.methods import invalid
 
 T = TypeVar("T")
 Mask = Mapping[str, Any]
-"""Fields by name: each `None` for the whole field, or the parts of it that the mask names."""
+"""Fields by name. `None` selects the entire field, otherwise the mask names parts of it."""
 _STRUCT = "google.protobuf.Struct"
 _VERSION = 1
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
-"""Larger page sizes are reduced to this, as AIP-158 requires; the service's maximum is not documented."""
+"""Limit to which larger page sizes are reduced, as AIP-158 requires; the service's limit is not
+documented."""
 
 
 def page_size(requested: int, default: int = DEFAULT_PAGE, limit: int = MAX_PAGE) -> int:
     """Return the number of items for a page. Raises WireError: INVALID_ARGUMENT for a negative number."""
     if requested < 0:
-        raise invalid(("page_size", f"{requested} is negative; leave it out for {default}"))
+        raise invalid(("page_size", f"must not be negative (is {requested}); omit it for {default}"))
     return min(requested, limit) or default
 
 
 def query_digest(*parts: str) -> str:
-    """Return a short digest of a query; a page token is valid only for the same query."""
+    """Return a short digest of a query. A page token is valid only for the same query."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def write_token(key: Sequence[str | int], digest: str) -> str:
-    """Return the token of the page after the item with this key; it does not expire."""
+    """Return the token of the page after the item with this key. The token does not expire."""
     raw = json.dumps([_VERSION, digest, *key], separators=(",", ":"))
     return base64.urlsafe_b64encode(raw.encode()).decode().rstrip("=")
 
@@ -46,7 +47,7 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
     """Return the key of the last item before this page, `None` for the first page. `shape` is the key's
     types.
 
-    Raises WireError: INVALID_ARGUMENT for an invalid token, or one of another query.
+    Raises WireError: INVALID_ARGUMENT for an invalid token, or a token of another query.
     """
     if not token:
         return None
@@ -56,16 +57,14 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
         if [type(part) for part in key] != list(shape) or version != _VERSION:
             raise ValueError(token)
     except (ValueError, TypeError, RecursionError, binascii.Error) as error:
-        raise invalid(("page_token", "not a token of this list; start without one")) from error
+        raise invalid(("page_token", "must be a token of this list; start without a token")) from error
     if token_digest != digest:
-        raise invalid(
-            ("page_token", "belongs to another query; keep all other fields the same from page to page")
-        )
+        raise invalid(("page_token", "belongs to another query; don't change other fields between pages"))
     return tuple(key)
 
 
 def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Sequence[T], str]:
-    """Return one page of `items`, whose tokens are positions, and the next page's token, "" after the last.
+    """Return one page of `items` and the next page's token, "" after the last page. Tokens are positions.
 
     Raises WireError: INVALID_ARGUMENT, as `read_token`.
     """
@@ -76,7 +75,7 @@ def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Seq
 
 
 def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> tuple[Sequence[str], str]:
-    """Return one page of sorted names, whose tokens are the last name, and the next page's token.
+    """Return one page of sorted names and the next page's token. Tokens are the last name.
 
     Raises WireError: INVALID_ARGUMENT, as `read_token`.
     """
@@ -86,10 +85,10 @@ def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> t
 
 
 def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
-    """Return the fields of the described message that a read mask names, `None` for all of them.
+    """Return the fields of the described message that a read mask names, `None` for all fields.
 
-    Names are in snake_case or camelCase; a path may go into a message or a structure, as the SDK's do. Raises
-    WireError: INVALID_ARGUMENT naming each path that is not a field.
+    Names are in snake_case or camelCase. As in the SDK, a path may lead into a message or a structure. Raises
+    WireError: INVALID_ARGUMENT naming each unknown path.
     """
     if not paths or list(paths) == ["*"]:
         return None
@@ -97,9 +96,7 @@ def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
     wrong = [path for path in paths if not _add(fields, path.split("."), descriptor)]
     if wrong:
         known = ", ".join(f.name for f in descriptor.fields)
-        raise invalid(
-            *(("read_mask", f"{path!r} is not a field; it may be one of {known}") for path in wrong)
-        )
+        raise invalid(*(("read_mask", f"{path!r} is an unknown field; use one of {known}") for path in wrong))
     return fields
 
 
@@ -115,7 +112,7 @@ def keep_only(pbs: Iterable[Pb], fields: Mask | None) -> None:
 
 
 def _add(mask: dict[str, Any], path: Sequence[str], descriptor: Descriptor) -> bool:
-    """Add a path to the tree of a mask; return whether the field exists."""
+    """Add a path to the tree of a mask. Return whether the field exists."""
     names = {f.name: f for f in descriptor.fields} | {f.json_name: f for f in descriptor.fields}
     field = names.get(path[0])
     if field is None:
@@ -127,7 +124,7 @@ def _add(mask: dict[str, Any], path: Sequence[str], descriptor: Descriptor) -> b
         return False
     below = mask.setdefault(field.name, {})
     if below is None:
-        # The mask has the whole field already.
+        # The mask already contains the entire field.
         return True
     if field.message_type.full_name == _STRUCT:
         below[path[1]] = None
@@ -139,7 +136,7 @@ def _keep_parts(pb: Pb, parts: Mask) -> None:
     if pb.DESCRIPTOR.full_name != _STRUCT:
         keep_only([pb], parts)
         return
-    # A mask has snake_case, and JSON keys of a pipeline have camelCase.
+    # A mask uses snake_case, and the JSON keys of a pipeline use camelCase.
     kept = {key.replace("_", "").lower() for key in parts}
     for key in [key for key in pb.fields if key.replace("_", "").lower() not in kept]:
         del pb.fields[key]

@@ -16,7 +16,7 @@ from google.rpc import code_pb2
 from tui.emulator.rpc.methods import WireError, invalid
 from tui.emulator.rpc.rest_routes import FIELD_SEPARATOR
 
-# System parameters of every Google API: they select the form of the reply.
+# System parameters of every Google API, which select the format of the reply.
 _SYSTEM = frozenset(
     {
         *("$.xgafv", "$alt", "$apiVersion", "$callback", "$fields", "$key", "$prettyPrint", "$quotaUser"),
@@ -73,7 +73,7 @@ def read_request(
 
 
 def write_response(message: Message, *, integer_enums: bool) -> bytes:
-    """Return the JSON of a reply; empty fields are left out, 64-bit integers are strings."""
+    """Return the JSON of a reply. Empty fields are left out, 64-bit integers are strings."""
     text: str = json_format.MessageToJson(message, use_integers_for_enums=integer_enums, indent=2)
     return text.encode()
 
@@ -84,7 +84,7 @@ def http_status(error: WireError) -> int:
 
 
 def write_error(error: WireError) -> tuple[int, bytes]:
-    """Return HTTP status and body of an error in Google's form."""
+    """Return HTTP status and body of an error in Google's format."""
     http = http_status(error)
     status = json_format.MessageToDict(error.status())
     shape: dict[str, Any] = {
@@ -98,7 +98,7 @@ def write_error(error: WireError) -> tuple[int, bytes]:
 
 
 def plain_error(http: HTTPStatus, status: str, message: str) -> bytes:
-    """Return the body of an error before an RPC is found, in the same form."""
+    """Return the body of an error that occurs before an RPC is found, in the same format."""
     return json.dumps({"error": {"code": int(http), "message": message, "status": status}}, indent=2).encode()
 
 
@@ -143,7 +143,7 @@ def _snake(path: str) -> str:
 
 
 def _from_query(root: Descriptor, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Convert `pageSize=5&interval.endTime=…` to nested JSON; a repeated field takes every value."""
+    """Convert `pageSize=5&interval.endTime=…` to nested JSON. A repeated field collects every value."""
     fields: dict[str, Any] = {}
     for name, value in query:
         if name in _SYSTEM:
@@ -179,6 +179,6 @@ def _scalar(field: FieldDescriptor, value: str) -> Any:
     if field.type == FieldDescriptor.TYPE_BOOL and value in {"true", "false"}:
         return value == "true"
     if field.message_type is not None and field.message_type.full_name == "google.protobuf.FieldMask":
-        # JSON knows camelCase paths only; the services take both.
+        # JSON contains only camelCase paths; the services accept both.
         return re.sub(r"_([a-z0-9])", lambda m: m[1].upper(), value)
     return value

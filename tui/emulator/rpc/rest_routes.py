@@ -15,7 +15,7 @@ _OPERATION = "{name=projects/*/locations/**/operations/*}"
 
 
 Binding = tuple[str, str, str]
-"""HTTP method, path, field that the body fills: "*" for the whole request, "" for none."""
+"""HTTP method, path, and the field that the body fills: "*" for the entire request, "" for none."""
 
 
 def _get(path: str) -> Binding:
@@ -69,7 +69,7 @@ _NESTED = {
     "Context": _STORE, "Execution": _STORE, "Artifact": _STORE, "MetadataSchema": _STORE,
     "TensorboardExperiment": _BOARD, "TensorboardRun": _EXPERIMENT, "TensorboardTimeSeries": _RUN,
 }  # fmt: skip
-"""Kinds of aiplatform that live below another resource, and the pattern of that resource."""
+"""Pattern of the parent resource for kinds of aiplatform that live below another resource."""
 _SHORT = {
     "TensorboardExperiment": "experiments",
     "TensorboardRun": "runs",
@@ -130,9 +130,9 @@ class Route:
 
 
 def routes_of(methods: Iterable[Method]) -> list[Route]:
-    """Return the routes of the methods that REST supports: unary ones with a documented path.
+    """Return the routes of the methods that REST supports: unary methods with a documented path.
 
-    Paths with a verb come first: `contexts/1:addContextChildren` has the form of a name too.
+    Paths with a verb come first, because `contexts/1:addContextChildren` also matches the pattern of a name.
     """
     routes: list[tuple[str, Route]] = []
     for method in methods:
@@ -170,7 +170,7 @@ def _standard(method: Method) -> tuple[Binding, ...]:
 
 
 def _compile(template: str) -> re.Pattern[str]:
-    """Compile `{field=a/*/b}`: `*` is one segment, `**` one or more. v1beta1 means the same as v1."""
+    """Compile `{field=a/*/b}`: `*` matches one segment, `**` one or more. v1beta1 means the same as v1."""
     pattern, at = "", 0
     for match in _VARIABLE.finditer(template):
         pattern += re.escape(template[at : match.start()])

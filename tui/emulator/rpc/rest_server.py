@@ -1,7 +1,7 @@
 """The emulator's RPCs over REST, for curl and for clients without gRPC over a Unix socket.
 
-A client of this port can run programs as this user. So the server listens on loopback only, requires the
-token of the state directory, accepts only loopback names as host (a web page's name can resolve to
+A client of this port can run programs as this user. Therefore the server listens on loopback only, requires
+the token of the state directory, accepts only loopback names as host (a web page's name can resolve to
 127.0.0.1), and refuses requests from a browser's page.
 """
 
@@ -54,17 +54,17 @@ class RestServer:
     url: str
     """Base address, e.g. `http://127.0.0.1:8085`."""
     close: Callable[[], Awaitable[None]]
-    """Stop listening and end the requests in progress."""
+    """A function that stops listening and ends the requests in progress."""
 
 
 async def serve_rest(
     methods: Sequence[Method], state: StateDir, host: str, port: int, auth: bool = True
 ) -> RestServer:
-    """Serve the unary `methods`; port 0 takes a free port. Without `auth` no token is required.
+    """Serve the unary `methods`. Port 0 selects a free port. Without `auth` no token is required.
 
     Raises:
-        StateDirError: when `host` is not a loopback address or the token can't be stored.
-        OSError: when the address is in use, or the server ended before it served.
+        StateDirError: `host` is not a loopback address, or the token can't be stored.
+        OSError: the address is in use, or the server ended before it served.
     """
     listener = _listen(host, port)
     try:
@@ -80,7 +80,7 @@ async def serve_rest(
 
 
 def read_token(state: StateDir) -> str:
-    """Return the token that clients send; the first call creates it, readable by this user only.
+    """Return the token that clients send. The first call creates the token, readable only by this user.
 
     Raises StateDirError when it can't be read or written.
     """
@@ -93,9 +93,9 @@ def read_token(state: StateDir) -> str:
         path.chmod(0o600)
         token = path.read_text().strip()
     except OSError as error:
-        raise StateDirError(f"can't keep the REST token in {path}: {error.strerror}") from error
+        raise StateDirError(f"can't store the REST token in {path}: {error.strerror}") from error
     if not token:
-        raise StateDirError(f"{path} is empty; delete it and start again, and a new token is made")
+        raise StateDirError(f"{path} is empty; delete it and start again to create a new token")
     return token
 
 
@@ -133,7 +133,7 @@ class RestApp:
             raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 "PERMISSION_DENIED",
-                f"Host {headers.get('host', '')!r} is not a loopback name; use "
+                f"Host {headers.get('host', '')!r} must be a loopback name; use "
                 "127.0.0.1, [::1] or localhost.",
             )
         if "origin" in headers:
@@ -209,7 +209,7 @@ async def _body(headers: dict[str, str], receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise RequestRefused(HTTPStatus.BAD_REQUEST, "CANCELLED", "The client went away.")
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "CANCELLED", "The client has disconnected.")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > BODY_LIMIT:
@@ -235,7 +235,7 @@ async def _reply(send: Send, status: int, body: bytes, more: Mapping[str, str], 
 def _listen(host: str, port: int) -> socket.socket:
     if not is_loopback(host):
         raise StateDirError(
-            f"REST is served on a loopback address only (127.0.0.1, ::1, localhost), not on {host}: a client "
+            f"REST is served on a loopback address only (127.0.0.1, ::1, localhost), not on {host}. A client "
             "of the emulator can run any program as you; reach it from elsewhere through `ssh -L`"
         )
     address = "127.0.0.1" if host.lower() == "localhost" else host

@@ -1,13 +1,13 @@
 """One attempt of a job on this machine: `python -m tui.emulator.runner.attempt ATTEMPT_DIR`.
 
-It plays the part of the machines' node agents. It has its own session, outlives the server, and ends when no
+It acts as the machines' node agents. It has a separate session, outlives the server, and ends when no
 descendant of any replica is left. Standard library only, so that it stays small.
 
 A replica ends as a container does: when its first process ends, the runner kills all its other processes. The
 runner sends SIGTERM to every process of a replica, because a shell or a launcher in front of the trainer may
-not forward it; all of them have the grace period. `exit_codes` defines the meaning of an exit code; exit code
-0 of the primary replica ends the attempt with success and stops the others. SIGTERM to the runner itself
-means that the machine shuts down, which preempts every replica.
+not forward the signal; all processes have the grace period. `exit_codes` defines the meaning of an exit code;
+exit code 0 of the primary replica ends the attempt with success and stops the others. SIGTERM to the runner
+itself means that the machine shuts down, which preempts every replica.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tui.emulator.runner.sampler import ReplicaSampler, memory_used
 log = logging.getLogger("runner")
 
 MEMORY_CHECK = 0.5
-"""Seconds between two comparisons of the memory in use with the replicas' limits."""
+"""Seconds between two checks of memory usage against the replicas' limits."""
 
 
 @dataclass
@@ -54,9 +54,9 @@ class RunningReplica:
     restarts: int = 0
     oom: bool = False
     over_limit: bool = False
-    """Whether the runner kills it for its memory use."""
+    """Whether the runner kills the replica for its memory usage."""
     purging: bool = False
-    """Whether its first process has ended and the runner kills the others."""
+    """Whether the replica's first process has ended and the runner kills the other processes."""
     restarting: bool = False
 
     @property
@@ -66,7 +66,8 @@ class RunningReplica:
 
 @dataclass
 class Ending:
-    """How the attempt ends: replicas to stop now and next, and when to send SIGKILL (monotonic s)."""
+    """The progress of the attempt's end: replicas to stop now and next, and when to send SIGKILL (monotonic
+    s)."""
 
     outcome: str
     now: set[str]
@@ -113,7 +114,7 @@ class AttemptRunner:
         self._conclude()
 
     def _take_signals(self) -> None:
-        # Handlers, not SIG_IGN: the replicas would inherit an ignored signal.
+        # Use handlers: the replicas would inherit an ignored signal (SIG_IGN).
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_shutting_down", True))
@@ -128,7 +129,7 @@ class AttemptRunner:
                 os.read(self._wake, 4096)
 
     def _tick(self) -> bool:
-        """Check everything once; True when the attempt has ended and no process is left."""
+        """Check everything once. Return True when the attempt has ended and no process is left."""
         self._reap()
         self._run_commands()
         self._check_deadline()
@@ -142,7 +143,7 @@ class AttemptRunner:
         return finished
 
     def _conclude(self) -> None:
-        """Write the last stamps, then the outcome; retry for as long as the disk is full."""
+        """Write the last stamps, then the outcome. Retry while the disk is full."""
         assert self._ending is not None
         for running in self.replicas.values():
             remove_tmpdir_link(running.plan)
@@ -181,7 +182,7 @@ class AttemptRunner:
         self._record(running)
 
     def _reap(self) -> None:
-        """Reap every ended child, adopted orphans included."""
+        """Reap every ended child, including adopted orphans."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -193,7 +194,7 @@ class AttemptRunner:
             self._sampler.reaped(owner, usage.ru_utime + usage.ru_stime)
             running = next((r for r in self.replicas.values() if r.pid == pid), None)
             if running is not None:
-                # Otherwise the handle would wait for a pid that may belong to another process by then.
+                # Otherwise the handle would wait for a pid that another process may own by then.
                 running.process.returncode = status
                 self._ended(running, exit_codes.from_wait_status(status))
 
@@ -205,7 +206,7 @@ class AttemptRunner:
             kills = host.oom_kills()
             running.oom, self._oom_kills = running.over_limit or kills > self._oom_kills, kills
         if running.restarting and not (code == 0 and running.plan.id == self._primary):
-            # Killed in order to restart: ignore the exit code.
+            # The replica was killed in order to restart: ignore the exit code.
             running.state = "starting"
             self._record(running)
             return
@@ -214,7 +215,7 @@ class AttemptRunner:
             running.purging = True
             self._apply_exit_code(running, code)
         elif code == 0 and running.plan.id == self._primary and self._ending.outcome == "preempted":
-            # It completed before the machine was reclaimed.
+            # The replica completed before the machine was reclaimed.
             remaining = self._ending.next
             running.purging = True
             self._ending.outcome, self._ending.detail = "succeeded", ""
@@ -261,7 +262,7 @@ class AttemptRunner:
         self._terminate(ending.now, grace)
 
     def _terminate(self, replicas: set[str], grace: float) -> None:
-        """Send SIGTERM to every process of these replicas; SIGKILL follows after `grace` seconds."""
+        """Send SIGTERM to every process of these replicas. SIGKILL follows after `grace` seconds."""
         assert self._ending is not None
         self._ending.kill_at = time.monotonic() + grace
         families = self._owners.scan(self._roots())
@@ -292,7 +293,7 @@ class AttemptRunner:
         process_tree.send(family, signal.SIGKILL)
 
     def _clean_up(self) -> bool:
-        """Kill and restart replicas; True when an ended attempt has no process left."""
+        """Kill and restart replicas. Return True when an ended attempt has no process left."""
         if self._ending is None and not any(r.purging for r in self.replicas.values()):
             return False
         families = self._owners.scan(self._roots())
@@ -308,7 +309,7 @@ class AttemptRunner:
         return self._ending is not None and self._kill_due(self._ending, living)
 
     def _kill_due(self, ending: Ending, living: dict[str, list[Proc]]) -> bool:
-        """Move to the next replicas or send SIGKILL; True when no process is left."""
+        """Move to the next replicas or send SIGKILL. Return True when no process is left."""
         everyone = [p for family in living.values() for p in family]
         targets = [p for i in ending.now for p in living[i]]
         if ending.next:
@@ -390,7 +391,7 @@ class AttemptRunner:
 
 
 def claim(home: AttemptDir) -> int | None:
-    """Lock the directory for this runner; `None` if another runner has or had it."""
+    """Lock the directory for this runner. Return `None` if another runner has or had the lock."""
     file = os.open(home.plan, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

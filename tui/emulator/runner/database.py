@@ -28,15 +28,15 @@ CREATE INDEX IF NOT EXISTS samples_by_time ON samples (time_ns);
 """
 
 Sample = tuple[int, str, str, str, float]
-"""(time in ns since the epoch, replica, metric as in `tui.domain.core.metric`, accelerator or "", value). The
-name of a simulated accelerator begins with `tui.emulator.runner.simulated_gpus.MARK`."""
+"""Time in ns since the epoch, replica, metric as in `tui.domain.core.metric`, accelerator or "", and value.
+The name of a simulated accelerator begins with `tui.emulator.runner.simulated_gpus.MARK`."""
 ReplicaRow = tuple[str, int | None, int, str, int | None, int, int]
-"""(id, pid, start in ticks, state, exit code, restarts, out of memory), as in table `replicas`."""
+"""Columns of table `replicas`: id, pid, start in ticks, state, exit code, restarts, out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process: pid, start in ticks since boot, and the boot's id."""
+    """Identity of a process: pid, start in ticks since boot, and the boot id."""
 
     pid: int
     start: int
@@ -64,14 +64,14 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         yield db
         db.execute("COMMIT")
     except BaseException:
-        # SQLite has rolled back by itself after some errors, a full disk among them.
+        # After some errors, e.g. a full disk, SQLite has already rolled back.
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
 
 
 def put_runner(db: sqlite3.Connection, pid: int, start: int, boot: str) -> None:
-    """Store the process that writes this record; only the first call has an effect."""
+    """Store the process that writes this record. Only the first call has an effect."""
     db.execute(
         "INSERT INTO runner (one, pid, start, boot) VALUES (1, ?, ?, ?) ON CONFLICT (one) DO NOTHING",
         (pid, start, boot),
@@ -88,7 +88,7 @@ def put_replicas(db: sqlite3.Connection, rows: Iterable[ReplicaRow]) -> None:
 
 
 def put_outcome(db: sqlite3.Connection, outcome: tuple[str, str | None, int | None, str]) -> None:
-    """Store (outcome, failed replica, exit code, detail) of `AttemptStatus`."""
+    """Store outcome, failed replica, exit code and detail of `AttemptStatus`."""
     db.execute("UPDATE runner SET outcome=?, failed_replica=?, exit_code=?, detail=?", outcome)
 
 
@@ -119,7 +119,7 @@ def read_identity(path: Path) -> Identity | None:
 
 
 def read_processes(path: Path) -> list[tuple[int, int]]:
-    """Return (pid, start ticks) of the replicas' first processes."""
+    """Return the pid and start ticks of the replicas' first processes."""
     with reading(path) as db:
         if db is None:
             return []
@@ -127,7 +127,7 @@ def read_processes(path: Path) -> list[tuple[int, int]]:
 
 
 def read_status(path: Path) -> AttemptStatus | None:
-    """The recorded status, or None without a record. Raises sqlite3.Error when it can't be read."""
+    """Return the recorded status, or None without a record. Raises sqlite3.Error when it can't be read."""
     with reading(path) as db:
         if db is None:
             return None
@@ -147,7 +147,7 @@ def read_status(path: Path) -> AttemptStatus | None:
 
 
 def read_samples(attempt: AttemptDir, since_ns: int = 0) -> list[Sample]:
-    """Samples of one attempt newer than `since_ns`, oldest first; empty while there are none."""
+    """Return the samples of one attempt newer than `since_ns`, oldest first; empty while there are none."""
     with reading(attempt.database) as db:
         if db is None:
             return []

@@ -1,11 +1,11 @@
 """Meaning of a replica's exit code (docs/facts/vertex.md 3.8 and 13.2). Standard library only.
 
-The documentation says that a "non-permanent" code restarts the worker in place and a "permanent" one ends the
-job; it names only the transient signals. The emulator's choices for the rest:
+According to the documentation, a "non-permanent" code restarts the worker in place and a "permanent" code
+ends the job; the documentation names only the transient signals. The emulator chooses for the other codes:
 
 - 75 (EX_TEMPFAIL, which a trainer returns after a request to stop) and the end by a signal from outside
   (SIGTERM, SIGHUP, …) are non-permanent;
-- 6/134 (SIGABRT) and 11/139 (SIGSEGV) end the attempt, because the whole job has to restart;
+- 6/134 (SIGABRT) and 11/139 (SIGSEGV) end the attempt, because the entire job has to restart;
 - 9/137 (SIGKILL) is nearly always out of memory (OOM), which a restart does not fix: it ends the attempt;
 - every other code ends the attempt: 1 and 2 come from the program, 126 and 127 mean that it can't be started.
 """
@@ -29,13 +29,13 @@ class ExitMeaning(Enum):
 
 
 def from_wait_status(status: int) -> int:
-    """Return the exit code of a wait status; 128 + signal for the end by a signal, as a shell reports it."""
+    """Return the exit code of a wait status; 128 + signal for the end by a signal, as in a shell."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
 
 
 def meaning(code: int) -> ExitMeaning:
-    """Return the consequence of `code`; 128 + n counts as signal n, even from a shell."""
+    """Return the consequence of `code`. 128 + n counts as signal n, even from a shell."""
     if code == 0:
         return ExitMeaning.DONE
     if code == TEMPORARY:

@@ -15,7 +15,7 @@ def cpus() -> int:
 
 
 def memory_bytes() -> int:
-    """Return the physical memory, or the control group's limit if that is lower, in bytes."""
+    """Return the physical memory in bytes, or the control group's limit if that is lower."""
     total = os.sysconf("SC_PHYS_PAGES") * _PAGE
     with contextlib.suppress(OSError, ValueError):
         return min(total, int((_cgroup() / "memory.max").read_text()))
@@ -23,7 +23,8 @@ def memory_bytes() -> int:
 
 
 def oom_kills() -> int:
-    """Return how many processes the kernel's OOM killer ended in this control group, else on the machine.
+    """Return the number of processes that the kernel's OOM killer ended in this control group, else on the
+    machine.
 
     Only an increase is meaningful; 0 if neither can be read.
     """

@@ -19,7 +19,7 @@ _REQUEST_DUMP = 0x301
 _MESSAGE_ERROR, _MESSAGE_DONE = 2, 3
 _INET_DIAG_INFO = 2
 _HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
-# Of struct inet_diag_msg (the cookie ends struct inet_diag_sockid) and of struct tcp_info.
+# Offsets in struct inet_diag_msg (the cookie ends struct inet_diag_sockid) and in struct tcp_info.
 _COOKIE, _INODE, _DIAG_MSG_SIZE = 44, 68, 72
 _BYTES_ACKED, _BYTES_RECEIVED = 120, 128
 
@@ -52,7 +52,7 @@ def sockets() -> dict[int, SocketBytes]:
 
 
 def _parse_datagram(data: bytes, by_inode: dict[int, SocketBytes]) -> bool:
-    """Parse one datagram of the reply; False when the dump has ended."""
+    """Parse one datagram of the reply. Return False when the dump has ended."""
     at = 0
     while at + _HEADER.size <= len(data):
         size, kind, *_ = _HEADER.unpack_from(data, at)
@@ -81,7 +81,7 @@ def _parse_socket(message: bytes, by_inode: dict[int, SocketBytes]) -> None:
 
 
 def inodes(pids: Iterable[int]) -> set[int]:
-    """Inodes of the sockets that these processes have open."""
+    """Return the inodes of the sockets that these processes have open."""
     held = set()
     for pid in pids:
         try:

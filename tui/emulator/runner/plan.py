@@ -24,11 +24,11 @@ from pathlib import Path
 class ReplicaPlan:
     """One process tree to run: `argv` in `workdir` with exactly `env` as its environment.
 
-    Utilizations are fractions of `machine_vcpus` and `machine_memory` (bytes); 0 means this machine's.
+    Utilizations are fractions of `machine_vcpus` and `machine_memory` (bytes); 0 selects this machine's.
     `accelerators` lists the device indices that the replica may use, empty for none. `simulated` is the
-    number of accelerators to simulate where there is no real one. A replica that uses more than
-    `memory_limit` bytes, if that is not 0, is killed as a container with this limit is. With `one_output`
-    stderr goes to the file of stdout, in the order in which the program writes.
+    number of accelerators to simulate if there is no real one. The runner kills a replica that uses more than
+    `memory_limit` bytes (0 for no limit), like a container with this limit. With `one_output` stderr is
+    written to the file of stdout, in the order of the program's writes.
     """
 
     id: str
@@ -46,11 +46,11 @@ class ReplicaPlan:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPlan:
-    """One run of the whole job. Times are in seconds.
+    """One run of the entire job. Times are in seconds.
 
     `grace` is the time between SIGTERM and SIGKILL for a preemption or a timeout, `stop_grace` for a
-    cancellation and for the replicas that still run when the attempt's outcome is known. `started_at` is when
-    the server started the runner, by the monotonic clock of the machine's start `boot`.
+    cancellation and for the replicas that still run when the attempt's outcome is known. `started_at` is the
+    monotonic time at which the server started the runner, during the boot `boot`.
     """
 
     job_id: str
@@ -67,7 +67,7 @@ class AttemptPlan:
     boot: str = ""
 
     def save(self, path: Path) -> None:
-        """Write the whole file or nothing."""
+        """Write the file atomically."""
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self)))
         partial.chmod(0o600)
@@ -105,9 +105,9 @@ class ReplicaStatus:
 class AttemptStatus:
     """Outcome of an attempt as the runner recorded it.
 
-    `outcome` is `None` while it runs, then one of "succeeded", "failed" (see `failed_replica`), "stopped" (a
-    stop command), "timeout", "preempted", or "lost" when the runner ended without an outcome; the reader sets
-    "lost", the runner never writes it.
+    `outcome` is `None` while the attempt runs, then one of "succeeded", "failed" (see `failed_replica`),
+    "stopped" (a stop command), "timeout", "preempted", or "lost" when the runner ended without an outcome.
+    Only the reader sets "lost".
     """
 
     outcome: str | None
@@ -116,4 +116,4 @@ class AttemptStatus:
     exit_code: int | None = None
     detail: str = ""
     events: tuple[tuple[float, str, str], ...] = field(default_factory=tuple)
-    """(time in s, replica or "service", text): what the platform would write to the job's log."""
+    """Lines that the platform would write to the job's log: (time in s, replica or "service", text)."""

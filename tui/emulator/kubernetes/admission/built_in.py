@@ -135,7 +135,7 @@ def _not_ready(present: Any) -> list[Obj]:
 
 
 def qos_class(spec: Obj) -> str:
-    """The quality-of-service class of a pod."""
+    """Return the quality-of-service class of a pod."""
     containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
     resources = [container.get("resources") or {} for container in containers if isinstance(container, dict)]
     counted = {"cpu", "memory"}

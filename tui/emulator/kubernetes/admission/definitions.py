@@ -88,7 +88,7 @@ def _status(versions: Iterable[ApiResource], now: str) -> Obj:
 
 
 def _without_patch_keys(schema: Any) -> Any:
-    """Return a schema without the keys of built-in types."""
+    """Return a schema without the patch keys of built-in types."""
     if isinstance(schema, dict):
         return {
             key: _without_patch_keys(value)

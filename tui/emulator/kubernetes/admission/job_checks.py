@@ -105,7 +105,7 @@ def _changes(spec: Obj, before: Obj) -> Iterator[FieldCause]:
     for field in _IMMUTABLE:
         changed = spec.get(field) != before.get(field)
         if field == "template" and before.get("suspend"):
-            # The placement of pods may change while the job is suspended, as Kueue does.
+            # The placement of pods may change while the job is suspended; Kueue uses that.
             changed = _without_placement(spec["template"]) != _without_placement(before["template"])
         if changed:
             shown = json.dumps(spec.get(field), separators=(",", ":"), sort_keys=True)

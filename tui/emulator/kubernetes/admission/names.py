@@ -41,13 +41,13 @@ def too_long(most: int) -> str:
 
 
 def label_problems(name: str) -> list[str]:
-    """Return why a text is not a valid name of a namespace, service or container."""
+    """Return why a text can't be the name of a namespace, service or container."""
     errors = [too_long(63)] if len(name) > 63 else []
     return [*errors, *([] if _IS_LABEL.fullmatch(name) else [_LABEL_RULE])]
 
 
 def subdomain_problems(name: str) -> list[str]:
-    """Return why a text is not a valid name of other objects."""
+    """Return why a text can't be the name of other objects."""
     errors = [too_long(253)] if len(name) > 253 else []
     return [*errors, *([] if _IS_SUBDOMAIN.fullmatch(name) else [_SUBDOMAIN_RULE])]
 
@@ -59,7 +59,7 @@ def rfc1035_problems(name: str, length: str = "") -> list[str]:
 
 
 def key_problem(key: str) -> str:
-    """Return why a text is not a valid key of a label or annotation, or "" if it is."""
+    """Return why a text can't be the key of a label or annotation, or "" if it can."""
     prefix, slash, name = key.rpartition("/")
     if slash and "/" in prefix:
         return (
@@ -80,7 +80,7 @@ def key_problem(key: str) -> str:
 
 
 def value_problem(value: str) -> str:
-    """Return why a text is not a valid label value, or "" if it is."""
+    """Return why a text can't be a label value, or "" if it can."""
     if len(value) > 63:
         return too_long(63)
     return "" if not value or _IS_PART.fullmatch(value) else _VALUE_RULE

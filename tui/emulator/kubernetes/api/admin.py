@@ -29,7 +29,8 @@ AdminVerb = Callable[[AdminBody], AdminBody]
 
 
 class KubernetesAdmin:
-    """Answers on the Unix socket. `more` holds the requests that other modules answer, by their `do`.
+    """Answers requests on the Unix socket. `more` holds the requests that other modules answer, by their
+    `do`.
 
     A handler refuses a request with ValueError.
     """

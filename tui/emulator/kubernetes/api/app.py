@@ -37,7 +37,7 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Api:
-    """Serves the objects to clients with `token`; `routes` take precedence, behind the same checks."""
+    """Serves the objects to clients with `token`. `routes` take precedence and pass the same checks."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ async def _healthy(_request: Request) -> Response:
 
 
 async def _failed(_request: Request, error: Exception) -> Response:
-    """Reply to a defect of the emulator; the HTTP server logs it."""
+    """Reply to an internal error of the emulator, which the HTTP server logs."""
     return error_response(ApiError(f"Internal error occurred: {type(error).__name__}: {error}"))
 
 

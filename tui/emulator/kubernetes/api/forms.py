@@ -1,4 +1,4 @@
-"""Forms of replies: plain objects, table rows, or metadata only."""
+"""Media types of replies: plain objects, table rows, or metadata only."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _META = {"v1": "meta.k8s.io/v1", "v1beta1": "meta.k8s.io/v1beta1"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyForm:
-    """The form of a reply; `kind` is "", `Table` or `PartialObjectMetadata`."""
+    """The format of a reply. `kind` is "", `Table` or `PartialObjectMetadata`."""
 
     kind: str = ""
     version: str = "v1"
     include: str = "Metadata"
     """Part of the object in a table row: None, Metadata or Object."""
     listed: bool = False
-    """Whether the client requested the list form."""
+    """Whether the client requested the list variant."""
 
     def single(self, resource: ApiResource, stored: Stored) -> bytes:
         """Return one object as JSON."""
@@ -80,7 +80,7 @@ class ReplyForm:
 
 
 def form_of(accept: str, include: str = "") -> ReplyForm:
-    """Return the first served form of an Accept header. Raises NotAcceptable if no form is served."""
+    """Return the first served media type of an Accept header. Raises NotAcceptable if none is served."""
     for part in (accept or "*/*").split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
         if media not in {"application/json", "*/*"}:
@@ -107,7 +107,7 @@ def encode(value: Any) -> bytes:
 
 
 def _without_type(resource: ApiResource, stored: Stored) -> bytes:
-    """Return an item of a list of a built-in type, which has no kind and apiVersion."""
+    """Return an item of a list of a built-in type, which lacks kind and apiVersion."""
     head = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
     if stored.raw.startswith(head):
         return b"{" + stored.raw[len(head) :]

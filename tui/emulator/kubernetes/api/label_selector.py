@@ -1,4 +1,4 @@
-"""Label selectors, parsed token by token so that errors name the place, as in the API server."""
+"""Label selectors, parsed token by token so that errors state the position, as in the API server."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Parser:
 
     @property
     def _next(self) -> str:
-        """Next token, or "" at the end."""
+        """The next token, or "" at the end."""
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def _take(self) -> str:

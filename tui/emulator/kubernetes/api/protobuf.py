@@ -1,7 +1,7 @@
 """Bodies in Kubernetes' protobuf encoding, which kubectl sends for a few built-in types.
 
 A body is a magic number and a message `Unknown` with the type and the object's bytes. The tables list the
-field numbers; other fields are dropped, so the tables have all that kubectl sends.
+field numbers; other fields are dropped, so the tables contain everything that kubectl sends.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\0"
 
 Message = Mapping[int, tuple[str, Any]]
-"""Field number → name and type: str, int, bool, bytes, a message, `[TYPE]` for a list, `{TYPE}` for a map."""
+"""Name and type by field number. The type is str, int, bool, bytes, a message, `[TYPE]` for a list or
+`{TYPE}` for a map."""
 
 _RAW = object()
-"""Marks bytes that stay bytes; others become base64, as in JSON."""
+"""Marks bytes that stay bytes. Other bytes become base64, as in JSON."""
 _OWNER: Message = {
     1: ("kind", str), 3: ("name", str), 4: ("uid", str), 5: ("apiVersion", str), 6: ("controller", bool),
     7: ("blockOwnerDeletion", bool),

@@ -44,7 +44,7 @@ class Target:
     name: str = ""
     subresource: str = ""
     rest: str = ""
-    """Rest of the path after the subresource."""
+    """Remainder of the path after the subresource."""
 
     @property
     def resource(self) -> str:
@@ -111,7 +111,7 @@ def media_type(request: Request) -> str:
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the whole body. Raises BadRequest if it is too large."""
+    """Return the entire body. Raises BadRequest if it is too large."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)

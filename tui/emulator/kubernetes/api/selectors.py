@@ -48,7 +48,7 @@ def parse_fields(text: str, resource: ApiResource) -> Matches | None:
 
 
 def both(first: Matches | None, second: Matches | None) -> Matches | None:
-    """Return the filter that combines both."""
+    """Return the filter that combines two filters."""
     if first is None or second is None:
         return first or second
     return lambda obj: first(obj) and second(obj)

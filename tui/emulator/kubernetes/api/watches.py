@@ -30,9 +30,9 @@ class Watch:
     matches: Matches | None
     form: ReplyForm
     since: int | None
-    """Version after which changes are sent; `None` starts with the present objects."""
+    """Version after which changes are sent; `None` sends the present objects first."""
     initial: bool
-    """Whether the present objects come first, followed by a bookmark if `bookmarks`."""
+    """Whether the present objects are sent first, followed by a bookmark if `bookmarks`."""
     bookmarks: bool
     seconds: float
     bookmark_seconds: float

@@ -46,7 +46,7 @@ class MpirunRequest:
     hostfile: str = ""
     hosts: list[HostSlots] = field(default_factory=list)
     exported: dict[str, str] = field(default_factory=dict)
-    """Variables exported with `-x`."""
+    """Environment variables exported with `-x`."""
     oversubscribe: bool = False
 
 
@@ -100,7 +100,7 @@ def _take(request: MpirunRequest, word: str, left: list[str], env: Mapping[str, 
 
 def _number(option: str, text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise MpirunUsageError(f"{option} {text}: give a whole number of at least 1")
+        raise MpirunUsageError(f"{option} {text}: must be an integer of at least 1")
     return int(text)
 
 
@@ -160,7 +160,8 @@ def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPla
 def variables(
     process: ProcessPlacement, size: int, request: MpirunRequest, address: tuple[str, int]
 ) -> dict[str, str]:
-    """Return the environment of a process: Open MPI's variables, those of `-x`, and rank 0's address."""
+    """Return the environment of a process: Open MPI's variables, the exported variables, and rank 0's
+    address."""
     return {
         "OMPI_COMM_WORLD_RANK": str(process.rank),
         "OMPI_COMM_WORLD_SIZE": str(size),

@@ -1,7 +1,7 @@
 """Programs that replace Open MPI's `mpirun` and `sshd` in pods.
 
-A machine with its own `mpirun` keeps it. Pods share the machine and have no sshd of their own: `mpirun`
-starts its processes in the worker pods through the API's exec, and a worker's `sshd` only waits for its end.
+A machine with its own `mpirun` uses that program. Pods share the machine and have no sshd: `mpirun` starts
+its processes in the worker pods through the API's exec, and a worker's `sshd` only waits for its end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def write_programs(folder: Path, kubeconfig: Path) -> None:
 def _write(path: Path, text: str) -> None:
     if path.exists() and path.read_text() == text:
         return
-    # A pod that starts meanwhile sees the old or the new program, never a part.
+    # A pod that starts in the meantime sees the complete old or new program.
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.write_text(text)
     new.chmod(0o700)

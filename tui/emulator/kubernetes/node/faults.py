@@ -32,8 +32,8 @@ class NodeFaults:
 
         {"do": "evict", "namespace": N, "pod": P}
         {"do": "oom", "namespace": N, "pod": P, "container": C}
-        {"do": "preempt", "node": N, "notice": S, "back": S}      times default to the settings;
-                                                                  with a negative `back` the node stays away
+        {"do": "preempt", "node": N, "notice": S, "back": S}      times default to the settings; with a
+                                                                  negative `back` the node stays away
         {"do": "slow-pull", "image": PATTERN, "seconds": S, "lasts": S}
         {"do": "cordon" | "uncordon" | "drain", "node": N}
         """

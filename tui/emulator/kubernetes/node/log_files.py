@@ -2,7 +2,7 @@
 
 The times come from the stamps that the runner writes beside each output file (`AttemptDir`): a line has the
 time of the first stamp after it, plus one microsecond per earlier line with the same stamp. So every reader
-sees the same time for a line.
+computes the same time for a line.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import NamedTuple
 from tui.emulator.paths import AttemptDir
 
 STREAM = "stdout"
-"""The file, which contains stderr too."""
+"""Output file, which contains stderr too."""
 PIECE = 16 * 1024
 """Piece size in bytes of longer lines, as container runtimes write them."""
 BATCH = 256 * 1024
-"""Bytes to read at once."""
+"""Number of bytes to read at once."""
 _STAMP = 16
 _MICROSECOND = 1000
 _MOST = 40_000
-"""Most lines of one stamp with distinct times; the next stamp is some 50 ms later."""
+"""Most lines of one stamp with distinct times; the next stamp follows after about 50 ms."""
 
 
 class ContainerLogLine(NamedTuple):
@@ -37,7 +37,7 @@ class ContainerLogLine(NamedTuple):
 
 
 class _Stamps:
-    """Times at which the file reached a size."""
+    """Times at which the output file reached a size."""
 
     def __init__(self, run: AttemptDir, container: str) -> None:
         self._path = run.stamps(container, STREAM)

@@ -39,7 +39,7 @@ class Nodes:
     async def run(self) -> None:
         """Run until cancelled."""
         self._register_all()
-        # Watch from now on, so the nodes just replaced don't count as lost.
+        # Watch from now on, so that replaced nodes don't count as lost.
         changes = self._objects.watch((NODES,))
         try:
             async for event in changes:
@@ -119,7 +119,7 @@ class Nodes:
             self._evicting.discard((worker.uid, taint["key"]))
 
     async def _lose(self, name: str) -> None:
-        """After a node's deletion, end its pods and register the machine again."""
+        """End a deleted node's pods and register the machine again."""
         lost = self._kubelet.pods_on(name)
         for worker in lost:
             worker.stop(0, PodVerdict("", NODE_GONE[1], (condition(*NODE_GONE),)))

@@ -19,14 +19,14 @@ SPOT_LABEL = "cloud.google.com/gke-spot"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
 _GIB = 1 << 30
 _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.02))
-"""(GiB of memory, share reserved by GKE)."""
+"""GiB of memory, and the fraction that GKE reserves."""
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
 _EVICTION = 100 << 20
 """Bytes that GKE reserves for evictions."""
 
 
 class NodePool(BaseModel):
-    """A group of equal nodes. All of them are this machine; the scheduler counts with their size."""
+    """A group of equal nodes. Every node is this machine; the scheduler uses the nominal sizes."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,7 +44,7 @@ class NodePool(BaseModel):
     """Simulate the use of missing accelerators; a real device is never simulated."""
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[dict[str, str]] = Field(default_factory=list)
-    """Taints in REST form, in addition to GKE's."""
+    """Taints in REST format, in addition to GKE's."""
 
 
 DEFAULT_POOLS: tuple[NodePool, ...] = (

@@ -116,7 +116,7 @@ def _list(kind: str, items: list[Obj]) -> Obj:
 
 
 def _labels(selector: str) -> dict[str, str] | None:
-    """Parse a selector of equalities. Raises BadRequest for others."""
+    """Parse a selector of equalities. Raises BadRequest for other selectors."""
     labels = {}
     for part in filter(None, selector.split(",")):
         key, equals, value = part.replace("==", "=").partition("=")

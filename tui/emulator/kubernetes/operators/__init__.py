@@ -1,6 +1,6 @@
 """Controllers of the emulated cluster: jobs of every kind, queues, garbage collection.
 
-The decisions of each kind are functions of objects without a store: which pods must exist, what the status
-is, what to delete. A controller reads the store, evaluates these functions and applies the results, so it can
-restart at any time.
+Each kind decides with functions of objects without a store: which pods must exist, what the status is, what
+to delete. A controller reads the store, evaluates these functions and applies the results, so it can restart
+at any time.
 """

@@ -32,7 +32,7 @@ def put(
     value: str = "True",
     generation: int | None = None,
 ) -> bool:
-    """Set a condition and return whether it changed. Its time changes only with its status."""
+    """Set a condition and return whether it changed. The condition's time changes only with its status."""
     current = find(status, condition)
     new: Obj = {"type": condition, "status": value, "reason": reason, "message": message}
     if current is not None and all(current.get(field) == text for field, text in new.items()):

@@ -21,7 +21,7 @@ class GarbageCollector(Controller):
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects, [resource for resource in objects.resources if resource != EVENTS])
         self._owned: dict[str, set[Key]] = {}
-        """Owner uid → objects that may reference it."""
+        """Objects that may reference an owner, by owner uid."""
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         key, uid = key_of(event.resource, event.obj), uid_of(event.obj)
@@ -59,7 +59,7 @@ class GarbageCollector(Controller):
         gone = [reference for reference, owner in zip(references, owners, strict=True) if owner == {}]
         waiting = [owner for owner in owners if owner and FOREGROUND in _finalizers(owner)]
         if len(gone) + len(waiting) == len(references):
-            # Its dependents are deleted first if its owner waits for all of them.
+            # Delete the object's dependents first if its owner waits for all of them.
             propagation = "Foreground" if waiting and self._dependents(obj) else "Background"
             store.delete(
                 self.objects, key.resource, key.namespace, key.name, uid=uid_of(obj), propagation=propagation

@@ -34,7 +34,7 @@ def annotations_of(obj: Obj) -> dict[str, str]:
 
 
 def phase_of(pod: Obj) -> str:
-    """Return the phase of a pod; Pending by default."""
+    """Return the phase of a pod, Pending by default."""
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 

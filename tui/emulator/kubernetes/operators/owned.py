@@ -1,7 +1,7 @@
-"""Controllers of jobs, and an index of owned objects, which avoids scanning a whole namespace.
+"""Controllers of jobs, and an index of owned objects, which avoids scanning an entire namespace.
 
 Only the controller itself creates what its objects own, so the objects it has seen and created are complete,
-even while its watch lags behind the store.
+even while its watch is behind the store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tui.emulator.kubernetes.watching import WatchEvent
 
 
 class Owned:
-    """Keys of objects by the uid of their owner; the objects stay in the store."""
+    """Keys of objects by the uid of their owner. The objects themselves stay in the store."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -76,4 +76,5 @@ class JobController(Controller):
 
     @abstractmethod
     def reconcile_job(self, job: Obj) -> float | None:
-        """Reconcile a job of this controller and return the seconds until the next check, if it needs one."""
+        """Reconcile a job of this controller. Return the seconds until the next check, or `None` without
+        one."""

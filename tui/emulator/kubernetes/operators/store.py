@@ -1,4 +1,4 @@
-"""Reads and writes of the object store that tolerate what other controllers did meanwhile."""
+"""Reads and writes of the object store that tolerate concurrent changes by other controllers."""
 
 from __future__ import annotations
 

@@ -35,22 +35,23 @@ def owner(parent: str) -> str:
 
 
 def owners(field: str, names: Iterable[str]) -> list[str]:
-    """Owners of resource names, projects as `projects/P` or one of their log views.
+    """Return the owners of resource names: projects as `projects/P`, or one of their log views.
 
-    Raises WireError: INVALID_ARGUMENT for none, too many, or a name of another form.
+    Raises:
+        WireError: INVALID_ARGUMENT for none, too many, or a malformed name.
     """
     matches = []
     for index, name in enumerate(names):
         match = _PARENT.fullmatch(name)
         if match is None:
             raise invalid(
-                (f"{field}[{index}]", f"{name!r} is not a resource name; write projects/PROJECT_ID")
+                (f"{field}[{index}]", f"{name!r} must be a resource name such as projects/PROJECT_ID")
             )
         matches.append(owner(match["parent"]))
     if not matches:
-        raise invalid((field, "at least one is needed, e.g. projects/PROJECT_ID"))
+        raise invalid((field, "must have at least one name, e.g. projects/PROJECT_ID"))
     if len(matches) > MAX_RESOURCES:
-        raise invalid((field, f"has {len(matches)} names; the maximum is {MAX_RESOURCES}"))
+        raise invalid((field, f"has {len(matches)} names; the limit is {MAX_RESOURCES}"))
     return list(dict.fromkeys(matches))
 
 
@@ -81,9 +82,9 @@ class EntryQuery:
         projects = frozenset(owners("resource_names", names))
         order = " ".join(order_by.lower().split())
         if order not in _ORDERS:
-            raise invalid(("order_by", f'{order_by!r}: write "timestamp asc" or "timestamp desc"'))
+            raise invalid(("order_by", f'{order_by!r} must be "timestamp asc" or "timestamp desc"'))
         if not 0 <= page_size <= MAX_PAGE:
-            raise invalid(("page_size", f"{page_size} is not between 0 and {MAX_PAGE}"))
+            raise invalid(("page_size", f"{page_size} must be between 0 and {MAX_PAGE}"))
         newest_first = _ORDERS[order]
         digest = query_digest("entries", *sorted(projects), text, str(newest_first))
         key = read_token(page_token, digest, (int, str, int))
@@ -120,7 +121,7 @@ class EntryQuery:
 
 
 def _same(last: StoredEntry | None, record: StoredEntry) -> bool:
-    """Whether two entries of a project are the same one: they share timestamp and insert_id."""
+    """Whether two entries of a project are the same entry, i.e. share timestamp and insert_id."""
     return (
         last is not None and last.row[1:3] == record.row[1:3] and last.source.project == record.source.project
     )

@@ -31,7 +31,7 @@ from tui.emulator.logging.record import JSON, LogEntryPb, LogSource, StoredEntry
 
 _NAMES = [field.json_name for field in LogEntryPb.DESCRIPTOR.fields]
 _SNAKE = {field.name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields if "_" in field.name}
-"""FilterField names; both `text_payload` and `textPayload` are accepted."""
+"""REST names of fields by proto name: both `text_payload` and `textPayload` are accepted."""
 _HINT = (
     "use one of resource, labels, severity, timestamp, textPayload, jsonPayload, logName or insertId, "
     "or put text to search for in quotes"
@@ -43,11 +43,11 @@ SOURCE_FUNCTIONS = frozenset({"log_id", "source"})
 
 _SOURCE = re.compile(r"(?:projects|folders|organizations|billingAccounts)/[^/\s]+")
 _NEVER_ESCAPED = re.compile(r"[a-z0-9 _.,:;=@#%()\[\]-]*")
-r"""Text that JSON does not escape, unless all of it is written as \u escapes."""
+r"""Pattern of text that JSON does not escape, unless all text is written as \u escapes."""
 
 
 def canonical(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path with its first name in REST form."""
+    """Return the path with its first name in REST format."""
     return (_SNAKE.get(path[0], path[0]), *path[1:])
 
 
@@ -86,7 +86,7 @@ def _source(call: FilterCall, _table: FieldTable[LogSource]) -> Condition[LogSou
     """Match this project, folder or organization only, not its descendants."""
     name = only_text(call, "source(projects/my-project)")
     if _SOURCE.fullmatch(name) is None:
-        raise refused(call, f"{name!r} is not projects/ID, folders/ID or organizations/ID")
+        raise refused(call, f"{name!r} must be projects/ID, folders/ID or organizations/ID")
     project = name.removeprefix("projects/")
     return lambda source: source.project == project
 
@@ -151,7 +151,7 @@ def _labels(rest: tuple[str, ...]) -> FilterField[StoredEntry]:
 
 
 def _other(name: str) -> FieldEntry[StoredEntry]:
-    """Return a field that only clients write, read from the entry's REST form.
+    """Return a field that only clients write, read from the entry's REST format.
 
     A field that the API declares has its default if a client left it out.
     """
@@ -190,7 +190,7 @@ def _declared(field: FieldDescriptor, path: tuple[str, ...]) -> FilterField[Stor
     default: Any = "" if field.type == FieldDescriptor.TYPE_STRING else field.default_value
     if field.is_repeated:
         default = []
-    # In the REST form 64-bit integers are texts.
+    # In the REST format 64-bit integers are strings.
     convert = int if isinstance(default, int) and not isinstance(default, bool) else None
 
     def get(record: StoredEntry) -> Any:

@@ -1,4 +1,4 @@
-"""Query plans: the part of a filter that the sources and SQLite decide beforehand."""
+"""Query plans: the part of a filter that the sources and SQLite evaluate beforehand."""
 
 from __future__ import annotations
 

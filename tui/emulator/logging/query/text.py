@@ -1,4 +1,4 @@
-"""SEARCH of Cloud Logging's query language: whole words of texts, in any case and order.
+"""SEARCH of Cloud Logging's query language: complete words of texts, in any case and order.
 
 Texts are split as BigQuery's LOG_ANALYZER splits them. A phrase in backticks matches adjacent words.
 """
@@ -39,7 +39,7 @@ class TextQuery:
         return not self.words and not self.phrases
 
     def missing(self, texts: Iterator[str]) -> bool:
-        """Whether some word or phrase is in none of the texts; a phrase must be within one text."""
+        """Whether a word or phrase is in none of the texts. A phrase must be within one text."""
         missing, phrases = set(self.words), list(self.phrases)
         for text in texts:
             if not missing and not phrases:
@@ -58,17 +58,17 @@ def _within(phrase: list[str], text_words: list[str]) -> bool:
 def _query(call: FilterCall, at: int) -> TextQuery:
     argument = call.arguments[at]
     if isinstance(argument, FilterCall) or not argument.quoted:
-        raise refused(call, 'takes its words in quotes, e.g. SEARCH("hello world")')
+        raise refused(call, 'must have its words in quotes, e.g. SEARCH("hello world")')
     query = TextQuery(argument.text)
     if query.empty:
-        raise refused(call, f"{argument.text!r} has no word to look for")
+        raise refused(call, f"{argument.text!r} must contain a word to search for")
     return query
 
 
 def search_entry(call: FilterCall, table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
     """Return the condition of `SEARCH("words")` over an entry, or `SEARCH(field, "words")` over a field."""
     if len(call.arguments) not in {1, 2}:
-        raise refused(call, "takes words, or a field and words")
+        raise refused(call, "must have words, or a field and words")
     query = _query(call, len(call.arguments) - 1)
     if len(call.arguments) == 1:
         return lambda record: not query.missing(_entry_texts(record))
@@ -96,7 +96,7 @@ def _entry_texts(record: StoredEntry) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value; a field without text is not searched."""
+    """Yield the texts in a value. A field without text is not searched."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

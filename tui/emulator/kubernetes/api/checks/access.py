@@ -29,7 +29,8 @@ _KINDS = {
 
 
 class AccessRules:
-    """Decides about requests; `denied` returns the current rules (`KubernetesConfig.denied`)."""
+    """Decides whether requests are allowed. `denied` returns the current rules
+    (`KubernetesConfig.denied`)."""
 
     def __init__(self, denied: Callable[[], Sequence[str]], resources: Sequence[ApiResource]) -> None:
         self._denied, self._resources = denied, resources
@@ -89,7 +90,7 @@ class AccessRules:
             str(attributes.get("subresource") or ""),
         )
         if plural == "subjectaccessreviews" and spec.get("user") not in {None, "", CLUSTER}:
-            return {**review, "status": {"allowed": False, "reason": f"there is no user but {CLUSTER}"}}
+            return {**review, "status": {"allowed": False, "reason": f"the only user is {CLUSTER}"}}
         allowed = self.allowed(target)
         return {
             **review,

@@ -45,7 +45,7 @@ class Gate:
                 self._authenticate(Headers(scope=scope))
                 self._access.check(target)
                 if scope["type"] == "websocket":
-                    # Running a program needs more than read access, as since Kubernetes 1.35.
+                    # Running a program needs more than read access, as in Kubernetes since 1.35.
                     self._access.check(replace(target, verb="create"))
             if fault is not None and fault.kind == "error":
                 raise fault.error()
@@ -63,11 +63,11 @@ class Gate:
         await self._inner(scope, receive, send)
 
     def _authenticate(self, headers: Headers) -> None:
-        """Raises Unauthorized, Forbidden."""
+        """Check the token. Raises Unauthorized, Forbidden."""
         host = headers.get("host", "").rpartition(":")
         name = host[0] if host[1] and host[2].isdigit() else headers.get("host", "")
         if name not in _LOOPBACK or "origin" in headers:
-            # Pages in a browser can reach loopback too.
+            # Web pages in a browser can reach loopback addresses too.
             raise Forbidden("requests from web pages or for another host are refused")
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
@@ -75,7 +75,7 @@ class Gate:
 
 
 async def _discard(_message: Message) -> None:
-    """Replace `send` for a lost reply."""
+    """Replace `send` and discard the reply."""
 
 
 async def _refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:

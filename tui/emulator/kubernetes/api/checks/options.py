@@ -120,7 +120,7 @@ def propagation(options: Obj, resource: ApiResource) -> Propagation:
         return _PROPAGATIONS[policy]
     if "orphanDependents" in options:
         return "Orphan" if options["orphanDependents"] else "Background"
-    # For old clients, the pods of a Job stay by default.
+    # For old clients, the pods of a Job are orphaned by default.
     return "Orphan" if resource == JOBS else "Background"
 
 

@@ -21,7 +21,7 @@ _DURATIONS = (
     (_DAY, "d", 8 * _DAY, 2 * _YEAR),
     (_YEAR, "y", 8 * _YEAR, float("inf")),
 )
-"""Unit in seconds, its letter, duration up to which the next smaller unit follows, and largest duration."""
+"""Unit in seconds, its letter, duration up to which a smaller unit follows, and largest duration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class _Manager:
     paths: set[Path] = field(default_factory=set)
 
     def as_entry(self, api_version: str, now: datetime) -> Obj:
-        """Return the entry; unchanged paths keep the original one."""
+        """Return the entry. Unchanged paths leave the original entry in place."""
         if self.entry and from_tree(self.entry.get("fieldsV1") or {}) == self.paths:
             return self.entry
         return {
@@ -54,7 +54,7 @@ def record_update(
 ) -> None:
     """Record in `new` that `manager` owns the fields that differ from `old`.
 
-    Managers sent by the client are kept, e.g. from kubectl's migration to server-side apply.
+    Managers that the client sends are preserved, e.g. from kubectl's migration to server-side apply.
     """
     sent = (new.get("metadata") or {}).get("managedFields")
     before = (old["metadata"].get("managedFields") or []) if old else []
@@ -83,8 +83,8 @@ def apply_configuration(
     force: bool,
     subresource: str = "",
 ) -> Obj:
-    """Return the object after `manager` applied its configuration; without `live` a new one. Raises ApiError
-    409 if another manager owns a field that would change, unless `force`."""
+    """Return the object after `manager` applied its configuration, or a new object without `live`. Raises
+    ApiError 409 if another manager owns a field that would change, unless `force`."""
     applied_leaves = leaves(applied, schema)
     if live is None:
         merged, managers = deepcopy(applied), []
@@ -106,7 +106,7 @@ def apply_configuration(
     mine = _own(managers, manager, "Apply", subresource)
     others: set[Path] = set().union(*(owner.paths for owner in managers if owner is not mine))
     kept = others | applied_leaves.keys()
-    # Remove whole items first: an item without its key can't be found again.
+    # Remove entire items first: an item without its key can't be found again.
     for path in sorted(
         mine.paths - applied_leaves.keys(), key=lambda owned: (owned[-1] != ITEM, -len(owned))
     ):

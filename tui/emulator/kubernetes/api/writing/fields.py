@@ -1,8 +1,8 @@
 """Fields of an object as paths, and the managers that own them (`metadata.managedFields`).
 
 A path follows `FieldsV1` from its root to a leaf, e.g. `("f:spec", "f:containers", 'k:{"name":"a"}',
-"f:image")`. An item of a keyed list has its own leaf `.`; so has an object or keyed list created by an
-update, which apply does not own.
+"f:image")`. An item of a keyed list has a leaf `.`, and so has an object or keyed list created by an update,
+which apply does not own.
 """
 
 from __future__ import annotations

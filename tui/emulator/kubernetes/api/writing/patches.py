@@ -14,8 +14,8 @@ from tui.emulator.kubernetes.errors import ApiError, BadRequest, Invalid
 from tui.emulator.kubernetes.resources import Obj
 
 MergeKey = Callable[[tuple[str, ...]], str | None]
-"""Key of the items of the list at a path of field names; `None` if a patch replaces the list, "" if it adds
-values to it."""
+"""A function that returns the key of the items of the list at a path of field names; `None` if a patch
+replaces the list, "" if it adds values to the list."""
 
 
 def read_patch(kind: str, body: bytes) -> Any:
@@ -110,7 +110,7 @@ def _unprocessable() -> Invalid:
 
 
 def merge_patch(obj: Any, patch: Any) -> Any:
-    """Apply an RFC 7386 patch: null deletes, objects merge, all else replaces."""
+    """Apply an RFC 7386 patch: null deletes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     merged = dict(obj) if isinstance(obj, dict) else {}
@@ -156,7 +156,7 @@ def _merge(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> 
 
 
 def _rearrange(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> None:
-    """Apply the directives for whole lists."""
+    """Apply the directives for entire lists."""
     for key, value in patch.items():
         directive, _, field = key.partition("/")
         items = obj.get(field)
@@ -197,8 +197,8 @@ def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str
 def _in_place(items: list[Any], patch: list[Any], old: list[Any], key: str) -> list[Any]:
     """Return the items of a merged list in the order of the API server's library.
 
-    The items of the patch and the others each keep their order; of an old item of each, the one that came
-    first stays first, and a new item precedes the remaining others.
+    The items of the patch and the other items each retain their order. A new item precedes the remaining old
+    items.
     """
 
     def identity(item: Any) -> Any:

@@ -200,7 +200,7 @@ class ObjectWriter:
         meta = applied.setdefault("metadata", {})
         _take_namespace(resource, meta, target)
         if meta.setdefault("name", target.name) != target.name:
-            raise BadRequest(f"name in object ({meta['name']}) is not that of the URL ({target.name})")
+            raise BadRequest(f"name in object ({meta['name']}) must match the URL ({target.name})")
         if meta.get("managedFields"):
             raise BadRequest("metadata.managedFields must be nil")
         warnings = types.drop_unknown_fields(resource, applied, query)

@@ -50,7 +50,7 @@ _OCI = (
 
 
 class ContainerPod(Protocol):
-    """What a container needs of its pod."""
+    """The parts of a pod that a container uses."""
 
     obj: Obj
     spec: Obj
@@ -79,7 +79,7 @@ class ContainerPod(Protocol):
 
 
 class PodContainer:
-    """A container of a pod. `run` returns when it has ended for good; `state` is its status."""
+    """A container of a pod. `run` returns when the container has ended for good; `state` is its status."""
 
     def __init__(self, pod: ContainerPod, spec: Obj, *, init: bool) -> None:
         self.pod, self.spec = pod, spec

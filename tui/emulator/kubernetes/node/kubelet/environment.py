@@ -64,9 +64,9 @@ class Site:
     siblings: int
     """Number of pods of the same job, which share the machine."""
     translate: Callable[[Mapping[str, str]], dict[str, str]]
-    """Translates host names and ports in variables."""
+    """A function that translates host names and ports in variables."""
     translate_text: Callable[[str], str]
-    """Translates host names with ports in a command-line word."""
+    """A function that translates host names with ports in a command-line word."""
 
 
 def build_plan(
@@ -135,7 +135,7 @@ def _message_path(container: Obj) -> str:
 
 
 def _workdir(container: Obj, workdir: Path, local: Callable[[str], str]) -> Path:
-    """Return the run's folder, or the one mounted at the container's working directory."""
+    """Return the run's folder, or the folder mounted at the container's working directory."""
     folder = str(container.get("workingDir") or "")
     if not folder.startswith("/"):
         return workdir
@@ -144,7 +144,7 @@ def _workdir(container: Obj, workdir: Path, local: Callable[[str], str]) -> Path
 
 
 def _own_variables(pod: Obj, container: Obj, site: Site, lookup: Lookup) -> dict[str, str]:
-    """Return the variables of `envFrom` and `env`; a later one may refer to an earlier one."""
+    """Return the variables of `envFrom` and `env`. A later variable may refer to an earlier variable."""
     variables = values_from(container, lookup)
     for variable in container.get("env") or ():
         name, source = variable["name"], variable.get("valueFrom")
@@ -159,7 +159,9 @@ def _own_variables(pod: Obj, container: Obj, site: Site, lookup: Lookup) -> dict
             variables[name] = value
     for name, value in variables.items():
         if "\0" in value or "\0" in name or "=" in name:
-            raise CannotCreate(f"environment variable {name!r} has a character that no variable can have")
+            raise CannotCreate(
+                f"environment variable {name!r} contains a character that no variable may contain"
+            )
     return variables
 
 

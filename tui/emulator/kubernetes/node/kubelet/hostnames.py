@@ -38,8 +38,8 @@ class Host:
 class HostNames:
     """Resolves names of pods and services, as seen from a pod.
 
-    `known` tells whether a host exists. `families` are job names; their pods' names start with them, also
-    those of future pods. `own` is the first label of the pod's own name.
+    `known` checks whether a host exists. `families` are job names; the names of their pods, including future
+    pods, start with a job name. `own` is the first label of the pod's own name.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class HostNames:
 
 
 def translate(env: Mapping[str, str], names: HostNames, port: Callable[[Host, int], int]) -> dict[str, str]:
-    """Return the variables with this machine's addresses; `port` returns the local port for a host's."""
+    """Return the variables with this machine's addresses. `port` maps a host's port to the local port."""
     result: dict[str, str] = {}
     for name, value in env.items():
         result[name] = replace_addresses(value, names, port)
@@ -108,7 +108,7 @@ def replace_addresses(text: str, names: HostNames, port: Callable[[Host, int], i
 
 
 class LocalPorts:
-    """Local ports of the hosts' ports, kept in a file while a pod uses them."""
+    """Local ports of the hosts' ports, saved in a file while a pod uses them."""
 
     def __init__(self, path: Path, state_dir: Path) -> None:
         self._path, self._ports = path, Ports(state_dir)

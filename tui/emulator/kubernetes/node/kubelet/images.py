@@ -1,4 +1,4 @@
-"""Images: which exist, how long a pull takes, and what they run."""
+"""Images: which images exist, how long a pull takes, and what the images run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ FORCED_GRACE = 0.5
 
 
 class Kubelet:
-    """Runs the pods of all nodes; `workers` holds the existing ones by uid."""
+    """Runs the pods of all nodes. `workers` holds the existing pods by uid."""
 
     name = "kubelet"
 

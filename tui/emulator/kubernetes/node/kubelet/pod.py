@@ -88,7 +88,7 @@ class PodWorker:
         return 30.0 if seconds is None else float(seconds)
 
     async def run(self) -> None:
-        """Run the pod to its end; delete its object then if it is being deleted."""
+        """Run the pod to its end. If its object is being deleted, delete it then."""
         self._set_deadline()
         try:
             if await self._mount():
@@ -109,7 +109,7 @@ class PodWorker:
         self._confirm_deletion()
 
     def stop(self, grace: float, verdict: PodVerdict | None = None) -> None:
-        """Stop all containers and start no other. The first verdict stays."""
+        """Stop all containers and start no other. The first verdict is final."""
         if verdict is not None and self.verdict is None and not self.ended:
             self.verdict = verdict
         first = not self._stopping.is_set()

@@ -13,13 +13,13 @@ DEADLINE = "DeadlineExceeded"
 
 @dataclass
 class KubeletContainerState:
-    """Status of one container: `state` and `last` are in REST form."""
+    """Status of one container. `state` and `last` are in REST format."""
 
     name: str
     image: str
     init: bool = False
     sidecar: bool = False
-    """Whether this is an init container that keeps running beside the main ones."""
+    """Whether this is an init container that continues to run beside the main containers."""
     state: Obj = field(default_factory=lambda: {"waiting": {"reason": CREATING}})
     last: Obj = field(default_factory=dict)
     restarts: int = 0
@@ -39,13 +39,13 @@ class KubeletContainerState:
 
     @property
     def ready(self) -> bool:
-        """Whether the container is ready. Without probes, that is while it runs; an init container once it
-        succeeded."""
+        """Whether the container is ready. Without probes, it is ready while it runs; an init container once
+        it succeeded."""
         return self.exit_code == 0 if self.init and not self.sidecar else self.running
 
     @property
     def done(self) -> bool:
-        """Whether an init container no longer holds up the others."""
+        """Whether an init container no longer delays the other containers."""
         return self.running or self.exit_code == 0 if self.sidecar else self.exit_code == 0
 
     def status(self) -> Obj:
@@ -69,7 +69,7 @@ class KubeletContainerState:
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """Why a pod ends other than by its containers: status reason, message and conditions."""
+    """The reason why a pod ends other than by its containers: status reason, message and conditions."""
 
     reason: str
     message: str
@@ -112,7 +112,7 @@ def phase_of(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
 def conditions(
     pod: Obj, containers: Sequence[KubeletContainerState], phase: str, extra: Iterable[Obj], now: str
 ) -> list[Obj]:
-    """Return the pod's conditions; unchanged ones keep their time."""
+    """Return the pod's conditions. Unchanged conditions retain their time."""
     names = [container.name for container in containers if container.init and not container.done]
     unready = [
         container.name
@@ -179,7 +179,7 @@ class PodPlacement:
 
 @dataclass(frozen=True, slots=True)
 class PodFate:
-    """How a pod ends: `ended` if no container restarts; a `verdict` makes it failed."""
+    """The way a pod ends: `ended` if no container restarts; a `verdict` makes it failed."""
 
     verdict: PodVerdict | None = None
     ended: bool = False
@@ -188,7 +188,7 @@ class PodFate:
 def pod_status(
     pod: Obj, containers: Sequence[KubeletContainerState], place: PodPlacement, fate: PodFate, now: str
 ) -> Obj:
-    """Return the pod's whole status."""
+    """Return the complete status of the pod."""
     spec, before = pod["spec"], pod.get("status") or {}
     phase = phase_of(spec, containers)
     if fate.ended and phase not in {"Succeeded", "Failed"}:

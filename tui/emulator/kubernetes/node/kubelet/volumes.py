@@ -152,7 +152,7 @@ def mounts_of(container: Obj, volumes: Mapping[str, Path], env: Mapping[str, str
 
 
 def path_translator(mounts: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that replaces each mount path in a text, as whole path or prefix."""
+    """Return a function that replaces each mount path in a text, as a complete path or prefix."""
     if not mounts:
         return lambda text: text
     # Longest first: /data/cache before /data.

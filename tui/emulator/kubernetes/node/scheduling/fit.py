@@ -64,7 +64,7 @@ class NodeRoom:
 
     @property
     def load(self) -> float:
-        """Mean share of CPU and memory in use, for spreading; pods without requests count too."""
+        """Mean fraction of CPU and memory in use, for spreading. Pods without requests count too."""
         shares = [self.weight[name] / self.allocatable[name] for name in _LEAST if self.allocatable.get(name)]
         return sum(shares) / len(shares) if shares else 0.0
 
@@ -247,7 +247,7 @@ def preference(spec: Obj, node: Obj) -> int:
 
 
 def choose(pod: Obj, rooms: Sequence[NodeRoom]) -> tuple[NodeRoom | None, list[Refusal]]:
-    """Choose the most preferred, then least loaded node; otherwise return every node's refusal."""
+    """Choose the most preferred, then least loaded node. If none fits, return every node's refusal."""
     refusals, fitting = [], []
     named = pod["spec"].get("nodeName")
     for room in rooms:

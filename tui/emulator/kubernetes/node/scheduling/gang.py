@@ -43,7 +43,7 @@ class GangAttempt:
     members: int
     pending: int
     failed: list[tuple[Obj, Sequence[Refusal], str]] = field(default_factory=list)
-    """(Pod, each node's refusal, what the pod lacks on every node)."""
+    """The pod, each node's refusal, and what the pod lacks on every node."""
 
     def too_few(self, pod: Obj, nodes: int) -> str:
         """Return the message for a pod whose siblings do not exist yet."""
@@ -60,7 +60,7 @@ class GangAttempt:
         return self._unready() if self.key.group == VOLCANO else REJECTED
 
     def explain(self, refusals: Sequence[Refusal], lacking: str, enough: bool) -> str:
-        """Return the message for a pod that does not fit; `enough` if enough others of its group do."""
+        """Return the message for a pod that does not fit. `enough`: enough other pods of its group fit."""
         if enough:
             return explain(refusals, lacking)
         if self.key.group == VOLCANO:

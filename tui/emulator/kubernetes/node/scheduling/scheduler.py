@@ -139,7 +139,7 @@ class Scheduler:
         return True
 
     def _schedule(self) -> None:
-        # A refused pod fits only after something is freed; a gang may have grown.
+        # A refused pod fits only after resources are freed; a gang may have grown.
         due = [
             pod
             for uid, pod in self._pending.items()
@@ -254,7 +254,7 @@ class Scheduler:
             _set_condition(obj, {"type": "PodScheduled", "status": "True"})
 
         try:
-            # Set the condition first: whoever sees the node sees the pod scheduled.
+            # Set the condition first, so that a client that sees the node sees the pod scheduled.
             self._objects.change(PODS, namespace, name, scheduled, status=True)
             changed = self._objects.change(PODS, namespace, name, bound)
         except ApiNotFound:

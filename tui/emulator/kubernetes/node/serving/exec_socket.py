@@ -28,7 +28,7 @@ from tui.emulator.shells.program import ReplicaPlace, ReplicaProgram
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 DEFAULT_SIZE = (80, 24)
-"""Columns and rows until the client sends its own."""
+"""Columns and rows until the client sends its own size."""
 _TRUE = {"true", "1"}
 
 

@@ -85,7 +85,7 @@ def read_log(kubelet: Kubelet, pod: Obj, options: LogOptions) -> AsyncIterator[b
 
 
 def chosen_container(pod: Obj, container: str) -> str:
-    """Return the container's name, by default the only one. Raises BadRequest."""
+    """Return the container's name, by default the pod's only container. Raises BadRequest."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     main = [str(declared["name"]) for declared in spec.get("containers") or ()]
     init = [str(declared["name"]) for declared in spec.get("initContainers") or ()]

@@ -25,7 +25,7 @@ GPU_MEMORY = 40 << 30
 
 @dataclass
 class Usage:
-    """Newest samples of one container; None if not measured."""
+    """Newest samples of one container; None for a value that is not measured."""
 
     time: float
     cores: float | None = None
@@ -33,7 +33,7 @@ class Usage:
     received: float | None = None
     sent: float | None = None
     accelerators: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    """Index, marked if simulated → metric → share."""
+    """Values by index (marked if simulated) and metric, as fractions."""
 
 
 def usage_of(container: PodContainer) -> Usage | None:

@@ -1,4 +1,4 @@
-"""Plans the job controller's next actions from a Job and its pods alone.
+"""Plans the job controller's next actions from only a Job and its pods.
 
 Each pod is counted once, even if the process ends in between: an ended pod is recorded in
 `uncountedTerminatedPods` before its finalizer is removed, and counted afterwards.

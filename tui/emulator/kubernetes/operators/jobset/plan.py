@@ -1,4 +1,4 @@
-"""Plans the JobSet controller's next actions from a JobSet and its Jobs alone."""
+"""Plans the JobSet controller's next actions from only a JobSet and its Jobs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Planner:
     def _set(
         self, condition: str, reason: str, message: str, *, value: str = "True", warn: bool = False
     ) -> None:
-        """Set a condition and report it; a missing one is not set to False."""
+        """Set a condition and report the change. A missing condition is not set to False."""
         if value == "False" and conditions.find(self.status, condition) is None:
             return
         other = {

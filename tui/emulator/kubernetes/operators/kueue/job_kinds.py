@@ -187,7 +187,7 @@ def _pods_of(spec: Obj) -> int:
 
 
 class TrainJobs(QueuedKind):
-    """TrainJobs: their JobSet has the pod sets; an admission patches the runtime."""
+    """TrainJobs: their JobSet has the pod sets, and an admission patches the runtime."""
 
     plural, group, version = "trainjobs", "trainer.kubeflow.org", "v1alpha1"
 

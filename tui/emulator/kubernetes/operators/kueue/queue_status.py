@@ -93,7 +93,7 @@ def _count(status: Obj, pending: list[Obj], reserving: list[Obj], admitted: list
 
 
 def _usage(queue: Obj, workloads: Iterable[Obj], limits: Mapping[FlavorResource, Any] | None) -> list[Obj]:
-    """Return the usage by flavor; `limits` adds what is borrowed."""
+    """Return the usage by flavor. `limits` adds the borrowed amounts."""
     total: dict[FlavorResource, Decimal] = {}
     for workload in workloads:
         for key, amount in usage_of(workload).items():

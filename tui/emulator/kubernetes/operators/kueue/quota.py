@@ -136,7 +136,8 @@ class Assignment:
 
 
 def assign(quotas: KueueQuotas, queue: Queue, workload: Obj) -> Assignment:
-    """Choose a flavor for each resource of each pod set: the first with room, else one in use by others."""
+    """Choose a flavor for each resource of each pod set: the first flavor with room, else one that others
+    use."""
     result = Assignment(may_preempt=True)
     for pods in workload["spec"]["podSets"]:
         spec, count = (pods.get("template") or {}).get("spec") or {}, int(pods["count"])
@@ -177,7 +178,7 @@ def _refuse(result: Assignment, pod_set: str, reasons: list[str]) -> None:
 def _assign_group(
     quotas: KueueQuotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, amounts: Amounts
 ) -> dict[str, str]:
-    """Find one flavor for all resources of a group; without room, one in use by others."""
+    """Find one flavor for all resources of a group; without room, one that others use."""
     reasons: list[str] = []
     taken_by_others = ""
     beyond = False
@@ -206,7 +207,7 @@ def _assign_group(
 def _why_not(
     quotas: KueueQuotas, queue: Queue, result: Assignment, flavor: str, amounts: Amounts
 ) -> tuple[list[str], bool]:
-    """Return why the amounts do not fit into a flavor now, and whether they ever could."""
+    """Return why the amounts do not fit into a flavor now, and whether they could ever fit."""
     reasons, possible = [], True
     for resource, amount in sorted(amounts.items()):
         key = (flavor, resource)

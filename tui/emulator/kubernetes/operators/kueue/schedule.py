@@ -27,7 +27,7 @@ class QueueWait:
 
 @dataclass(frozen=True)
 class Preemption:
-    """A workload that is preempted for another one."""
+    """A workload that is preempted for another workload."""
 
     victim: Obj
     preemptor: Obj
@@ -94,7 +94,7 @@ class _Pass:
             else:
                 self.result.waiting.append((workload, why))
         while lines:
-            # Of the queues' heads, prefer one that fits its own queue's quota.
+            # Of the queues' heads, prefer a workload that fits its own queue's quota.
             name = min(
                 lines,
                 key=lambda queue_name: (
@@ -138,7 +138,7 @@ class _Pass:
             self.result.evicted.append((workload, "LocalQueueStopped", "The LocalQueue is stopped"))
 
     def _ineligible(self, workload: Obj) -> QueueWait | None:
-        """Return why a workload is not considered at all."""
+        """Return why a workload is excluded from scheduling."""
         queue_name = workload["spec"].get("queueName", "")
         local = self.local.get((namespace_of(workload), queue_name))
         if workload["spec"].get("active") is False:
@@ -183,7 +183,7 @@ class _Pass:
             if not holds(victim, "Evicted"):
                 path = (_path(queue.obj), _path(self._queue_of(victim).obj))
                 self.result.preempted.append(Preemption(victim, workload, reason, path))
-        # The released quota is promised to the preemptor alone.
+        # The released quota is reserved for the preemptor.
         queue.take(assignment.usage)
         message = f"{assignment.message}. Pending the preemption of {len(victims)} workload(s)"
         self.result.waiting.append((workload, QueueWait("WaitingForPreemptedWorkloads", message)))

@@ -25,7 +25,7 @@ def workload_name(job: Obj) -> str:
 
 
 def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Obj) -> Obj:
-    """Return the workload of a job; `priority` has its value and class."""
+    """Return the workload of a job. `priority` contains the value and class."""
     metadata = {
         "labels": {"kueue.x-k8s.io/job-uid": uid_of(job)},
         "finalizers": ["kueue.x-k8s.io/resource-in-use"],

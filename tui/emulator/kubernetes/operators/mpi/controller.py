@@ -146,7 +146,7 @@ class _OneJob:
             spec = copy.deepcopy(launcher["spec"])
             spec["suspend"] = self.suspended
             if not self.suspended:
-                # Copy what a queue has set in the MPIJob meanwhile.
+                # Copy what a queue has set in the MPIJob in the meantime.
                 template = mpi_objects.launcher_template(self.job)["spec"]
                 for field in ("nodeSelector", "tolerations", "schedulingGates"):
                     if field in template:
@@ -155,7 +155,7 @@ class _OneJob:
         return launcher
 
     def _delete_workers(self) -> None:
-        """Delete the workers; cleanPodPolicy Running keeps the ended ones."""
+        """Delete the workers. cleanPodPolicy Running preserves ended workers."""
         keeps = self.job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running" and not self.suspended
         for pod in self.workers:
             ended = phase_of(pod) not in ("Running", "Pending")

@@ -44,7 +44,7 @@ def with_defaults(job: Obj) -> Obj:
 
 
 def labels(job: Obj, role: str = "") -> dict[str, str]:
-    """Return the labels of a job's pods, of one role or all."""
+    """Return the labels of a job's pods, of one or all roles."""
     common = {OPERATOR_NAME: OPERATOR, JOB_NAME: name_of(job)}
     return common | ({JOB_ROLE: role} if role else {})
 
@@ -56,7 +56,7 @@ def workers(job: Obj) -> int:
 
 
 def launcher_name(job: Obj) -> str:
-    """Return the name of the launcher's Job, also its pod's host name."""
+    """Return the name of the launcher's Job, which is also its pod's host name."""
     return f"{name_of(job)}-launcher"
 
 

@@ -13,7 +13,7 @@ _RESTARTS = ("Never", "OnFailure")
 
 
 def _containers(replica: Any) -> list[Obj]:
-    """Return the containers of a replica, or none if a field on the way is missing."""
+    """Return the containers of a replica; none if an enclosing field is missing."""
     template = (replica or {}).get("template") or {}
     containers = (template.get("spec") or {}).get("containers") or []
     return containers if all(isinstance(container, Mapping) for container in containers) else []

@@ -32,7 +32,7 @@ GROUP = "kubeflow.org"
 
 
 CONCLUSIONS: dict[str, Step] = {PYTORCH.kind: conclude_pytorch, TENSORFLOW.kind: conclude_tensorflow}
-"""Kind → the step that derives the state of a job from its replicas."""
+"""The step that derives the state of a job from its replicas, by kind."""
 
 
 class TrainingController(JobController):

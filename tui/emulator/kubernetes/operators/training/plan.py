@@ -47,7 +47,7 @@ class TrainingJobPlan:
         self.events.append(OperatorEvent(self.status.kind.kind + reason, message, warning))
 
     def delete(self, pod: Obj) -> None:
-        """Delete a pod unless it is being deleted."""
+        """Delete a pod unless it is already being deleted."""
         if not is_terminating(pod) and name_of(pod) not in self.delete_pods:
             self.delete_pods.append(name_of(pod))
 
@@ -90,9 +90,9 @@ def begin(seen: TrainingJobObjects) -> TrainingJobPlan:
 
 
 def clean_up(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Delete the pods, and services of their names, that cleanPodPolicy does not keep.
+    """Delete the pods, and services of the same names, that cleanPodPolicy does not preserve.
 
-    An unfinished job, such as a suspended one, keeps none.
+    An unfinished job, such as a suspended job, preserves no pods.
     """
     policy = seen.policy["cleanPodPolicy"]
     plan.delete_pod_group = policy_of(seen.job) is not None

@@ -138,7 +138,7 @@ def _apply_mpi(runtime: Runtime) -> None:
 
 
 def hostfile(trainjob: Obj, runtime: Runtime) -> Obj | None:
-    """Return the ConfigMap with mpirun's hostfile; None for another policy."""
+    """Return the ConfigMap with mpirun's hostfile; None for any other policy."""
     policy = runtime.policy.get("mpi")
     if policy is None:
         return None

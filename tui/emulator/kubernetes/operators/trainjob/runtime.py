@@ -26,7 +26,7 @@ _MERGE_KEYS = {
     "imagePullSecrets": "name",
     "schedulingGates": "name",
 }
-"""List field → key that identifies its members. Other lists are replaced."""
+"""The field that identifies the members of a list, by list field. Other lists are replaced."""
 
 
 class Runtime:
@@ -168,7 +168,7 @@ def pod_spec(job: Obj) -> Obj:
 
 
 def upsert(container: Obj, field: str, key: str, *members: Obj) -> None:
-    """Add members to a container's list; one with the same key is replaced in place."""
+    """Add members to a container's list. A member with an existing key replaces the old member in place."""
     entries: list[Obj] = container.setdefault(field, [])
     for member in members:
         at = next((index for index, entry in enumerate(entries) if entry.get(key) == member.get(key)), None)
