@@ -67,10 +67,10 @@ def test_a_percentage_is_of_the_moving_mean_of_ten_minutes() -> None:
         (
             "ALIGN_RATE",
             Kind.GAUGE,
-            "ALIGN_RATE is for counters, and t is a gauge; use one of ALIGN_INTERPOLATE",
+            "ALIGN_RATE requires counters, but t is a gauge; use one of ALIGN_INTERPOLATE",
         ),
-        ("ALIGN_NEXT_OLDER", Kind.DELTA, "ALIGN_NEXT_OLDER is for gauges, and t is a counter"),
-        ("ALIGN_PERCENTILE_99", Kind.GAUGE, "is for distributions, and t is a metric of numbers"),
+        ("ALIGN_NEXT_OLDER", Kind.DELTA, "ALIGN_NEXT_OLDER requires gauges, but t is a counter"),
+        ("ALIGN_PERCENTILE_99", Kind.GAUGE, "requires distributions, but t is a metric of numbers"),
         ("ALIGN_COUNT_TRUE", Kind.DELTA, "requires booleans, but t is a metric of numbers"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_field_that_nothing_can_be_grouped_by_is_named(text: str) -> None:
 
 
 def test_a_reducer_of_booleans_is_refused() -> None:
-    with pytest.raises(NotReduced, match="REDUCE_FRACTION_TRUE is for booleans"):
+    with pytest.raises(NotReduced, match="REDUCE_FRACTION_TRUE requires booleans"):
         check_reducer(Reducer.REDUCE_FRACTION_TRUE)
-    with pytest.raises(NotReduced, match="77 is not a reducer"):
+    with pytest.raises(NotReduced, match="77 must be a reducer"):
         check_reducer(77)

@@ -71,7 +71,7 @@ def test_conditions_side_by_side_are_not_nested() -> None:
     [
         ("state=JOB_STATE_RUNNING", 0, "not a pipeline state"),
         ("training_task_definition>x", 0, "use = != :"),
-        ('display_name=starts_with("a")', 13, "can't be used here"),
+        ('display_name=starts_with("a")', 13, "must be compared with a value"),
         ('log_id("a")', 0, "can't stand alone"),
         ("labels.a.b=1", 0, "labels.KEY"),
         ("display_name.x=1", 0, "display_name"),

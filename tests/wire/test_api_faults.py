@@ -55,7 +55,7 @@ def test_a_fault_names_what_is_wrong_with_it() -> None:
             return "\n".join(found)
 
     said = asyncio.run(asked())
-    for word in ("JobService.GetCustomJob", "malformed", "must have a kind", "UNAVAILABLE", "delay is"):
+    for word in ("JobService.GetCustomJob", "malformed", "must have a kind", "UNAVAILABLE", "delay must be"):
         assert word in said
 
 

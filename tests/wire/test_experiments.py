@@ -131,7 +131,7 @@ async def test_contexts_are_found_by_what_the_documentation_lets_one_filter(plac
         "exp-10", "run-2", "run-1", "run-0", "exp"
     ]  # fmt: skip
     for text, says in {
-        "schema=1": "not a field",
+        "schema=1": "unknown field",
         'in_context("x")': "stand alone",
         "metadata.lr=1": "TYPE",
     }.items():
@@ -176,7 +176,7 @@ async def test_a_context_is_no_ancestor_of_itself(place: Services) -> None:
     first, second = await place.context("a"), await place.context("b")
     await place.metadata.add_context_children(context=first, child_contexts=[second])
     for above, below in ((second, first), (first, first)):
-        with pytest.raises(exceptions.InvalidArgument, match="above it"):
+        with pytest.raises(exceptions.InvalidArgument, match="an ancestor of it"):
             await place.metadata.add_context_children(context=above, child_contexts=[below])
     await place.metadata.remove_context_children(context=first, child_contexts=[second])
     await place.metadata.add_context_children(context=second, child_contexts=[first])

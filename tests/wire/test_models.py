@@ -115,14 +115,14 @@ async def test_models_are_found_ordered_paged_and_changed(place: Serving) -> Non
         ({"container": {"env": [{"name": "A-B", "value": "1"}]}}, "env[0].name: 'A-B'"),
         ({"container": {"deployment_timeout": "7201s"}}, "deployment_timeout: is 7201 s"),
         ({"container_spec": None}, "model.container_spec: is required"),
-        ({"artifact_uri": "/tmp/x"}, "model.artifact_uri: '/tmp/x' is not of the form"),
+        ({"artifact_uri": "/tmp/x"}, "model.artifact_uri: '/tmp/x' must have the form"),
         ({"version_aliases": ["Golden"]}, "model.version_aliases[0]: 'Golden'"),
         ({"labels": {"A": "b"}}, "model.labels: There can be no more"),
         ({"model_id": "9x"}, "model_id: '9x' does not match"),
         ({"model_id": "mine"}, "models/mine exists already"),
         ({"model_id": "x", "parent_model": f"{PARENT}/models/mine"}, "model_id: names a new model"),
         ({"parent_model": f"{PARENT}/models/none"}, "models/none does not exist"),
-        ({"parent_model": "mine"}, "parent_model: 'mine' is not of the form"),
+        ({"parent_model": "mine"}, "parent_model: 'mine' must have the form"),
     ],
 )
 async def test_what_the_documentation_of_models_rules_out_is_refused(body: dict[str, Any], says: str) -> None:
@@ -132,7 +132,7 @@ async def test_what_the_documentation_of_models_rules_out_is_refused(body: dict[
         with pytest.raises(exceptions.GoogleAPICallError) as refused:
             await place.upload(**body)
         assert says in sentences(refused.value.message)
-        for wanted, why in {"-default": "always has a version", "A": "does not match"}.items():
+        for wanted, why in {"-default": "must have a version", "A": "must match"}.items():
             with pytest.raises(exceptions.InvalidArgument, match=why):
                 await place.models.merge_version_aliases(
                     name=f"{PARENT}/models/mine", version_aliases=[wanted]

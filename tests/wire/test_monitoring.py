@@ -209,13 +209,13 @@ async def test_pages_count_points_and_lose_none(size: int) -> None:
                     "alignment_period": {"seconds": 60},
                 }
             },
-            "for distributions.*ALIGN_MEAN",
+            "requires distributions.*ALIGN_MEAN",
         ),
         (
             {"aggregation": {"cross_series_reducer": "REDUCE_SUM"}},
-            "aggregation.per_series_aligner: is needed",
+            "aggregation.per_series_aligner: must be set",
         ),
-        ({"aggregation": {**MEANS, "cross_series_reducer": "REDUCE_COUNT_TRUE"}}, "is for booleans"),
+        ({"aggregation": {**MEANS, "cross_series_reducer": "REDUCE_COUNT_TRUE"}}, "requires booleans"),
         (
             {
                 "aggregation": {
@@ -224,7 +224,7 @@ async def test_pages_count_points_and_lose_none(size: int) -> None:
                     "group_by_fields": ["resource.type", "job"],
                 }
             },
-            r"group_by_fields\[1\]: 'job' is not",
+            r"group_by_fields\[1\]: 'job' can't be used",
         ),
         ({"secondary_aggregation": MEANS}, "secondary_aggregation: requires aligned series"),
     ],

@@ -113,7 +113,7 @@ async def test_a_job_that_does_not_match_a_pool_is_refused(place: tuple[Clients,
             continue
         with pytest.raises(exceptions.InvalidArgument, match=words):
             await resources.run(one)
-    with pytest.raises(exceptions.InvalidArgument, match="insufficient capacity: 3 replicas"):
+    with pytest.raises(exceptions.InvalidArgument, match="too much capacity: 3 replicas"):
         await resources.run(python("pass"), python("pass", replicas=3))
     with pytest.raises(exceptions.InvalidArgument, match="more capacity together than"):
         await resources.run(python("pass"), python("pass", replicas=2))
@@ -165,7 +165,7 @@ async def test_update_reboot_and_delete(place: tuple[Clients, Resources], tmp_pa
     assert changed.state.name == "RUNNING" and changed.resource_pools[0].replica_count == 1
     held = await resources.run(until_released(tmp_path / "a"))
     await clients.reach(held, "RUNNING")
-    with pytest.raises(exceptions.InvalidArgument, match="insufficient capacity"):
+    with pytest.raises(exceptions.InvalidArgument, match="more capacity together"):
         await resources.run(until_released(tmp_path / "a"), until_released(tmp_path / "a"))
     waits = await resources.run(until_released(tmp_path / "a"))
     assert await resources.used() == [(1, 1)]

@@ -160,7 +160,7 @@ async def test_persistent_resources_and_boards() -> None:
         assert "the persistent resource gone does not exist" in (await resource("gone")).sentence
         for board, words in (
             (f"projects/p/locations/{REGION}/tensorboards/7", ""),
-            (f"projects/p/locations/{REGION}/tensorboards/8", "no TensorBoard"),
+            (f"projects/p/locations/{REGION}/tensorboards/8", "does not exist"),
             ("projects/p/locations/europe-west4/tensorboards/7", "europe-west4"),
             ("seven", "must be the resource name"),
         ):

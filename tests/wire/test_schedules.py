@@ -176,7 +176,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"max_concurrent_run_count": 0}, "max_concurrent_run_count"),
     ({"max_run_count": -1}, "max_run_count"),
     ({"end_time": at(1)}, "end_time: must be after start_time"),
-    ({"end_time": at(9.9)}, "not due between now and the schedule's end"),
+    ({"end_time": at(9.9)}, "must be due between now and the schedule's end"),
     ({"id": "Upper_case"}, "pipeline_job_id"),
     ({"spec": {"schemaVersion": "1.0"}}, "schedule.create_pipeline_job_request.pipeline_job.pipeline_spec"),
     ({"create_pipeline_job_request": {"parent": "projects/q/locations/l"}}, "request.parent"),

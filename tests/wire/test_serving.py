@@ -238,7 +238,7 @@ async def test_output_is_the_log_of_the_endpoint_and_a_server_that_ends_starts_a
         found = [(entry.text_payload, Severity(entry.severity).name) async for entry in entries]
         assert found == [
             (f"serving {deployed}", "INFO"),
-            ("The model server ended with exit code 3; it starts again.", "ERROR"),
+            ("The model server ended with exit code 3; it is restarting.", "ERROR"),
             (f"serving {deployed}", "INFO"),
         ]
 
@@ -284,7 +284,7 @@ MACHINE = "deployed_model.dedicated_resources.machine_spec"
 
 
 REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
-    ({"0": 90}, {}, "traffic_split: the percentages add up to 90"),
+    ({"0": 90}, {}, "traffic_split: the percentages must add up to 100, not to 90"),
     ({"0": 50, "8": 50}, {}, "traffic_split: The following DeployedModel ID(s) [8] do not exist"),
     ({"0": 150, "7": -50}, {}, "traffic_split[0]: is 150"),
     ({}, {"id": "x1"}, "deployed_model.id"),
@@ -293,7 +293,7 @@ REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
     (
         {},
         {"dedicated_resources": {**DEDICATED, "machine_spec": {"machine_type": "n1-standrad-4"}}},
-        "'n1-standrad-4' is not a machine type; did you mean n1-standard-4",
+        "'n1-standrad-4' must be a machine type; did you mean n1-standard-4",
     ),
     ({}, {"dedicated_resources": {**DEDICATED, "min_replica_count": 0}}, "min_replica_count: is 0"),
     (
@@ -302,8 +302,8 @@ REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
         "dedicated_resources: is required",
     ),
     ({}, {"version": f"{PARENT}/models/none"}, "models/none does not exist"),
-    ({}, {"version": "m"}, "deployed_model.model: 'm' is not of the form"),
-    ({}, {"version": "projects/p/locations/europe-west4/models/far"}, "as the endpoint is"),
+    ({}, {"version": "m"}, "deployed_model.model: 'm' must have the form"),
+    ({}, {"version": "projects/p/locations/europe-west4/models/far"}, "like the endpoint"),
 ]
 
 

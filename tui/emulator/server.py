@@ -1,6 +1,7 @@
 """The emulator's server process: `python -m tui.emulator --state-dir DIR [--rest HOST:PORT] [--no-auth]`.
 
-It ends on SIGTERM, SIGINT or the admin's stop; the jobs' runners continue, and the next server resumes them.
+The process ends on SIGTERM, SIGINT or the admin's stop. The jobs' runners continue, and the next server
+resumes them.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _OPTIONS = (
 class Emulator(process.Server[StateDir]):
     """One running emulator: an async context manager, used by `main` and by tests.
 
-    `rest` is HOST:PORT of the REST endpoint (port 0 takes a free one), `None` to serve none. With `auth`,
+    `rest` is HOST:PORT of the REST endpoint (port 0 selects a free port), `None` to serve none. With `auth`,
     REST clients need the token of the state directory.
     """
 
@@ -80,25 +81,25 @@ class Emulator(process.Server[StateDir]):
 
     @property
     def target(self) -> str:
-        """gRPC target for a client's channel."""
+        """The gRPC target for a client's channel."""
         return self.state.target
 
     @property
     def listens_on(self) -> str:
-        """The addresses, for the log."""
+        """Return the addresses, for the log."""
         return f"{self.state.target}, REST {self.rest_url or 'off'}"
 
     def reachable(self) -> bool:
-        """Whether clients can reach this server; restores a lost name of its socket.
+        """Whether clients can reach this server. Restores a lost name of its socket.
 
-        False if its state directory is gone or was replaced by another one.
+        False if its state directory is gone or was replaced by another.
         """
         if not self._lock.held:
             return False
         return self.state.socket.exists() or link_socket(self.state)
 
     def info(self) -> dict[str, Any]:
-        """Contents of `emulator.json` and of the admin's status."""
+        """Return the contents of `emulator.json` and of the admin's status."""
         return {
             "pid": os.getpid(),
             "socket": str(self.state.socket),
@@ -135,13 +136,14 @@ class Emulator(process.Server[StateDir]):
         return [*self.api_faults.apply(served), *self._open_shells(parts.running), *admin.methods()]
 
     def _open_shells(self, parts: Dependencies) -> list[Method]:
-        """Serve programs in replicas; they end with the server."""
+        """Serve programs in replicas, which end with the server."""
         shells = ShellServer(parts.table, parts.runner, self.state)
         self._stack.push_async_callback(shells.close)
         return shells.methods()
 
     def _with_faults(self, app: Any) -> Any:
-        """Wrap the bucket server's application with the API faults; imported at its first connection."""
+        """Wrap the bucket server's application with the API faults. Both are imported at its first
+        connection."""
         from tui.emulator.storage.fault_injection import FaultyHttp  # noqa: PLC0415
 
         return FaultyHttp(app, self.api_faults, self.disk)
@@ -157,12 +159,12 @@ class Emulator(process.Server[StateDir]):
         link_admin(self.state)
 
     async def open_rest(self, address: str, auth: bool) -> dict[str, Any]:
-        """Serve REST from now on, with `rest` and `auth` as at the start; return `info`.
+        """Serve REST from now on, with `rest` and `auth` as at the start. Return `info`.
 
         Raises:
-            StateDirError: when `address` is not HOST:PORT on loopback, or REST is already served on another
-                port or with another `auth`.
-            OSError: when the address is in use.
+            StateDirError: `address` is not HOST:PORT on loopback, or REST is already served on another port
+                or with another `auth`.
+            OSError: the address is in use.
         """
         host, port = parse_address(address)
         async with self._opening_rest:
@@ -173,7 +175,7 @@ class Emulator(process.Server[StateDir]):
             elif port not in {0, int(self.rest_url.rpartition(":")[2])} or auth != self._auth:
                 token = "with the token" if self._auth else "without a token"
                 raise StateDirError(
-                    f"REST is served on {self.rest_url} already, {token}; use it, or stop the emulator with "
+                    f"REST is already served on {self.rest_url}, {token}; use it, or stop the emulator with "
                     "`vxtui emulator stop` and start it as you want it: its jobs keep running"
                 )
         return self.info()
@@ -188,14 +190,16 @@ class Emulator(process.Server[StateDir]):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parse `HOST:PORT`; only loopback is accepted, because a client can run programs here.
+    """Parse `HOST:PORT`. Only loopback is accepted, because a client can run programs here.
 
     Raises StateDirError for any other text, with the reason.
     """
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdigit() or int(port) > 65535:
-        raise StateDirError(f"--rest {text}: write HOST:PORT, e.g. 127.0.0.1:8085 (port 0 takes a free one)")
+        raise StateDirError(
+            f"--rest {text} must be HOST:PORT, e.g. 127.0.0.1:8085 (port 0 selects a free port)"
+        )
     if not is_loopback(host):
         raise StateDirError(
             f"--rest {text}: only a loopback address is served (127.0.0.1, ::1, localhost), because a client "
@@ -223,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--simulate-accelerators", action="store_true", help="simulate metrics of missing accelerators"
     )
     options = parser.parse_args(arguments)
-    # gRPC's core writes to stderr itself and ignores the logging configuration.
+    # gRPC's core writes directly to stderr and ignores the logging configuration.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     state = StateDir(options.state_dir.absolute())
     if options.rest:

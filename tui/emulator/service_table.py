@@ -40,7 +40,7 @@ class ServiceEntry:
     """One service."""
 
     open: Callable[[EmulatorParts], Sequence[Method] | Awaitable[Sequence[Method]]]
-    """Resumes the work of the previous server, and returns the RPCs to serve."""
+    """A function that resumes the work of the previous server, and returns the RPCs to serve."""
     check_fault: str = ""
     """Name of the service in `vxtui emulator fault checks --fail`, if that fault applies to it."""
 

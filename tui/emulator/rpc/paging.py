@@ -96,7 +96,7 @@ def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
     wrong = [path for path in paths if not _add(fields, path.split("."), descriptor)]
     if wrong:
         known = ", ".join(f.name for f in descriptor.fields)
-        raise invalid(*(("read_mask", f"{path!r} is an unknown field; use one of {known}") for path in wrong))
+        raise invalid(*(("read_mask", f"unknown field {path!r}; use one of {known}") for path in wrong))
     return fields
 
 

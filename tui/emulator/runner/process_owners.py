@@ -14,9 +14,9 @@ from tui.emulator.runner import process_tree
 from tui.emulator.runner.process_tree import Proc
 
 REPLICA_VARIABLE = "VXTUI_REPLICA"
-"""Set on every replica: its id."""
+"""Variable of every replica that holds the replica's id."""
 ATTEMPT_VARIABLE = "VXTUI_ATTEMPT"
-"""Set on every replica: the attempt's directory, which is unique among all emulators."""
+"""Variable of every replica that holds the attempt's directory, which is unique among all emulators."""
 UNKNOWN = ""
 """Owner of a process of unknown origin."""
 
@@ -29,7 +29,8 @@ class ProcessOwners:
         self._owner: dict[tuple[int, int], str] = {}
 
     def scan(self, roots: Mapping[int, str]) -> dict[str, list[Proc]]:
-        """Processes by replica, zombies included; `roots` names the replicas' first processes by pid."""
+        """Return the processes by replica, including zombies. `roots` names the replicas' first processes by
+        pid."""
         me = os.getpid()
         # Parents come before their children, so a parent's owner is known before its children's.
         family = [p for p in process_tree.descendants(process_tree.scan(), [me]) if p.pid != me]
@@ -52,7 +53,7 @@ class ProcessOwners:
         return families
 
     def owner(self, pid: int) -> str:
-        """The owner of this process at the last scan; UNKNOWN when the scan did not see it."""
+        """Return the owner of this process at the last scan; UNKNOWN when the scan did not see it."""
         return next((name for (seen, _), name in self._owner.items() if seen == pid), UNKNOWN)
 
     def _marked(self, proc: Proc) -> str:

@@ -32,12 +32,12 @@ class Proc:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Identity: a later process with the same pid has another start time."""
+        """Identity of the process: a later process with the same pid has another start time."""
         return self.pid, self.start
 
     @property
     def ended(self) -> bool:
-        """A zombie: ended and not yet reaped."""
+        """Whether the process is a zombie: ended and not yet reaped."""
         return self.state in "ZX"
 
 
@@ -87,7 +87,7 @@ def scan() -> dict[int, Proc]:
 
 
 def descendants(table: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
-    """Processes below and including `roots`, parents before children, zombies included."""
+    """Return the processes below and including `roots`, parents before children, including zombies."""
     children: dict[int, list[int]] = {}
     for proc in table.values():
         children.setdefault(proc.ppid, []).append(proc.pid)
@@ -110,7 +110,7 @@ def environment_has(pid: int, name: str, value: str) -> bool:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """Return the environment that the process was started with; empty if it is unreadable or the process has
+    """Return the environment at the start of the process; empty if it is unreadable or the process has
     ended."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
@@ -132,7 +132,7 @@ def send(procs: Iterable[Proc], number: signal.Signals) -> None:
         try:
             handle = os.pidfd_open(proc.pid)
         except OSError as error:
-            # Kernels and sandboxes without pidfd: the check below leaves a gap of microseconds there.
+            # Without pidfd, in some kernels and sandboxes, the check below leaves a race of microseconds.
             if error.errno != errno.ENOSYS:
                 continue
             if is_running(*proc.key):

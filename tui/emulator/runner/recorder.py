@@ -48,7 +48,7 @@ class Recorder:
         self._dirty = True
 
     def event(self, source: str, text: str) -> None:
-        """Add an event that the platform would log; `source` is a replica or "service"."""
+        """Add an event that the platform would log. `source` is a replica or "service"."""
         self._events.append((time.time(), source, text))
         self._dirty = True
 
@@ -64,7 +64,7 @@ class Recorder:
     def stamp(self) -> bool:
         """Record the time at which each output file has grown (see `paths.AttemptDir`).
 
-        False when a stamp could not be written; the next call tries again.
+        Return False when a stamp could not be written; the next call tries again.
         """
         complete = True
         for output, stamps in self._streams:
@@ -84,7 +84,7 @@ class Recorder:
         return complete
 
     def flush(self) -> bool:
-        """Write the changes; False when that fails and the next call has to retry."""
+        """Write the changes. Return False when that fails and the next call has to retry."""
         if not self._dirty:
             return True
         if time.monotonic() < self._retry_at:
@@ -94,7 +94,8 @@ class Recorder:
         except (sqlite3.Error, OSError) as error:
             self._warn("the record", error)
             self._retry_at = time.monotonic() + RETRY
-            # Processes, events and exit codes must be kept; samples taken while the disk is full are dropped.
+            # Processes, events and exit codes must be preserved. Samples taken while the disk is full are
+            # dropped.
             self._samples.clear()
             return False
         return True
@@ -130,12 +131,12 @@ class Recorder:
 
 
 def _append(path: str, record: bytes) -> None:
-    """Append a whole record or nothing, so that the file stays a sequence of records. Raises OSError."""
+    """Append a complete record or nothing, so that the file stays a sequence of records. Raises OSError."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         written = os.write(file, record)
         if written != len(record):
             os.ftruncate(file, os.fstat(file).st_size - written)
-            raise OSError(28, "no space left for a whole record")
+            raise OSError(28, "no space left for a complete record")
     finally:
         os.close(file)

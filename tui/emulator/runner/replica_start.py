@@ -33,7 +33,7 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
     except OSError as error:
         raise CannotStart(f"can't prepare {replica.workdir}: {error.strerror}") from error
     try:
-        # No preexec_fn: it would prevent vfork, which starts a process faster.
+        # Don't use preexec_fn: it would prevent vfork, which starts a process faster.
         return subprocess.Popen(
             list(replica.argv),
             cwd=replica.workdir,
@@ -54,7 +54,7 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
 
 
 def remove_tmpdir_link(replica: ReplicaPlan) -> None:
-    """Remove the link that `start_replica` made."""
+    """Remove the link that `start_replica` created."""
     link = Path(replica.env.get("TMPDIR", ""))
     with contextlib.suppress(OSError):
         if link.is_symlink():
@@ -62,7 +62,7 @@ def remove_tmpdir_link(replica: ReplicaPlan) -> None:
 
 
 def _prepare(replica: ReplicaPlan) -> None:
-    """Make the working directory, and TMPDIR as a link into it.
+    """Create the working directory, and TMPDIR as a link to it.
 
     Programs create sockets below TMPDIR (multiprocessing does), and a socket's path may have at most 107
     bytes, so TMPDIR is a short path elsewhere.

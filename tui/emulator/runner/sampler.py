@@ -17,7 +17,7 @@ from tui.emulator.runner.database import Sample
 from tui.emulator.runner.plan import ReplicaPlan
 from tui.emulator.runner.process_tree import PAGE, Proc
 
-# As in tui.domain.core.metric, which a runner does not import.
+# These names equal those in tui.domain.core.metric, which a runner does not import.
 CPU = "cpu/utilization"
 MEMORY = "memory/utilization"
 GPU = "accelerator/utilization"
@@ -31,8 +31,8 @@ log = logging.getLogger("runner")
 class ReplicaSampler:
     """Samples all replicas from one scan of /proc.
 
-    Utilizations are fractions of this machine's CPUs and memory, or of the replica's machine where the plan
-    gives its size. Network values are bytes since the replica's first start.
+    Utilizations are fractions of this machine's CPUs and memory, or of the machine size in the plan, if
+    given. Network values are bytes since the replica's first start.
     """
 
     def __init__(self, plans: Mapping[str, ReplicaPlan]) -> None:

@@ -1,6 +1,6 @@
 """Simulated utilization and memory of accelerators. Off by default. Standard library only.
 
-They help to try a screen of a thousand GPUs on a machine without any. Every simulated sample is marked, from
+They allow trying a screen of a thousand GPUs on a machine without any. Every simulated sample is marked, from
 the runner's record to the label of the time series.
 """
 
@@ -17,11 +17,12 @@ LOAD_SECONDS = 20.0
 PAUSE_EVERY, PAUSE = 300.0, 6.0
 """Period and length in seconds of a pause of all accelerators of a job, as for a checkpoint."""
 SLOW_SHARE = 0.03
-"""Share of the accelerators that have a lower utilization, like a throttled one."""
+"""Fraction of the accelerators that have a lower utilization, like a throttled accelerator."""
 
 
 class Accelerator:
-    """One accelerator with a utilization and a memory share, both from 0 to 1, at a time in seconds."""
+    """One simulated accelerator. Its utilization and memory fraction, both from 0 to 1, depend on the time in
+    seconds."""
 
     def __init__(self, replica: str, index: int, began: float) -> None:
         # An accelerator has the same characteristics in every attempt.
@@ -34,7 +35,7 @@ class Accelerator:
         self._began = began
 
     def read(self, now: float) -> tuple[float, float]:
-        """Return (utilization, share of the memory in use)."""
+        """Return the utilization and the fraction of the memory in use."""
         loaded = min(1.0, max(0.0, now - self._began) / LOAD_SECONDS)
         memory = 0.02 + (self._held - 0.02) * loaded
         if loaded < 1 or now % PAUSE_EVERY < PAUSE:

@@ -35,7 +35,7 @@ class ReplicaAddress:
 
 
 def replica_addresses(job: CustomJobPb, ports: Sequence[int]) -> list[ReplicaAddress]:
-    """Return the addresses of all replicas in pool order, each with its own port."""
+    """Return the addresses of all replicas in pool order, each with a separate port."""
     addresses: list[ReplicaAddress] = []
     for position, pool in enumerate(job.job_spec.worker_pool_specs):
         for index in range(int(pool.replica_count)):
@@ -50,7 +50,7 @@ def cluster_variables(
     me: ReplicaAddress,
     master_port: int,
 ) -> dict[str, str]:
-    """Return the variables of the replica `me`. Jobs of one replica have CLUSTER_SPEC only."""
+    """Return the variables of the replica `me`. Jobs of one replica have only CLUSTER_SPEC."""
     spec = json_format.MessageToDict(job.job_spec)
     package = job.job_spec.worker_pool_specs[me.pool].python_package_spec
     old_form = {
@@ -87,7 +87,7 @@ def _tf_config(
     me: ReplicaAddress,
     spec: dict[str, Any],
 ) -> dict[str, str]:
-    """TF_CONFIG for all replicas except reducers.
+    """Return TF_CONFIG for all replicas except reducers.
 
     It is unknown whether reducers appear as `ps` (docs/facts/vertex.md 3.2). Google's Reduction Server
     example uses MultiWorkerMirroredStrategy, which does not work with a `ps`, so reducers are left out here.
@@ -105,8 +105,8 @@ def _tf_config(
 
 
 def _pytorch(addresses: Sequence[ReplicaAddress], me: ReplicaAddress, port: int) -> dict[str, str]:
-    """Variables per node, for the training pools only; the launcher sets LOCAL_RANK (docs/facts/vertex.md
-    3.3)."""
+    """Return the variables per node, for the training pools only; the launcher sets LOCAL_RANK
+    (docs/facts/vertex.md 3.3)."""
     training = [address for address in addresses if address.pool in {0, 1}]
     if me not in training:
         return {}

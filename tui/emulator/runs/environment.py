@@ -1,6 +1,6 @@
 """A replica's plan and environment as on Vertex (docs/facts/vertex.md 3), on one machine.
 
-Differences from Vertex: every host is 127.0.0.1 with its own port; gs:// and /gcs paths are below
+Differences from Vertex: every host is 127.0.0.1 with a separate port; gs:// and /gcs paths are below
 `$VXTUI_GCS_ROOT`; gloo is bound to the loopback interface, because all replicas share this machine; the
 replicas share its CPUs and GPUs. Only `STORAGE_EMULATOR_HOST` is passed on from the server's environment, so
 that no job sees the user's credentials.
@@ -49,11 +49,12 @@ METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 """Variable with the path of the file that cloudml-hypertune writes."""
 _METRICS = "hypertune/output.metrics"
 _WORKER_RESTARTS = 5
-"""Restarts of one worker in place (docs/facts/vertex.md 3.8)."""
+"""Number of restarts of one worker in place (docs/facts/vertex.md 3.8)."""
 
 
 def ports_needed(job: CustomJobPb) -> int:
-    """Number of ports: one per replica, MASTER_PORT for the rendezvous at rank 0, and one for a dashboard."""
+    """Return the number of ports: one per replica, MASTER_PORT for the rendezvous at rank 0, and one for a
+    dashboard."""
     replicas = sum(int(pool.replica_count) for pool in job.job_spec.worker_pool_specs)
     return replicas + 1 + dashboard_ports(job)
 
@@ -69,11 +70,11 @@ def build_plan(  # noqa: PLR0917
 ) -> AttemptPlan:
     """Build the plan of one attempt and create the buckets that the job names.
 
-    The plan has no `timeout`: the timeout covers the whole job, and the scheduler knows what is left of it.
+    The plan has no `timeout`: the timeout covers the entire job, and the scheduler knows the remaining time.
 
     Raises:
-        CannotRun: when an image or a package does not exist on this machine.
-        OSError: when a bucket can't be created.
+        CannotRun: an image or a package does not exist on this machine.
+        OSError: a bucket can't be created.
     """
     pools, scheduling = job.job_spec.worker_pool_specs, job.job_spec.scheduling
     addresses = replica_addresses(job, ports)
@@ -92,7 +93,7 @@ def build_plan(  # noqa: PLR0917
         for variable in task.env:
             env[variable.name] = to_local_paths(expand(variable.value, env), state)
         if TRIAL_VARIABLE in env:
-            # Vertex reads one file of the container; here each trial needs its own.
+            # Vertex reads one file of the container; here each trial needs a separate file.
             env.setdefault(METRIC_FILE, str(workdir / _METRICS))
         argv = [to_local_paths(word, state) for word in _argv(address, pools[address.pool], images, state)]
         replicas.append(
@@ -153,7 +154,7 @@ def _job_variables(  # noqa: PLR0917
     config: EmulatorConfig,
     replicas: int,
 ) -> dict[str, str]:
-    """Variables of every replica of the job."""
+    """Return the variables of every replica of the job."""
     programs = state.root / "bin"
     write_wrappers(programs)
     env = {
@@ -185,10 +186,10 @@ def _job_variables(  # noqa: PLR0917
 def _replica_variables(
     address: ReplicaAddress, record: JobRecord, attempt: int, workdir: Path, state: StateDir
 ) -> dict[str, str]:
-    """Variables with the names of this replica, its host and its directories.
+    """Return the variables with the names of this replica, its host and its directories.
 
-    HOSTNAME has the form of a pod's name and is the same in every attempt, as after a maintenance. TMPDIR is
-    a short link into the working directory, see `tui.emulator.runner.replica_start`.
+    HOSTNAME has the format of a pod's name and is the same in every attempt, as after a maintenance. TMPDIR
+    is a short link to the working directory, see `tui.emulator.runner.replica_start`.
     """
     digest = hashlib.sha256(f"{record.id}/{attempt}/{address.id}".encode()).hexdigest()[:10]
     name = hashlib.sha256(record.id.encode()).hexdigest()[:10]
@@ -200,6 +201,6 @@ def _replica_variables(
         # A job's `pip install` never changes the emulator's environment (`replica_pip`).
         "PIP_TARGET": str(workdir / PACKAGES),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        # The checkout comes last, if this is one: it contains the trainer and the placeholders.
+        # The source checkout, if any, comes last: it contains the trainer and the placeholders.
         "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *CHECKOUT]),
     }

@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def present() -> tuple[int, ...]:
-    """Indices of the usable devices: the driver's, or those of this process's CUDA_VISIBLE_DEVICES."""
+    """Return the indices of the usable devices: the driver's, or those in this process's
+    CUDA_VISIBLE_DEVICES."""
     names = [p.name.removeprefix("nvidia") for p in Path("/dev").glob("nvidia[0-9]*")]
     indices = sorted(int(name) for name in names if name.isdigit())
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -19,7 +20,7 @@ def present() -> tuple[int, ...]:
 
 
 def assign(counts: Sequence[int], devices: Sequence[int] | None = None) -> list[tuple[int, ...]]:
-    """The devices of each replica; replica i requests `counts[i]` of them.
+    """Return the devices of each replica. Replica i requests `counts[i]` devices.
 
     Devices are assigned in order. On a machine with fewer devices than requested, several replicas share a
     device; no replica has the same device twice.
@@ -35,7 +36,7 @@ def assign(counts: Sequence[int], devices: Sequence[int] | None = None) -> list[
 
 
 def variables(devices: Sequence[int]) -> dict[str, str]:
-    """Variables that make exactly these devices visible to CUDA, in NVML's order."""
+    """Return the variables that make exactly these devices visible to CUDA, in NVML's order."""
     return {
         "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index in devices),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",

@@ -16,10 +16,10 @@ PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 _INTERPRETER = (sys.executable,)
 _COMMAND = (sys.executable,)
-"""Program of an image with a command but no entry point: a container's arguments replace it."""
+"""Program of an image with a command but no entry point. A container's arguments replace the program."""
 _TRAINER = (sys.executable, "-m", "trainer.task")
 
-# First match wins; the user's table (config.yaml, `images`) comes first.
+# The first match wins; the user's table (config.yaml, `images`) comes first.
 _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("*vxtui-trainer*", _TRAINER),
     ("*/vxtui/trainer*", _TRAINER),
@@ -38,7 +38,7 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class CannotRun(Exception):
-    """A job can't run here: which part, why, and what to do."""
+    """A job can't run here. The error states which part, the reason, and the fix."""
 
     def __init__(self, sentence: str, fix: str = "") -> None:
         super().__init__(sentences(sentence, fix))
@@ -63,7 +63,8 @@ class ProgramTable:
         return next((argv for pattern, argv in self.table if fnmatch.fnmatchcase(image, pattern)), None)
 
     def argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
-        """The command line: `command` replaces the entry point, and `args` follow (docs/facts/vertex.md 1.9).
+        """Return the command line: `command` replaces the entry point, and `args` follow
+        (docs/facts/vertex.md 1.9).
 
         Raises CannotRun for an unknown image without a command.
         """
@@ -72,7 +73,7 @@ class ProgramTable:
         entry = self.entry_point(image)
         if not entry:
             raise CannotRun(
-                f"{image} can't run on this machine: the emulator starts programs, not containers, "
+                f"{image} can't run on this machine: the emulator starts programs instead of containers, "
                 "and has no program for this image",
                 "Set containerSpec.command, or a program for it in the emulator's config.yaml: "
                 f'images: {{"{image}": [python3, -m, my.module]}}.',
@@ -80,7 +81,7 @@ class ProgramTable:
         return (*entry, *args)
 
     def container_argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
-        """`argv` as a container runtime builds it: without an entry point, `args` are the command.
+        """Return `argv` as a container runtime builds it: without an entry point, `args` are the command.
 
         Raises CannotRun for an unknown image without a command.
         """

@@ -1,7 +1,7 @@
 """The lifecycle of one job in one coroutine: QUEUED, PENDING, RUNNING, its restarts, its end.
 
 Every decision is on disk before it takes effect, so the next server can resume the job at any point. During a
-restart the native state is PENDING, as during the first provisioning; Vertex does not document it.
+restart the native state is PENDING, as during the first provisioning; Vertex does not document this state.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ DRAIN_SECONDS = 120.0
 """Longest wait until a job's last output is stored, in seconds."""
 DEFAULT_TIMEOUT = 7 * 86400.0
 DEFAULT_MAX_WAIT = 86400.0
-"""Defaults in seconds of scheduling.timeout and of Flex-start's max_wait_duration (docs/facts/vertex.md
-1.6)."""
+"""Default seconds of scheduling.timeout and of Flex-start's max_wait_duration (docs/facts/vertex.md 1.6)."""
 
 # The service's messages in their order (docs/facts/vertex.md 5.1 and 16).
 _PROVISIONING = (
@@ -94,7 +93,7 @@ class JobRun:
         self._running_since = 0.0
         """Time of the last "Job is running." in the log."""
         self._started_at: float | None = None
-        """Start of the first attempt in monotonic seconds, as the wall clock may be set meanwhile."""
+        """Monotonic time of the first attempt's start in seconds: the wall clock may be set in between."""
         if job.pb.HasField("start_time"):
             age = clock.time() - job.pb.start_time.ToNanoseconds() / 1e9
             self._started_at = time.monotonic() - max(0.0, age)
@@ -113,7 +112,7 @@ class JobRun:
             end = EndOfAttempt(
                 State.JOB_STATE_FAILED,
                 code_pb2.INTERNAL,
-                "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason.",
+                "Internal error: the emulator failed on this job; `vxtui emulator logs` shows the reason.",
             )
         await self._end(end)
         self._deps.ports.release(self.job.record.id)
@@ -160,7 +159,7 @@ class JobRun:
         return None
 
     async def _take_replicas(self) -> bool:
-        """Wait for replicas of the persistent resource; False when the job is cancelled first."""
+        """Wait for replicas of the persistent resource. Return False when the job is cancelled first."""
         job = self.job
         granted = self._deps.capacity.queue(job)
         if granted.is_set():
@@ -171,8 +170,8 @@ class JobRun:
         return granted.is_set()
 
     def _longest_wait(self) -> float | None:
-        """Return the longest time in the queue. Only Flex-start jobs are documented to expire there, without
-        the state they end in."""
+        """Return the longest time in the queue. Only Flex-start jobs are documented to expire there; the end
+        state is not documented."""
         pb = self.job.pb
         if strategy(pb) != "FLEX_START":
             return None
@@ -261,7 +260,7 @@ class JobRun:
         return seconds(scheduling.timeout) if scheduling.HasField("timeout") else DEFAULT_TIMEOUT
 
     def _time_left(self) -> float:
-        """The rest of the job's timeout, which covers all attempts."""
+        """Return the remaining time of the job's timeout, which covers all attempts."""
         if self._started_at is None:
             return self._timeout()
         return max(0.1, self._timeout() - (time.monotonic() - self._started_at))
@@ -279,9 +278,9 @@ class JobRun:
                 await self._store(self._to_running)
                 if self._started_at is None:
                     self._started_at = time.monotonic()
-                # A replica may have ended before this read, and "Job is running." must precede its events: by
-                # two microseconds, because the log rounds to whole ones. A replica may also end while the
-                # state is being stored, so the time of the read is the latest possible.
+                # A replica may have ended before this read, and "Job is running." must precede its events by
+                # two microseconds, because the log rounds to full microseconds. A replica may also end while
+                # the state is being stored, so the time of the read is the latest possible time.
                 first = min((at for at, _, _ in status.events), default=read_at)
                 self._running_since = min(first - 2e-6, read_at)
                 await self._log(_RUNNING, at=self._running_since)
@@ -338,7 +337,7 @@ class JobRun:
         await self._cancelled_within(self._deps.config.restart_delay_seconds)
 
     async def _end(self, end: EndOfAttempt) -> None:
-        # A client that sees the end must find the whole log, so the state is stored last.
+        # A client that sees the end must find the complete log, so the state is stored last.
         await self._drain()
         labels = {
             "ml.googleapis.com/endpoint": "",
@@ -408,7 +407,7 @@ class JobRun:
 
 
 async def store_with_retry(store: Callable[[], Awaitable[None]], name: str) -> None:
-    """Call `store` until it succeeds; `name` is the resource in the log. A full disk does not stop a job."""
+    """Call `store` until it succeeds. `name` is the resource in the log. A full disk does not stop a job."""
     pause = 0.5
     while True:
         try:

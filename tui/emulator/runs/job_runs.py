@@ -29,7 +29,7 @@ class JobRuns(ABC, Generic[R]):
         """Resume a job of the last server."""
 
     async def close(self) -> None:
-        """End the tasks; processes and jobs that they started continue."""
+        """End the tasks. Processes and jobs that they started continue."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -43,7 +43,7 @@ class JobRuns(ABC, Generic[R]):
 
 
 async def first_of(*waits: Awaitable[Any], within: float | None = None) -> None:
-    """Wait until one of the awaitables is done, or the time `within` (s) has passed; cancel the others."""
+    """Wait until one of the awaitables is done, or `within` seconds have passed. Cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
@@ -55,9 +55,9 @@ async def first_of(*waits: Awaitable[Any], within: float | None = None) -> None:
 async def request_end(
     job: CancellableResource, title: str, update: Callable[[Callable[[Pb], None]], Awaitable[object]]
 ) -> None:
-    """Store CANCELLING by `update`, unless it is stored already.
+    """Store CANCELLING by `update`, unless it is already stored.
 
-    Raises WireError when the job ended meanwhile, or the request could not be stored.
+    Raises WireError when the job has ended in the meantime, or the request could not be stored.
     """
 
     def change(pb: Pb) -> None:

@@ -12,14 +12,14 @@ _ROOT = Path(__file__).resolve().parents[3]
 CHECKOUT = () if _ROOT.name == "site-packages" else (str(_ROOT),)
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
-# At the start of a path or after a separator; /mnt/gcs/… does not match.
+# /gcs at the start of a path or after a separator; /mnt/gcs/… does not match.
 _GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
 STORAGE_HOST = "STORAGE_EMULATOR_HOST"
-"""Variable with the address that every Cloud Storage client uses: the emulator's bucket server."""
+"""Variable with the address of the emulator's bucket server, which every Cloud Storage client uses."""
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the variable's value and `$$` by `$`; keep unknown names (docs/facts/vertex.md
+    """Replace `$(NAME)` by the variable's value and `$$` by `$`. Unknown names stay (docs/facts/vertex.md
     1.9)."""
     return _REFERENCE.sub(lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
 

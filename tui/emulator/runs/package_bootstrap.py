@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 PACKAGES = "packages"
-"""Directory of a replica's own Python packages in its working directory."""
+"""Directory of a replica's Python packages in its working directory."""
 
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 _OWN = "install --quiet --no-index --no-deps --no-build-isolation --target"
@@ -38,7 +38,7 @@ def main() -> None:
             f"Downloading the package: {package}",
             f"Running command: pip3 install --user --upgrade --force-reinstall --no-deps {name}",
         )
-    # One call for all packages: a second call would not write to existing directories such as `bin`.
+    # Use one call for all packages: a second call would not write to existing directories such as `bin`.
     if packages and subprocess.run([*_PIP, *_OWN.split(), target, *packages], check=False).returncode:
         sys.exit(f"The job's Python packages could not be installed: {', '.join(packages)}")
     requirements = missing(target)
@@ -67,7 +67,7 @@ def _say(*lines: str) -> None:
 
 
 def missing(target: str) -> list[str]:
-    """Requirements of the packages below `target` that this machine does not meet."""
+    """Return the requirements of the packages below `target` that this machine does not meet."""
     # Use pip's own copy: an executor image has pip, but perhaps not this library.
     from pip._vendor.packaging.requirements import Requirement  # noqa: PLC0415
 
@@ -91,7 +91,7 @@ def fetch(requirements: list[str], target: str) -> None:
     """Install missing requirements and their dependencies, except those that this machine meets."""
     print(f"Installing requirements of the job: {', '.join(requirements)}", flush=True)  # noqa: T201
     report = Path.cwd() / "requirements.json"
-    # With a target, pip would fetch everything again, even torch; a dry run without one finds what is
+    # With a target, pip would fetch everything again, even torch. A dry run without a target finds what is
     # missing.
     env = {name: value for name, value in os.environ.items() if name != "PIP_TARGET"}
     look = [*_PIP, "install", *_FETCH.split(), "--dry-run", "--report", str(report), *requirements]

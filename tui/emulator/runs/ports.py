@@ -1,5 +1,4 @@
-"""Blocks of local ports for jobs. They lie below the kernel's ephemeral range, so no other socket gets
-them."""
+"""Blocks of local ports for jobs, below the kernel's ephemeral range, so that no other socket gets them."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ FIRST, LAST = 20000, 31999
 
 
 class NoPorts(Exception):
-    """No free block is left; the message names the number of ports."""
+    """No free block is left. The message contains the number of ports."""
 
 
 class Ports:
@@ -20,7 +19,7 @@ class Ports:
 
     The search starts at a port that depends on the state directory, so that two emulators rarely conflict,
     and continues after the last block, so that a port is not reused right after its job. A block is free when
-    no process listens on any of its ports; another process can take one between this check and its use.
+    no process listens on any of its ports; another process can bind a port between this check and its use.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -28,7 +27,7 @@ class Ports:
         self._taken: dict[str, range] = {}
 
     def hold(self, owner: str, first: int, count: int) -> None:
-        """Mark a block as in use that an earlier server allocated."""
+        """Mark a block that an earlier server allocated as in use."""
         if count:
             self._taken[owner] = range(first, first + count)
 
@@ -61,7 +60,7 @@ class Ports:
         self._taken.pop(owner, None)
 
     def _busy(self, block: range) -> int | None:
-        """The last port of the block that is in use, or `None`."""
+        """Return the last port of the block that is in use, or `None`."""
         for port in reversed(block):
             if any(port in other for other in self._taken.values()) or not _bindable(port):
                 return port

@@ -1,9 +1,9 @@
 """The `pip` and `pip3` of a replica: every install goes below its working directory.
 
-`$PIP_TARGET` names that directory. pip refuses it together with `--user`, which Google's SDK writes into the
-command of `CustomJob.from_local_script` (`pip install --upgrade pip && pip3 install -q --user /gcs/…`). A
-container can upgrade its own pip; this machine's pip must not change. The module runs as a program and
-imports only the standard library.
+`$PIP_TARGET` names that directory. pip refuses the variable together with `--user`, which Google's SDK writes
+into the command of `CustomJob.from_local_script` (`pip install --upgrade pip && pip3 install -q --user
+/gcs/…`). A container can upgrade its own pip; this machine's pip must not change. The module runs as a
+program and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def write_wrappers(folder: Path) -> None:
     for name in NAMES:
         path = folder / name
         if not path.exists() or path.read_text() != text:
-            # A replica that starts meanwhile finds either the old program or the new one.
+            # A replica that starts in the meantime finds either the old or the new program.
             new = folder / f".{name}.{os.getpid()}"
             new.write_text(text)
             new.chmod(0o700)
@@ -37,7 +37,7 @@ def write_wrappers(folder: Path) -> None:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Arguments for pip; empty where pip would only upgrade itself."""
+    """Return the arguments for pip; empty where pip would only upgrade itself."""
     if "install" not in words:
         return list(words)
     kept = [word for word in words if word != "--user"]
@@ -50,7 +50,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     if requirements == ["pip"] and _UPGRADES & set(kept):
         return []
     if requirements and all(_has_setup_py_alone(Path(word)) for word in requirements):
-        # It needs only setuptools, which is installed; with isolation pip would fetch it again.
+        # The archive needs only setuptools, which is installed; with isolation pip would fetch it again.
         kept.insert(kept.index("install") + 1, "--no-build-isolation")
     return kept
 
@@ -71,7 +71,7 @@ def main() -> None:
     """Replace this program by pip."""
     words = arguments(sys.argv[1:])
     if not words:
-        print("This machine's pip stays as it is.", flush=True)  # noqa: T201
+        print("This machine's pip is not upgraded.", flush=True)  # noqa: T201
         return
     os.execv(sys.executable, [sys.executable, "-m", "pip", *words])
 

@@ -1,10 +1,9 @@
 """Decides after an attempt whether its job ends or restarts.
 
 Restart counts and messages are documented (docs/facts/vertex.md 3.8 and 13.1). The documentation leaves these
-open:
+points open:
 
-- a timeout makes the job FAILED with code 4 (DEADLINE_EXCEEDED): CANCELLED is documented for a user's
-  request;
+- a timeout makes the job FAILED with code 4 (DEADLINE_EXCEEDED), as only users' requests end in CANCELLED;
 - `disable_retries` prevents every restart of the job, also after a preemption;
 - machines of a job that is not on Spot are never reclaimed: a "preemption" there is VM maintenance, after
   which the job restarts without using up a restart.
@@ -22,9 +21,9 @@ from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.vertex.job_table import Control, State
 
 MAX_PREEMPTIONS = 6
-"""Restarts of a Spot job (docs/facts/vertex.md 3.8)."""
+"""Number of restarts of a Spot job (docs/facts/vertex.md 3.8)."""
 MAX_CRASHES = 3
-"""Restarts of a job after a transient exit (docs/facts/vertex.md 3.8)."""
+"""Number of restarts of a job after a transient exit (docs/facts/vertex.md 3.8)."""
 TRANSIENT = frozenset({6, 134, 11, 139})
 """Exit codes of transient faults: SIGABRT and SIGSEGV (docs/facts/vertex.md 3.8)."""
 
@@ -40,7 +39,7 @@ class EndOfAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The job starts another attempt; the counts include this restart."""
+    """The job starts another attempt. The counts include this restart."""
 
     reason: str
     preemptions: int
@@ -49,7 +48,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """What the decision depends on besides the attempt's status."""
+    """Inputs of the decision besides the attempt's status."""
 
     exit_text: Callable[[AttemptStatus], str]
     """The message about the replica that ended the attempt."""

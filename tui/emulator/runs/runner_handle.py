@@ -1,4 +1,4 @@
-"""The server's handle of a job's runner: start it, read its record, send it commands."""
+"""The server's handle of a job's runner: starts it, reads its record, sends it commands."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class LocalRunner:
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
 
     def start(self, attempt: AttemptDir, plan: AttemptPlan) -> None:
-        """Save the plan and spawn the runner in its own session. Raises OSError."""
+        """Save the plan and spawn the runner in a separate session. Raises OSError."""
         attempt.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace(plan, started_at=time.monotonic(), boot=boot_id()).save(attempt.plan)
-        # Nothing from the server's environment: replicas must not see the user's credentials.
+        # Pass nothing from the server's environment: replicas must not see the user's credentials.
         env = {"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"}
         output = os.open(attempt.runner_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -91,7 +91,7 @@ class LocalRunner:
             os.close(file)
 
     def pid(self, attempt: AttemptDir) -> int | None:
-        """The process id of the runner, or `None` if it does not run."""
+        """Return the process id of the runner, or `None` if it does not run."""
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return child.pid
@@ -119,7 +119,7 @@ class LocalRunner:
         return _from_record(attempt, database.read_identity)
 
     def _planned_status(self, attempt: AttemptDir) -> AttemptStatus:
-        """The status before the runner has recorded anything."""
+        """Return the status before the runner has recorded anything."""
         try:
             plan = AttemptPlan.load(attempt.plan)
         except (OSError, ValueError):
@@ -167,9 +167,9 @@ def _from_record(attempt: AttemptDir, read: Callable[[Path], T | None]) -> T | N
 
 
 def _orphans(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[process_tree.Proc]:
-    """Running processes of an attempt whose runner has ended.
+    """Return the running processes of an attempt whose runner has ended.
 
-    Their parents may have ended too, so the inherited environment also identifies them.
+    Their parents may have ended too, so the inherited environment also identifies the processes.
     """
     table = process_tree.scan()
     roots = [pid for pid, start in recorded if pid in table and table[pid].start == start]
@@ -184,7 +184,7 @@ def _orphans(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[proce
 
 
 def _last_log_line(attempt: AttemptDir) -> str:
-    """The last line of the runner's own log, or ""."""
+    """Return the last line of the runner's own log, or ""."""
     try:
         lines = attempt.runner_log.read_text(errors="replace").strip().splitlines()
     except OSError:

@@ -17,7 +17,7 @@ CANCEL_SECONDS = 2.0
 
 
 class CustomJobRuns(JobRuns[CustomJob]):
-    """Runs custom jobs until `close`, which leaves their runners alone."""
+    """Runs custom jobs until `close`, which does not affect their runners."""
 
     def __init__(self, deps: Dependencies) -> None:
         super().__init__(deps.table)
@@ -39,9 +39,9 @@ class CustomJobRuns(JobRuns[CustomJob]):
             del self._runs[job_id]
 
     async def cancel(self, job: CustomJob) -> None:
-        """Store CANCELLING; a job without processes is CANCELLED when this returns.
+        """Store CANCELLING. A job without processes is CANCELLED when this returns.
 
-        Raises WireError when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job has ended in the meantime, or the request could not be stored.
         """
         await request_end(job, "job", partial(self._deps.table.update, job))
         run = self._runs.get(job.record.id)
@@ -49,7 +49,7 @@ class CustomJobRuns(JobRuns[CustomJob]):
             await _within(job.ended, CANCEL_SECONDS)
 
     def preempt(self, job: CustomJob, replicas: Sequence[str]) -> Sequence[str]:
-        """Reclaim machines, as for Spot; an empty list means all. Return the preempted replicas.
+        """Reclaim machines, as for Spot. An empty list selects all machines. Return the preempted replicas.
 
         Raises WireError when the job has no running processes, or no such replica.
         """
@@ -62,7 +62,7 @@ class CustomJobRuns(JobRuns[CustomJob]):
         known = [replica.id for replica in AttemptPlan.load(run.attempt.plan).replicas]
         wrong = [name for name in replicas if name not in known]
         if wrong:
-            raise invalid(("replica", f"{', '.join(wrong)}: the job has {', '.join(known)}"))
+            raise invalid(("replica", f"{', '.join(wrong)} must be a replica of the job: {', '.join(known)}"))
         self._deps.runner.command(run.attempt, {"do": "preempt", "replicas": list(replicas)})
         return list(replicas) or known
 

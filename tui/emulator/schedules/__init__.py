@@ -1,1 +1,1 @@
-"""ScheduleService: pipeline jobs that are created again and again, at the times of a cron."""
+"""ScheduleService: pipeline jobs that are created repeatedly, at the times of a cron."""

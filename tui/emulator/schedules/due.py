@@ -1,8 +1,8 @@
 """The next step of a schedule. All its state is in its resource: `next_run_time` is the first run not done.
 
 A run that is late by `LATE_SECONDS` or more is missed (the emulator was down, or the machine slept). It is
-skipped unless the schedule has `catch_up` or queues runs: then every run is started in order. Chosen here,
-not documented for Vertex: that, and that `next_run_time` stays during a pause.
+skipped unless the schedule has `catch_up` or queues runs; then every run is started in order. This rule, and
+that `next_run_time` does not change during a pause, are chosen here, not documented for Vertex.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing is due before this time (seconds since the epoch); a queued run waits for others to end."""
+    """Nothing is due before this time (seconds since the epoch). A queued run waits for other runs to end."""
 
     until: float
 
@@ -52,7 +52,7 @@ Step = WaitUntil | Start | Skip | Complete
 
 
 def next_step(pb: Pb, now: float, active: int) -> Step:
-    """Return the next step of a schedule; `active` of its runs have not ended."""
+    """Return the next step of a schedule. `active` is the number of its runs that have not ended."""
     if pb.state != State.ACTIVE:
         return WaitUntil(math.inf)
     end = seconds(pb.end_time) if pb.HasField("end_time") else math.inf
@@ -76,7 +76,7 @@ def spent(pb: Pb) -> bool:
 
 
 def set_next(pb: Pb, after: float) -> None:
-    """Set `next_run_time` to the first run after this time; clear it after the last run."""
+    """Set `next_run_time` to the first run after this time. Clear it after the last run."""
     pb.ClearField("next_run_time")
     begin = max(after, seconds(pb.start_time))
     next_run = read_cron(pb.cron).after(datetime.fromtimestamp(begin, UTC))

@@ -1,7 +1,7 @@
 """Starts the runs of schedules when they are due.
 
 A run's pipeline job is stored together with the change of its schedule (its count, its next run). So a server
-that is killed at any point neither loses nor doubles a run.
+that is killed at any point neither loses nor duplicates a run.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from tui.emulator.schedules.due import (
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-"""Seconds between two checks while a schedule is active: the clock may be set, and a queued run may get its
-turn."""
+"""Seconds between two checks while a schedule is active: the clock may be set, and a queued run may become
+ready."""
 AFTER_ERROR_SECONDS = 60.0
 """Seconds before the next check of a schedule on which the emulator itself failed."""
 STARTED = "OK"
@@ -48,7 +48,7 @@ STARTED = "OK"
 class ScheduleRuns:
     """Runs every schedule from `start` until `close`. `now` returns seconds since the epoch.
 
-    Whoever changes a schedule holds `lock`, and calls `changed` afterwards.
+    A caller that changes a schedule holds `lock`, and calls `changed` afterwards.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ScheduleRuns:
         self._woken.set()
 
     async def close(self) -> None:
-        """Stop; started runs continue."""
+        """Stop. Started runs continue."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -99,7 +99,7 @@ class ScheduleRuns:
                     await self._woken.wait()
 
     async def step(self, name: str) -> bool:
-        """Make the next step of one schedule; return whether there was one."""
+        """Perform the next step of one schedule. Return whether there was one."""
         async with self.lock:
             schedule = self._store.get(name)
             if schedule is None:

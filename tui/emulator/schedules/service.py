@@ -1,8 +1,8 @@
 """ScheduleService: create, get, list, update, pause, resume, delete.
 
 Chosen here, not documented for Vertex: a schedule that can never have a run is refused; pausing a schedule
-that is not ACTIVE and resuming one that is not PAUSED are FAILED_PRECONDITION; the first run is after
-`start_time`, not at it; deleting a schedule leaves its runs.
+that is not ACTIVE and resuming a schedule that is not PAUSED are FAILED_PRECONDITION; the first run is after
+`start_time`, not at it; deleting a schedule does not delete its runs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ScheduleServer(ResourceServer):
         set_next(schedule, self._runs.now())
         if not schedule.HasField("next_run_time"):
             raise invalid(
-                ("schedule.cron", f"{schedule.cron!r} is not due between now and the schedule's end")
+                ("schedule.cron", f"{schedule.cron!r} must be due between now and the schedule's end")
             )
         async with self._runs.lock:
             await self._store.put(schedule)
@@ -136,14 +136,13 @@ class ScheduleServer(ResourceServer):
             allowed = " or ".join(State(state).name for state in states)
             raise failed_precondition(
                 name,
-                f"The schedule {name} is {State(schedule.state).name}; only one that is {allowed} is "
-                f"{action}.",
+                f"The schedule {name} is {State(schedule.state).name}; it must be {allowed} to be {action}.",
             )
         return copied(schedule)
 
 
 def _changed_fields(paths: Sequence[str]) -> list[str]:
-    """The fields that an update mask names, without outputs. Raises WireError."""
+    """Return the fields that an update mask names, without outputs. Raises WireError."""
     fields = list(dict.fromkeys(path.partition(".")[0] for path in paths))
     inputs = [field for field in fields if field not in _OUTPUTS]
     if inputs or not fields:
@@ -152,12 +151,12 @@ def _changed_fields(paths: Sequence[str]) -> list[str]:
 
 
 def _filled(pb: Pb, field: str) -> bool:
-    """Whether a field has a value that can't be unset; `allow_queueing` may always be turned off."""
+    """Whether a field has a value that can't be unset. `allow_queueing` may always be turned off."""
     return field != "allow_queueing" and any(descriptor.name == field for descriptor, _ in pb.ListFields())
 
 
 def _schedule_problems(pb: Pb, parent: str) -> Iterator[tuple[str, str]]:
-    """Yield (field of the schedule, what is wrong); the pipeline itself is checked elsewhere."""
+    """Yield the wrong fields of the schedule and their problems. The pipeline itself is checked elsewhere."""
     if not pb.display_name or len(pb.display_name) > LONGEST_NAME:
         yield "display_name", f"is required, with up to {LONGEST_NAME} characters"
     try:
@@ -165,13 +164,13 @@ def _schedule_problems(pb: Pb, parent: str) -> Iterator[tuple[str, str]]:
     except CronError as error:
         yield "cron", str(error)
     if pb.max_concurrent_run_count < 1:
-        yield "max_concurrent_run_count", "is required; it must be 1 or more"
+        yield "max_concurrent_run_count", "is required and must be at least 1"
     for field in _COUNTS:
         if getattr(pb, field) < 0:
             yield field, "must not be negative"
     if pb.HasField("end_time") and seconds(pb.end_time) <= seconds(pb.start_time):
         yield "end_time", "must be after start_time"
     if pb.WhichOneof("request") != "create_pipeline_job_request":
-        yield "create_pipeline_job_request", "is required; the emulator schedules nothing but pipeline jobs"
+        yield "create_pipeline_job_request", "is required: the emulator schedules only pipeline jobs"
     elif pb.create_pipeline_job_request.parent != parent:
         yield "create_pipeline_job_request.parent", f"must be the schedule's: {parent}"

@@ -21,7 +21,7 @@ VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"
 PROVIDER = "Google (emulator)"
 MAX_PAGE = 5000
 SPOT_SHARE = 0.25
-"""Share of Compute Engine's on-demand price: between the known 9 and 40 %."""
+"""Fraction of Compute Engine's on-demand price: between the known 9 and 40 %."""
 
 SkuPb = cloud_catalog.Sku.pb()
 ServicePb = cloud_catalog.Service.pb()

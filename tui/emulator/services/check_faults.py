@@ -19,7 +19,7 @@ HANG_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CheckFaults:
-    """The faults; by default everything exists and every permission is granted."""
+    """The faults of launch checks; by default everything exists and every permission is granted."""
 
     denied: Sequence[str] = ()
     """Denied permissions, with shell wildcards."""

@@ -56,7 +56,7 @@ class PermissionTests:
 
     def _granted(self, request: Pb) -> Pb:
         if any("*" in permission for permission in request.permissions):
-            raise invalid(("permissions", "permissions have no wildcards"))
+            raise invalid(("permissions", "permissions must not contain wildcards"))
         faults, refused = self._checks.current, self._config.denied_permissions
         granted = [
             permission
@@ -69,7 +69,7 @@ class PermissionTests:
     def _account(self, field: str, name: str) -> tuple[str, str]:
         match = ACCOUNT.fullmatch(name)
         if match is None:
-            raise invalid((field, f"{name!r} is not of the form projects/P/serviceAccounts/EMAIL"))
+            raise invalid((field, f"{name!r} must have the form projects/P/serviceAccounts/EMAIL"))
         email = match["email"]
         known = any(fnmatch.fnmatchcase(email, pattern) for pattern in self._config.service_accounts)
         if not known or self._checks.current.misses(email):
@@ -79,7 +79,7 @@ class PermissionTests:
 
 def _project(field: str, name: str) -> str:
     if not re.fullmatch(r"projects/[^/\s]+", name):
-        raise invalid((field, f"{name!r} is not of the form projects/P"))
+        raise invalid((field, f"{name!r} must have the form projects/P"))
     return name.removeprefix("projects/")
 
 

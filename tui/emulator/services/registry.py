@@ -40,7 +40,7 @@ class ArtifactRegistry:
     async def get_tag(self, request: Pb) -> Pb:
         match = _TAG.fullmatch(request.name)
         if match is None:
-            raise invalid(("name", f"{request.name!r} is not the name of a tag"))
+            raise invalid(("name", f"{request.name!r} must be the name of a tag"))
         tags = self._tags(match)
         if tags is not None and match["tag"] not in tags:
             raise not_found("artifactregistry.googleapis.com/Tag", request.name)
@@ -49,10 +49,10 @@ class ArtifactRegistry:
         return _tag(match, match["tag"])
 
     async def list_tags(self, request: Pb) -> Pb:
-        """Return all tags on one page: the configuration has few."""
+        """Return all tags on one page: the configuration has only a few."""
         match = _PACKAGE.fullmatch(request.parent)
         if match is None:
-            raise invalid(("parent", f"{request.parent!r} is not the name of a package"))
+            raise invalid(("parent", f"{request.parent!r} must be the name of a package"))
         tags = self._tags(match)
         shown = [_tag(match, name) for name in tags or ["latest"]]
         return ListResponse(tags=shown[: request.page_size or None])
@@ -60,7 +60,7 @@ class ArtifactRegistry:
     async def get_image(self, request: Pb) -> Pb:
         match = _IMAGE.fullmatch(request.name)
         if match is None:
-            raise invalid(("name", f"{request.name!r} is not the name of an image with its digest"))
+            raise invalid(("name", f"{request.name!r} must be the name of an image with its digest"))
         self._tags(match)
         image = ImagePb(
             name=request.name,

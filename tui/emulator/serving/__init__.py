@@ -1,1 +1,1 @@
-"""Models, the endpoints that they are deployed to, and the processes that answer predictions."""
+"""Models, the endpoints that serve them, and the processes that answer predictions."""

@@ -26,13 +26,13 @@ _numbers = itertools.count()
 
 
 def resource_labels(endpoint: str) -> dict[str, str]:
-    """Labels of the monitored resource of an endpoint, given its full name."""
+    """Return the labels of the monitored resource of an endpoint, by the endpoint's full name."""
     _, project, _, location, _, endpoint_id = endpoint.split("/")
     return {"resource_container": project, "location": location, "endpoint_id": endpoint_id}
 
 
 class ContainerLog:
-    """Writes the log of one deployed model; `quiet` drops the container's output."""
+    """Writes the log of one deployed model. `quiet` drops the container's output."""
 
     def __init__(self, store: EntryStore, endpoint: str, deployed_id: str, *, quiet: bool = False) -> None:
         self._store, self._quiet = store, quiet
@@ -68,7 +68,7 @@ class ContainerLog:
             name = f"projects/{self._project}/logs/{LOG_ID}"
             source = self._store.source(self._project, name, RESOURCE, self._labels).id
             now = self._store.receipts.time_ns()
-            # A microsecond between two lines keeps their order.
+            # A microsecond between two lines preserves their order.
             rows = [self._row(source, now + at * 1000, now, *line) for at, line in enumerate(lines)]
             self._store.add(rows)
 

@@ -1,5 +1,5 @@
-"""Servers of all deployed models: started by a deployment or at the emulator's start, ended by their removal
-or its end."""
+"""Servers of all deployed models. A deployment or the emulator's start starts a server; its removal or the
+emulator's end ends it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tui.emulator.serving.model_server import ModelServer, ServerFailed, end_pro
 from tui.emulator.serving.registry import ModelRegistry
 
 DEFAULT_TIMEOUT = 1800.0
-"""Longest time until a server is healthy, in seconds; the service's own limit is not documented."""
+"""Longest time until a server is healthy, in seconds. The service's own limit is not documented."""
 
 
 class Deployments:
@@ -57,7 +57,7 @@ class Deployments:
         return self._servers.get((endpoint, deployed_id))
 
     async def deploy(self, endpoint: Pb, deployed: Pb) -> None:
-        """Start a server and wait until it is healthy; remove it if it is not.
+        """Start a server and wait until it is healthy; remove an unhealthy server.
 
         Raises WireError: FAILED_PRECONDITION with the reason.
         """
@@ -79,7 +79,7 @@ class Deployments:
             raise
 
     async def retire(self, endpoint: str, deployed_id: str) -> None:
-        """End a server that gets no more predictions, once it has answered the pending ones."""
+        """End a server that receives no more predictions, once it has answered the pending ones."""
         server = self.server(endpoint, deployed_id)
         if server is not None:
             await server.drained()
@@ -93,7 +93,7 @@ class Deployments:
             self._ports.release(_owner(endpoint, deployed_id))
 
     async def close(self) -> None:
-        """End every server; the next emulator starts them again."""
+        """End every server. The next emulator starts them again."""
         await asyncio.gather(*(self.remove(*which) for which in list(self._servers)))
 
     def _model(self, deployed: Pb) -> Pb:

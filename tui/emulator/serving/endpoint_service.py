@@ -135,7 +135,7 @@ class EndpointService(ResourceServer):
             return await self._operations.make(endpoint.name, _Delete(), empty_pb2.Empty(), change)
 
     async def deploy(self, request: Pb) -> operations_pb2.Operation:
-        """Start a model server; the endpoint gets the model once the server is healthy."""
+        """Start a model server. The endpoint gets the model once the server is healthy."""
         refuse(deployed_model_problems(request.deployed_model))
         endpoint = self.find(request.endpoint)
         deployed = self._new_deployment(endpoint, request.deployed_model)
@@ -163,12 +163,12 @@ class EndpointService(ResourceServer):
             raise
 
     def _new_deployment(self, endpoint: Pb, requested: Pb) -> Pb:
-        """Make a DeployedModel to be stored. Raises WireError."""
+        """Create a DeployedModel to be stored. Raises WireError."""
         version = self._registry.version(requested.model, "deployed_model.model")
         model = self._registry.shown(version)
         if model.name.split("/")[:4] != endpoint.name.split("/")[:4]:
             where = "/".join(endpoint.name.split("/")[:4])
-            raise invalid(("deployed_model.model", f"{model.name} is not in {where}, as the endpoint is"))
+            raise invalid(("deployed_model.model", f"{model.name} must be in {where} like the endpoint"))
         deployed = copied(requested)
         deployed.id = requested.id or str(secrets.randbelow(9 * 10**18) + 10**18)
         if deployed.id in _ids(endpoint) or (endpoint.name, deployed.id) in self._registry.deploying:
@@ -192,7 +192,7 @@ class EndpointService(ResourceServer):
             await running.end(_Deployed(deployed_model=deployed), change)
 
     async def undeploy(self, request: Pb) -> operations_pb2.Operation:
-        """Take a model off the endpoint, then end its server once it has answered its requests."""
+        """Remove a model from the endpoint, then end its server once it has answered its requests."""
         async with self._lock:
             endpoint = self._changed(request.endpoint)
             gone = self._deployed(endpoint, request.deployed_model_id)
@@ -210,7 +210,7 @@ class EndpointService(ResourceServer):
         return await self._operations.start(endpoint.name, _Undeploy(), work)
 
     async def mutate(self, request: Pb) -> operations_pb2.Operation:
-        """Change the numbers of replicas, which have no effect here, or the logging."""
+        """Change the number of replicas, which has no effect here, or the logging."""
         masked = [path.removeprefix("dedicated_resources.") for path in request.update_mask.paths]
         check_mask(masked, _MUTABLE)
         async with self._lock:

@@ -1,9 +1,9 @@
 """The program that replaces a model's container, and its environment.
 
 It follows the documentation 'Custom container requirements for prediction'. Differences: the server listens
-on a free port of this machine, named by AIP_HTTP_PORT, whatever `ports` says; AIP_STORAGE_URI is the
-artifact_uri itself, in the emulator's buckets, instead of a copy; /gcs paths are below $VXTUI_GCS_ROOT;
-VXTUI_LISTEN keeps the trainer's own server on the loopback.
+on a free port of this machine, in AIP_HTTP_PORT, whatever `ports` says; AIP_STORAGE_URI is the artifact_uri
+itself, in the emulator's buckets, instead of a copy; /gcs paths are below $VXTUI_GCS_ROOT; VXTUI_LISTEN makes
+the trainer's own server listen on the loopback.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def routes(endpoint: Pb, deployed: Pb, spec: Pb) -> tuple[str, str]:
 
 
 def workdir(state: StateDir, endpoint: str, deployed_id: str) -> Path:
-    """Return the working directory of a deployed model's server; `endpoint` is the endpoint's full name."""
+    """Return the working directory of a deployed model's server. `endpoint` is the endpoint's full name."""
     _, project, _, location, _, endpoint_id = endpoint.split("/")
     return state.root / "serving" / project / location / endpoint_id / deployed_id
 
@@ -40,11 +40,11 @@ def workdir(state: StateDir, endpoint: str, deployed_id: str) -> Path:
 def server_plan(  # noqa: PLR0917
     endpoint: Pb, deployed: Pb, model: Pb, port: int, state: StateDir, config: EmulatorConfig
 ) -> ServerPlan:
-    """Plan the process that serves `model` (as the API shows it) as `deployed` on `port`.
+    """Plan the process that serves `model` (in the API's format) as `deployed` on `port`.
 
     Raises:
-        CannotRun: when its image does not exist on this machine.
-        OSError: when a bucket can't be created.
+        CannotRun: the image does not exist on this machine.
+        OSError: a bucket can't be created.
     """
     spec = model.container_spec
     place = workdir(state, endpoint.name, deployed.id)

@@ -1,7 +1,7 @@
 """Runs one model server and ends with the emulator: `python -m tui.emulator.serving.guard`.
 
 Its input is one line, the JSON of a `ServerPlan`; the end of the input means stop. The kernel closes the
-input when the emulator is killed, so no model server outlives it. The server inherits the output and errors
+input when the emulator is killed, so no model server outlives it. The server inherits the stdout and stderr
 of this process, which returns the server's exit code, 128 + signal for the end by a signal. Standard library
 only.
 """
@@ -28,8 +28,8 @@ TICK = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """What to run: `argv` in `workdir` with exactly `env`; `grace` is the time from SIGTERM to SIGKILL in
-    seconds."""
+    """The process to run: `argv` in `workdir` with exactly `env`. `grace` is the time from SIGTERM to SIGKILL
+    in seconds."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -57,7 +57,7 @@ class Guard:
         self._stopping = False
 
     def run(self) -> int:
-        """Run the server; return its exit code once none of its processes is left."""
+        """Run the server. Return its exit code once none of its processes is left."""
         process_tree.become_subreaper()
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: setattr(self, "_stopping", True))

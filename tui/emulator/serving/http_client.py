@@ -1,4 +1,4 @@
-"""HTTP/1.1 client of one model server on loopback; it keeps connections open between requests."""
+"""HTTP/1.1 client of one model server on loopback with persistent connections."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import h11
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""Largest response in bytes; a larger one counts as no response."""
-CUT_OFF = "the server closed the connection without an answer, or did not answer with HTTP"
+"""Largest response in bytes. A larger response counts as no response."""
+CUT_OFF = "the server closed the connection without an answer, or its answer is not HTTP"
 IDLE = 32
-"""Most idle connections."""
+"""Number of idle connections that stay open."""
 FRESH = 1.0
-"""Seconds that a connection stays usable for a request that must not be sent twice; servers close idle
-connections after two seconds or more."""
+"""Age in seconds up to which a connection is usable for a request that must not be sent twice. Servers close
+idle connections after two seconds or more."""
 SAFE = frozenset({"GET", "HEAD"})
 """Methods that may be repeated."""
 
 
 class ServerUnreachable(Exception):
-    """No response; the message says what happened."""
+    """There was no response. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Connection:
         self.used, self.idle_since = False, 0.0
 
     async def send(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
-        """Raises OSError, h11.ProtocolError, ServerUnreachable."""
+        """Send a request and return the response. Raises OSError, h11.ProtocolError, ServerUnreachable."""
         data = self._http.send(h11.Request(method=method, target=path, headers=headers)) or b""
         if body:
             data += self._http.send(h11.Data(data=body)) or b""
@@ -75,7 +75,7 @@ class _Connection:
                 raise ServerUnreachable(CUT_OFF)
 
     def reusable(self) -> bool:
-        """Prepare the connection for another request; return whether both sides keep it open."""
+        """Prepare the connection for another request. Return whether both sides keep it open."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -101,11 +101,11 @@ class HttpClient:
     async def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = "", seconds: float = 10.0
     ) -> Answer:
-        """Send one request; `seconds` limits the whole exchange.
+        """Send one request. `seconds` limits the entire exchange.
 
         Raises:
-            ServerUnreachable: when there is no response.
-            TimeoutError: when there is none in time.
+            ServerUnreachable: there is no response.
+            TimeoutError: there is no response in time.
         """
         headers = [("Host", f"127.0.0.1:{self._port}"), ("Accept", "*/*")]
         if method != "GET":
@@ -126,7 +126,7 @@ class HttpClient:
             except (OSError, h11.ProtocolError, ServerUnreachable) as error:
                 connection.close()
                 if connection.used and method in SAFE:
-                    # The server may have closed the connection meanwhile, as it is free to do between
+                    # The server may have closed the connection in the meantime, which is allowed between
                     # requests.
                     continue
                 reason = CUT_OFF if isinstance(error, h11.ProtocolError) else str(error)
@@ -141,7 +141,7 @@ class HttpClient:
             return answer
 
     def _known(self, *, safe: bool) -> _Connection | None:
-        """Return an open connection that fits such a request, if there is one."""
+        """Return an open connection that fits such a request, if any."""
         while self._idle:
             connection = self._idle.pop()
             if connection.fits(safe=safe):
@@ -153,7 +153,7 @@ class HttpClient:
         return _Connection(*await asyncio.open_connection("127.0.0.1", self._port))
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close the idle connections."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()

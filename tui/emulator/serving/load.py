@@ -1,6 +1,6 @@
 """Predictions of each deployed model for Monitoring: their number, their results and their latencies.
 
-They are kept in memory for an hour and end with the emulator.
+They stay in memory for an hour and end with the emulator.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tui.emulator.monitoring.series import SeriesPoint, TimeSeries
 from tui.emulator.serving.container_log import resource_labels
 
 KEPT = 3600.0
-"""Retention in seconds."""
+"""Retention of the counts in seconds."""
 _Key = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Period:
-    """Requests of one sample period, which begins at `start` in ns; `last` is the time of the newest
+    """Requests of one sample period, which begins at `start` in ns. `last` is the time of the newest
     request."""
 
     start: int
@@ -80,7 +80,7 @@ class Loads:
                 continue
             points: dict[tuple[tuple[str, str], ...], list[SeriesPoint]] = {}
             for period in periods:
-                # Not the period's end: a reader whose interval ends now would miss the newest requests.
+                # Don't use the period's end: a reader whose interval ends now would miss the newest requests.
                 end = period.last
                 if end <= since:
                     continue
@@ -95,7 +95,7 @@ class Loads:
 def _values(
     metric: EmulatedMetric, period: _Period
 ) -> Iterator[tuple[tuple[tuple[str, str], ...], float, Distribution | None]]:
-    """(labels, value, distribution) of a metric in one period."""
+    """Yield the labels, value and distribution of a metric in one period."""
     if metric is PREDICTIONS:
         yield (), period.predictions, None
     elif metric is ERRORS:

@@ -34,7 +34,7 @@ _GUARD = (sys.executable, "-P", "-m", "tui.emulator.serving.guard")
 
 
 class ServerFailed(Exception):
-    """The server did not become healthy; the message says why."""
+    """The server did not become healthy. The message gives the reason."""
 
 
 class ModelServer:
@@ -86,7 +86,7 @@ class ModelServer:
                 self._quiet.set()
 
     async def drained(self) -> None:
-        """Wait until no prediction is pending; each has its own timeout."""
+        """Wait until no prediction is pending. Each prediction has a timeout."""
         await self._quiet.wait()
 
     async def close(self) -> None:
@@ -109,7 +109,7 @@ class ModelServer:
                 reason = f"ended with exit code {code}{last}"
             if not self._first.done():
                 self._first.set_exception(ServerFailed(f"the model server {reason}"))
-            await self._log.message(f"The model server {reason}; it starts again.", Severity.ERROR)
+            await self._log.message(f"The model server {reason}; it is restarting.", Severity.ERROR)
             await asyncio.sleep(pause)
             pause = min(pause * 2, RESTARTS[1])
 

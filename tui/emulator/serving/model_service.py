@@ -1,8 +1,8 @@
 """ModelService: upload, get, list, update and delete models and their versions.
 
-Chosen here, not documented for Vertex: a new version keeps the display name, the description and the labels
-of its model, and brings labels of its own; an upload to the id of an existing model is ALREADY_EXISTS; a
-version id is never reused while its model exists.
+Chosen here, not documented for Vertex: a new version retains the display name, the description and the labels
+of its model, and adds its own labels; an upload to the id of an existing model is ALREADY_EXISTS; a version
+id is never reused while its model exists.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ModelService(ResourceServer):
         ]
 
     async def upload(self, request: Pb) -> Pb:
-        """Store a model or a version of one; the operation is done at once, because nothing is copied."""
+        """Store a model or a version of it. The operation is done at once, because nothing is copied."""
         refuse(_upload_problems(request))
         async with self._lock:
             stored, version, others = self._uploaded(request)
@@ -103,9 +103,10 @@ class ModelService(ResourceServer):
             self._new_model(request)
 
     async def upload_trained(self, pipeline: Pb) -> tuple[str, str]:
-        """Store the model of a training pipeline that has succeeded; return its name and version.
+        """Store the model of a training pipeline that has succeeded. Return its name and version.
 
-        It is stored once, even if the emulator ended before the pipeline recorded it. Raises WireError.
+        The model is stored once, even if the emulator ended before the pipeline recorded it. Raises
+        WireError.
         """
         async with self._lock:
             for version in self._store.all(VERSION):
@@ -120,7 +121,7 @@ class ModelService(ResourceServer):
     def _parent(self, request: Pb) -> Pb:
         model = self.registry.model(request.parent_model, "parent_model")
         if not model.name.startswith(f"{request.parent}/"):
-            raise invalid(("parent_model", f"{model.name} is not in {request.parent}"))
+            raise invalid(("parent_model", f"{model.name} must be in {request.parent}"))
         return model
 
     def _new_model(self, request: Pb) -> Pb:
@@ -201,7 +202,7 @@ class ModelService(ResourceServer):
         async with self._lock:
             model = self.registry.model(request.name)
             if not self.registry.split_name(request.name)[1]:
-                raise invalid(("name", f"{request.name!r} names no version; write …/models/MODEL@VERSION"))
+                raise invalid(("name", f"{request.name!r} must name a version: …/models/MODEL@VERSION"))
             version = self.registry.version(request.name)
             if len(self.registry.versions(model)) == 1:
                 raise failed_precondition(
@@ -210,19 +211,19 @@ class ModelService(ResourceServer):
             if DEFAULT in version.version_aliases:
                 raise failed_precondition(
                     request.name,
-                    f"{request.name} is the default version; give the alias {DEFAULT} to another one first.",
+                    f"{request.name} is the default version. Move the alias {DEFAULT} to another one first.",
                 )
             self._not_deployed(model.name, version.version_id)
             return await self._deleted(model.name, [version.name])
 
     async def merge_aliases(self, request: Pb) -> Pb:
-        """Add aliases to a version, and remove those with a `-` before them."""
+        """Add aliases to a version, and remove aliases with a leading `-`."""
         aliases = list(request.version_aliases)
         problems = list(alias_problems(aliases, "version_aliases"))
         if not aliases:
             problems.append(("version_aliases", "is required"))
         if f"-{DEFAULT}" in aliases:
-            problems.append(("version_aliases", f"-{DEFAULT}: a model always has a version with this alias"))
+            problems.append(("version_aliases", f"-{DEFAULT}: a model must have a version with this alias"))
         refuse(problems)
         async with self._lock:
             model = self.registry.model(request.name)
@@ -250,12 +251,12 @@ def _upload_problems(request: Pb) -> list[Problem]:
     problems = model_problems(request.model, location)
     problems += alias_problems(list(request.model.version_aliases), "model.version_aliases")
     if request.parent_model and request.model_id:
-        problems.append(("model_id", "names a new model; leave it out with parent_model"))
+        problems.append(("model_id", "names a new model; omit it with parent_model"))
     return problems
 
 
 def _upload_of(parent: str, pipeline: Pb) -> Pb:
-    """Make the upload request of a pipeline's model; its artifacts are in AIP_MODEL_DIR."""
+    """Return the upload request of a pipeline's model. The model's artifacts are in AIP_MODEL_DIR."""
     request = types.UploadModelRequest.pb()(
         parent=parent,
         parent_model=pipeline.parent_model,
@@ -269,9 +270,9 @@ def _upload_of(parent: str, pipeline: Pb) -> Pb:
 
 
 def _move_aliases(version: Pb, aliases: Sequence[str], others: Sequence[Pb]) -> list[Pb]:
-    """Give `version` the aliases; return copies of the other versions that lose one.
+    """Give `version` the aliases. Return copies of the other versions that lose an alias.
 
-    An alias that is both added and removed is neither, as documented.
+    An alias that is both added and removed is left unchanged, as documented.
     """
     added = [alias for alias in aliases if not alias.startswith("-") and f"-{alias}" not in aliases]
     removed = {alias[1:] for alias in aliases if alias.startswith("-") and alias[1:] not in aliases}

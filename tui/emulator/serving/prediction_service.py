@@ -53,7 +53,7 @@ _CODES = {
 
 @dataclass(slots=True)
 class _Target:
-    """The deployed model that a request goes to, and the seconds its server took."""
+    """The deployed model that receives a request, and the seconds its server took."""
 
     endpoint: Pb
     deployed: Pb
@@ -125,7 +125,7 @@ class PredictionService:
     async def _ask(self, target: _Target, body: bytes, content_type: str, field: str) -> Answer:
         """Return the server's response if it succeeded. Raises WireError."""
         if len(body) > MAX_REQUEST:
-            raise invalid((field, f"the request has {len(body)} bytes; {MAX_REQUEST} at most"))
+            raise invalid((field, f"the request has {len(body)} bytes; the limit is {MAX_REQUEST}"))
         began = time.monotonic()
         try:
             answer = await self._send(target, body, content_type)
@@ -146,7 +146,7 @@ class PredictionService:
         path, _ = routes(target.endpoint, target.deployed, target.model.container_spec)
         try:
             if server is None:
-                raise ServerUnreachable("the model server is gone")
+                raise ServerUnreachable("the model server has ended")
             return await server.post(path, body, content_type, ANSWER_SECONDS)
         except ServerUnreachable as error:
             raise WireError(
@@ -191,14 +191,14 @@ class PredictionService:
         except (ValueError, KeyError, TypeError, AttributeError, json_format.ParseError) as error:
             raise WireError(
                 code_pb2.INTERNAL,
-                f"The model server of {target.endpoint.name} (deployed model {target.deployed.id}) did not "
+                f"The model server of {target.endpoint.name} (deployed model {target.deployed.id}) must "
                 'answer with a JSON object that has a list "predictions"; use RawPredict for other answers.',
             ) from error
         return reply
 
 
 def _plain(value: Pb) -> Any:
-    """Convert a google.protobuf.Value to JSON; whole numbers have no fraction."""
+    """Convert a google.protobuf.Value to JSON. Integral numbers have no fraction."""
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
         return {name: _plain(field) for name, field in value.struct_value.fields.items()}

@@ -19,7 +19,7 @@ MODEL_TYPE = "aiplatform.googleapis.com/Model"
 DEFAULT = "default"
 """The alias that exactly one version of each model has."""
 SHARED = ("display_name", "description", "create_time", "update_time", "etag", "encryption_spec")
-"""Fields that are the same in all versions; `labels` are merged."""
+"""Fields that are equal in all versions; `labels` are merged."""
 _NAME = re.compile(r"(projects/[^/]+/locations/[^/]+/models/[^/@]+)(?:@([^/@]+))?")
 _DEDICATED = model_types.Model.DeploymentResourcesType.DEDICATED_RESOURCES
 
@@ -30,7 +30,7 @@ class ModelRegistry:
     def __init__(self, store: ResourceStore) -> None:
         self._store = store
         self.deploying: dict[tuple[str, str], tuple[str, str]] = {}
-        """Deployments in progress: (endpoint, id of the deployed model) → (model, version)."""
+        """Model and version of deployments in progress, by (endpoint, id of the deployed model)."""
 
     def split_name(self, name: str, path: str = "name") -> tuple[str, str]:
         """Split a name into the model's name and the version or alias after the @, "" if absent.
@@ -40,7 +40,7 @@ class ModelRegistry:
         match = _NAME.fullmatch(name)
         if match is None:
             form = "projects/P/locations/L/models/MODEL, with @VERSION or @ALIAS"
-            raise invalid((path, f"{name!r} is not of the form {form}"))
+            raise invalid((path, f"{name!r} must have the form {form}"))
         return match[1], match[2] or ""
 
     def model(self, name: str, path: str = "name") -> Pb:
@@ -95,7 +95,7 @@ class ModelRegistry:
         return [f"{endpoint} (id {deployed_id})" for endpoint, deployed_id in (*done, *begun)]
 
     def deployments(self, model: str, version: str = "") -> list[tuple[Pb, Pb]]:
-        """Return (endpoint, deployed model) of a model; without `version`, of any version."""
+        """Return the endpoints and deployed models of a model; without `version`, of any version."""
         return [
             (endpoint, deployed)
             for endpoint in self._store.all(ENDPOINT)

@@ -1,4 +1,4 @@
-"""Traffic splits: the share of an endpoint's requests that each deployed model gets."""
+"""Traffic splits: the percentage of an endpoint's requests that each deployed model gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.emulator.serving.validate import NEW, split_problems
 def after_deployment(
     current: Mapping[str, int], requested: Mapping[str, int], deployed: set[str], new: str
 ) -> dict[str, int]:
-    """Return the split with the model `new` beside those of `deployed`; unchanged if nothing is requested.
+    """Return the split with the model `new` beside the `deployed` models; unchanged if nothing is requested.
 
     Raises WireError: INVALID_ARGUMENT.
     """

@@ -21,7 +21,7 @@ MAX_TIMEOUT = 2 * 3600
 """Largest ModelContainerSpec.deployment_timeout in seconds."""
 MAX_ALIAS = 128
 _SERIES = re.compile(r"[a-z][a-z0-9]{1,5}-(standard|highmem|highcpu|megamem|ultramem)-[0-9]+")
-"""Machine type names of Compute Engine: prediction offers series that training lacks, e.g. e2."""
+"""Machine type names of Compute Engine. Prediction offers series that training lacks, e.g. e2."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 _DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
@@ -45,12 +45,12 @@ def model_problems(model: Pb, location: str) -> list[Problem]:
 
 
 def alias_problems(aliases: list[str], path: str) -> Iterator[Problem]:
-    """Problems of version aliases; a `-` before one removes it."""
+    """Yield the problems of version aliases. A leading `-` removes an alias."""
     for index, alias in enumerate(aliases):
         if not _ALIAS.fullmatch(alias.removeprefix("-")):
             yield (
                 f"{path}[{index}]",
-                f"{alias!r} does not match [a-z][a-zA-Z0-9-]{{0,126}}[a-z0-9]: a letter first, {MAX_ALIAS} "
+                f"{alias!r} must match [a-z][a-zA-Z0-9-]{{0,126}}[a-z0-9]: a letter first, {MAX_ALIAS} "
                 "characters at most",
             )
 
@@ -61,9 +61,9 @@ def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
     for field, feature in _UNSERVED_OF_ENDPOINT.items():
         descriptor = endpoint.DESCRIPTOR.fields_by_name[field]
         if endpoint.HasField(field) if descriptor.message_type else getattr(endpoint, field):
-            problems.append((field, f"the emulator has no {feature}; leave it out"))
+            problems.append((field, f"must be empty: the emulator has no {feature}"))
     if endpoint.traffic_split:
-        problems.append(("traffic_split", "names deployed models, which a new endpoint does not have"))
+        problems.append(("traffic_split", "must be empty: a new endpoint has no deployed models"))
     return list(below("endpoint", problems))
 
 
@@ -75,18 +75,18 @@ def deployed_model_problems(deployed: Pb) -> list[Problem]:
             ("model", "is required: projects/P/locations/L/models/MODEL, with @VERSION or @ALIAS")
         )
     if deployed.id and (not _DEPLOYED_ID.fullmatch(deployed.id) or deployed.id == NEW):
-        problems.append(("id", f"{deployed.id!r} is not 1 to 10 digits; {NEW} stands for the new model"))
+        problems.append(("id", f"{deployed.id!r} must be 1 to 10 digits; {NEW} denotes the new model"))
     if len(deployed.display_name) > MAX_DISPLAY_NAME:
         length = len(deployed.display_name)
-        problems.append(("display_name", f"has {length} characters; {MAX_DISPLAY_NAME} at most"))
+        problems.append(("display_name", f"has {length} characters; the limit is {MAX_DISPLAY_NAME}"))
     if deployed.HasField("explanation_spec"):
-        problems.append(("explanation_spec", "the emulator explains no predictions; leave it out"))
+        problems.append(("explanation_spec", "must be empty: the emulator explains no predictions"))
     problems += _resources(deployed)
     return list(below("deployed_model", problems))
 
 
 def split_problems(split: Mapping[str, int], known: set[str]) -> Iterator[Problem]:
-    """Problems of a non-empty traffic split over the ids `known`."""
+    """Yield the problems of a non-empty traffic split over the ids `known`."""
     path = "traffic_split"
     missing = sorted(set(split) - known)
     if missing:
@@ -94,15 +94,15 @@ def split_problems(split: Mapping[str, int], known: set[str]) -> Iterator[Proble
         yield path, f"The following DeployedModel ID(s) [{', '.join(missing)}] do not exist; {has}"
     for key, value in sorted(split.items()):
         if not 0 <= value <= 100:
-            yield f"{path}[{key}]", f"is {value}; a percentage is from 0 to 100"
+            yield f"{path}[{key}]", f"must be a percentage from 0 to 100, not {value}"
     if sum(split.values()) != 100:
-        yield path, f"the percentages add up to {sum(split.values())}; they must add up to 100"
+        yield path, f"the percentages must add up to 100, not to {sum(split.values())}"
 
 
 def _artifacts(model: Pb) -> Iterator[Problem]:
     uri = model.artifact_uri
     if uri and not re.match(r"gs://[^/]+", uri):
-        yield "artifact_uri", f"{uri!r} is not of the form gs://BUCKET/PATH"
+        yield "artifact_uri", f"{uri!r} must have the form gs://BUCKET/PATH"
 
 
 def _container(spec: Pb) -> Iterator[Problem]:
@@ -113,15 +113,21 @@ def _container(spec: Pb) -> Iterator[Problem]:
             yield route, f"{getattr(spec, route)!r} must start with /"
     for index, port in enumerate(spec.ports):
         if not 1 <= port.container_port <= 65535:
-            yield f"ports[{index}].container_port", f"is {port.container_port}; a port is from 1 to 65535"
+            yield (
+                f"ports[{index}].container_port",
+                f"must be a port from 1 to 65535, not {port.container_port}",
+            )
     for index, variable in enumerate(spec.env):
         if not _IDENTIFIER.fullmatch(variable.name):
-            yield f"env[{index}].name", f"{variable.name!r} is not a C identifier"
+            yield f"env[{index}].name", f"{variable.name!r} must be a C identifier"
     if spec.invoke_route_prefix:
-        yield "invoke_route_prefix", "the emulator has no dedicated endpoints, which it needs; leave it out"
+        yield (
+            "invoke_route_prefix",
+            "must be empty: it needs dedicated endpoints, which the emulator does not have",
+        )
     seconds = spec.deployment_timeout.ToNanoseconds() / 1e9
     if spec.HasField("deployment_timeout") and not 0 < seconds <= MAX_TIMEOUT:
-        yield "deployment_timeout", f"is {seconds:g} s; give more than 0 and at most {MAX_TIMEOUT}"
+        yield "deployment_timeout", f"must be more than 0 and at most {MAX_TIMEOUT} s, not {seconds:g} s"
 
 
 def _resources(deployed: Pb) -> Iterator[Problem]:
@@ -133,20 +139,23 @@ def _resources(deployed: Pb) -> Iterator[Problem]:
 
 
 def dedicated_problems(resources: Pb) -> Iterator[Problem]:
-    """Problems of DedicatedResources; paths are relative to it."""
+    """Yield the problems of DedicatedResources. Paths are relative to the message."""
     spec = resources.machine_spec
     if not spec.machine_type:
         yield "machine_spec.machine_type", "is required, e.g. n1-standard-4"
     elif spec.machine_type not in machines() and not _SERIES.fullmatch(spec.machine_type):
         near = difflib.get_close_matches(spec.machine_type, machines(), 2, 0.6)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        yield "machine_spec.machine_type", f"{spec.machine_type!r} is not a machine type{hint}"
+        yield "machine_spec.machine_type", f"{spec.machine_type!r} must be a machine type{hint}"
     if accelerator_name(spec) and spec.accelerator_count < 1:
         count = spec.accelerator_count
-        yield "machine_spec.accelerator_count", f"is {count}; with {accelerator_name(spec)} give how many"
+        yield (
+            "machine_spec.accelerator_count",
+            f"must be at least 1 with {accelerator_name(spec)}, not {count}",
+        )
     if spec.accelerator_count and not accelerator_name(spec):
         yield "machine_spec.accelerator_type", f"is required with accelerator_count {spec.accelerator_count}"
     if resources.min_replica_count < 1:
-        yield "min_replica_count", f"is {resources.min_replica_count}; give at least 1"
+        yield "min_replica_count", f"must be at least 1, not {resources.min_replica_count}"
     if resources.max_replica_count and resources.max_replica_count < resources.min_replica_count:
-        yield "max_replica_count", f"is {resources.max_replica_count}, below min_replica_count"
+        yield "max_replica_count", f"must be at least min_replica_count, not {resources.max_replica_count}"

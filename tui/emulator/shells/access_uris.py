@@ -1,7 +1,7 @@
 """`web_access_uris` of a custom job: the addresses of its replicas while it runs.
 
 A shell's address is not a web page: `vxtui shell` opens it in the terminal. A dashboard is a page served by
-the primary replica's own program, on a port given to it. The keys of shells are documented
+the primary replica's own program on its assigned port. The keys of shells are documented
 (docs/facts/vertex.md 1.1); the key of a dashboard, `REPLICA:PORT`, is chosen here.
 """
 
@@ -21,8 +21,8 @@ def dashboard_ports(job: Any) -> int:
 
 
 def access_uris(job: Any, ports: Sequence[int]) -> Mapping[str, str]:
-    """Return the addresses of this running CustomJob; the dashboard uses the last of its ports, if
-    enabled."""
+    """Return the addresses of this running CustomJob. The dashboard, if enabled, uses the last of its
+    ports."""
     spec, uris = job.job_spec, {}
     number = job.name.rpartition("/")[2]
     if spec.enable_web_access:

@@ -20,7 +20,7 @@ KILL_SECONDS = 5.0
 def end_left_programs(attempts: Path) -> None:
     """Kill every program that a server started beside a replica whose attempt is below this folder.
 
-    Call it at the start of a server, before it starts programs of its own.
+    Call it at the start of a server, before the server starts programs.
     """
     deadline = time.monotonic() + KILL_SECONDS
     while left := _left(attempts):

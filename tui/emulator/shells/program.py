@@ -1,6 +1,6 @@
 """One program beside a replica's own: in its environment and folder, ended no later than the replica.
 
-Everything that it starts ends with it, even processes that left its session: nothing outlives a shell.
+All descendants of the program end with it, even processes that left its session: nothing outlives a shell.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tui.emulator.runner.process_tree import Proc
 
 START = Path(__file__).with_name("start.py")
 SHELL_VARIABLE = "VXTUI_SHELL"
-"""Variable of the program, which identifies its descendants."""
+"""Variable of the program that identifies its descendants."""
 READ_BYTES = 65536
 FRAMES_AHEAD = 16
-"""Most frames that wait for a slow client; then the program waits too."""
+"""Number of frames that wait for a slow client before the program waits too."""
 WATCH_SECONDS = 0.1
 """Seconds between two checks of the replica."""
 HANG_UP_SECONDS = 0.5
@@ -41,7 +41,7 @@ LAST_OUTPUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlace:
-    """Where to run: a replica's first process, its environment and its working directory."""
+    """The replica's first process, its environment and its working directory."""
 
     replica: str
     process: Proc
@@ -50,7 +50,7 @@ class ReplicaPlace:
 
     @classmethod
     def of(cls, replica: str, process: Proc, folder: str) -> ReplicaPlace:
-        """Return the place beside this process. Raises OSError if it has just ended."""
+        """Return the environment and folder of this process. Raises OSError if it has just ended."""
         variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
         pairs = (pair.partition("=") for pair in variables.split("\0") if "=" in pair)
         return cls(replica, process, {name: value for name, _, value in pairs}, folder)
@@ -115,7 +115,7 @@ class ReplicaProgram:
         return program
 
     async def _use_terminal(self, master: int) -> None:
-        """Read from and write to the program's terminal; the transports close their descriptors."""
+        """Read from and write to the program's terminal. The transports close their descriptors."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(
@@ -141,7 +141,7 @@ class ReplicaProgram:
             self.end_input()
 
     async def output(self, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
-        """Yield the program's frames until it has ended and none is left; `running` is the task of `run`."""
+        """Yield the program's frames until it has ended and none is left. `running` is the task of `run`."""
         while True:
             while not self._frames.empty():
                 yield self._frames.get_nowait()
@@ -156,7 +156,7 @@ class ReplicaProgram:
                 get.cancel()
 
     async def _write(self, data: bytes) -> None:
-        """Write input to the program; dropped once it accepts none."""
+        """Write input to the program, or drop the input once the program accepts none."""
         if self._input is not None and not self._input.is_closing():
             with contextlib.suppress(OSError):
                 self._input.write(data)
@@ -168,7 +168,7 @@ class ReplicaProgram:
             self._input.close()
 
     def _resize(self, columns: int, rows: int) -> None:
-        """Resize the terminal; the kernel notifies the program."""
+        """Resize the terminal. The kernel notifies the program."""
         if self._master is not None and self._input is not None and not self._input.is_closing():
             _set_size(self._master, columns, rows)
 
@@ -177,7 +177,7 @@ class ReplicaProgram:
         self._hung_up.set()
 
     async def run(self) -> None:
-        """Collect the output until the program, its replica or its client ends; then end everything."""
+        """Collect the output until the program, its replica or its client ends. Then end everything."""
         pumps: asyncio.Future[Any] = asyncio.gather(*(self._pump(*output) for output in self._outputs))
         exits = asyncio.create_task(self._process.wait())
         gone = asyncio.create_task(self._replica_ends())
@@ -223,7 +223,8 @@ class ReplicaProgram:
             await asyncio.sleep(0.01)
 
     def _family(self) -> list[Proc]:
-        """Return the living processes of the program, found by session, descent and the inherited mark."""
+        """Return the running processes of the program, found by session, descent and the inherited
+        variable."""
         table, first = process_tree.scan(), self._process.pid
         below = {proc.pid for proc in process_tree.descendants(table, [first])}
         return [

@@ -1,7 +1,7 @@
 """Programs in the replicas of running jobs, over gRPC: `vxtui.emulator.v1.Shells/Open`.
 
 The service is only on the emulator's socket, which is in a directory of its user, and never on REST. Vertex
-AI has no such service: there a shell opens in a browser, through a job's `web_access_uris`.
+AI has no such service: a shell opens in a browser, through a job's `web_access_uris`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tui.emulator.vertex.resource_requests import find
 SERVICE, NAME = frames.METHOD.strip("/").split("/")
 FALLBACK = "/bin/sh"
 NO_USER_FILES = {"zsh": ("-f",)}
-"""Arguments of a shell that would otherwise ask how to set itself up in a home without its files."""
+"""Arguments of a shell that would otherwise start its setup dialog in a home without its files."""
 BytesPb = wrappers_pb2.BytesValue
 
 
@@ -51,7 +51,7 @@ class ShellServer:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def open(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Run a program until it, its replica or the client ends."""
+        """Run a program until the program, its replica or the client ends."""
         first = await anext(aiter(requests), None)
         try:
             opening = Opening.decode(first.value if first is not None else b"")
@@ -88,7 +88,7 @@ class ShellServer:
             ) from error
 
     def _place(self, job: CustomJob, replica: str) -> ReplicaPlace:
-        """Return where the replica of this job runs. Raises WireError if it doesn't."""
+        """Return where the replica of this job runs. Raises WireError if it doesn't run."""
         attempt = self._state.attempt(job.record.id, job.control.attempt)
         if job.terminal:
             raise _not_running(job, replica, "the job has ended")
@@ -122,7 +122,7 @@ def _planned(plan: AttemptPlan, job: CustomJob, replica: str) -> ReplicaPlan:
             return planned
     has = ", ".join(planned.id for planned in plan.replicas)
     error = not_found("replica", replica)
-    raise WireError(error.code, f"The job {job.record.name} has no replica {replica!r}; it has {has}.")
+    raise WireError(error.code, f"The job {job.record.name} has no replica {replica!r}. Its replicas: {has}.")
 
 
 def _not_running(job: CustomJob, replica: str, why: str) -> WireError:
@@ -135,7 +135,7 @@ def _shell(path: str) -> str:
 
 
 async def _feed(program: ReplicaProgram, requests: AsyncIterator[Any]) -> None:
-    """Forward the client's frames; their end means that the client has disconnected."""
+    """Forward the client's frames. Their end means that the client has disconnected."""
     try:
         async for request in requests:
             if request.value:

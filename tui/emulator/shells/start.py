@@ -17,7 +17,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    # A killed server can't end it; the program's own descendants end at the next server's start.
+    # After a kill of the server the program would run on, so it ends with its parent. Its descendants end at
+    # the next server's start.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # Ignored signals are inherited, e.g. from a server started with nohup.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):

@@ -1,7 +1,7 @@
 """Google Cloud Storage's JSON API over the folders of `buckets/`, as an ASGI application.
 
-A client that can write here can change a package that a job runs. So the path of the address contains a
-secret of the state directory (clients accept such a base address), or the request has the token of REST,
+A client that can write here can change a package that a job runs. Therefore the path of the address contains
+a secret of the state directory (clients accept such a base address), or the request has the token of REST,
 which gcloud sends because it drops the path of an address for uploads. The server accepts only loopback names
 and no requests from a browser's page.
 """
@@ -39,14 +39,14 @@ from tui.emulator.storage.xml_multipart import XmlMultipartUploads
 log = logging.getLogger(__name__)
 
 PAGE = 1000
-"""Most items of a page."""
+"""Page size limit."""
 _PERMISSIONS = "storage#testIamPermissionsResponse"
 
 
 class BucketApp:
     """The application. `base` is the clients' address, with the secret; an empty `key` disables the check.
 
-    The first request opens the store; if that fails, the next one tries again.
+    The first request opens the store. If that fails, the next request tries again.
     """
 
     _store: BucketStore
@@ -90,7 +90,7 @@ class BucketApp:
         except ClientDisconnected:
             return
         except ConnectionCut:
-            # An incomplete reply: the server closes the connection.
+            # The reply is incomplete, so the server closes the connection.
             short = [(b"content-length", b"1")]
             await send({"type": "http.response.start", "status": 503, "headers": short})
             return
@@ -111,7 +111,11 @@ class BucketApp:
         except Exception:
             log.exception("%s failed", request.method)
             reply = error_reply(
-                StoreError(500, "internalError", "Internal error of the emulator; see its log.")
+                StoreError(
+                    500,
+                    "internalError",
+                    "Internal error of the emulator; `vxtui emulator logs` shows the reason.",
+                )
             )
         with contextlib.suppress(ClientDisconnected, ConnectionCut):
             await request.drain()
@@ -174,8 +178,8 @@ class BucketApp:
             raise StoreError(
                 401,
                 "required",
-                "The address lacks this emulator's secret. Set STORAGE_EMULATOR_HOST to the whole address of "
-                "the buckets from `vxtui emulator status`.",
+                "The address lacks this emulator's secret. Set STORAGE_EMULATOR_HOST to the complete "
+                "address of the buckets from `vxtui emulator status`.",
             )
 
     def _has_token(self, request: BucketRequest) -> bool:

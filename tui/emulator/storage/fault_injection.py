@@ -1,4 +1,4 @@
-"""API faults of the bucket server, whose methods are those of HTTP."""
+"""API faults of the bucket server, whose methods are HTTP methods."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FaultyHttp:
         elif fault.kind == "malformed":
             await _reply(send, 200, GARBAGE)
         elif fault.kind == "lost" or (fault.kind and fault.takes_effect):
-            # An incomplete reply: the server closes the connection.
+            # The reply is incomplete, so the server closes the connection.
             await send(_start(503, 1))
         else:
             await self._serve(scope, receive, send)
@@ -57,7 +57,7 @@ class FaultyHttp:
 
 
 async def _discard(_message: dict[str, Any]) -> None:
-    """Replaces `send` for a reply that is lost."""
+    """Replace `send` for a reply that is lost."""
 
 
 async def _drain(receive: Receive) -> None:

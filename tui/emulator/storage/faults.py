@@ -10,7 +10,7 @@ from tui.emulator.storage.store import StoreError, no_bucket
 
 @dataclass(frozen=True, slots=True)
 class BucketFaults:
-    """The faults; the default is a service without faults. Times are in seconds."""
+    """The faults of the bucket server; the default injects none. Times are in seconds."""
 
     kind: str = ""
     """Error of every request: unavailable, denied, missing or rate; "" for none."""
@@ -19,7 +19,7 @@ class BucketFaults:
     delay: float = 0.0
     """Delay of each reply."""
     cut_after: int = 0
-    """Bytes of an upload's body after which its connection breaks, 0 for never."""
+    """Number of bytes of an upload's body after which its connection breaks, 0 for never."""
     lasts: float = 0.0
     """Duration of the faults, 0 until they are cleared."""
     times: int = 0
@@ -27,7 +27,8 @@ class BucketFaults:
 
 
 class ActiveBucketFaults:
-    """The faults in force. One thread sets and another one reads them, so `set` replaces them as a whole."""
+    """The faults in force. One thread sets them and another thread reads them, so `set` replaces them
+    atomically."""
 
     OFF = BucketFaults()
 
@@ -36,7 +37,7 @@ class ActiveBucketFaults:
 
     @property
     def current(self) -> BucketFaults:
-        """The faults in force, or the default ones once they are over."""
+        """The faults in force, or the default faults once they are over."""
         faults, limit = self._state
         return self.OFF if limit.used_up else faults
 

@@ -1,4 +1,4 @@
-"""Requests and replies of the bucket server over ASGI: bodies are streamed in pieces."""
+"""Requests and replies of the bucket server over ASGI. Bodies are streamed in chunks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 JSON_LIMIT = 1024 * 1024
 """Largest body in bytes that is read into memory."""
 DRAIN_LIMIT = 256 * 1024 * 1024
-"""Bytes of a rejected body that are read and discarded, so that the client reads the reply."""
+"""Number of bytes of a rejected body that are read and discarded, so that the client reads the reply."""
 PIECE = 256 * 1024
 
 
@@ -31,7 +31,7 @@ class ConnectionCut(Exception):
 
 
 class BucketRequest:
-    """One request. `parts` are the path's segments, each decoded separately: a name may have slashes."""
+    """One request. `parts` are the path's segments, each decoded separately: a name may contain slashes."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -44,13 +44,13 @@ class BucketRequest:
         self.query = {name: values[-1] for name, values in query.items()}
         self.queries = query
         self.cut_after = 0
-        """Bytes of the body after which `stream` raises ConnectionCut, 0 for never."""
+        """Number of bytes of the body after which `stream` raises ConnectionCut, 0 for never."""
         self._receive = receive
         self._ended = False
         self._seen = 0
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the body. Raises ClientDisconnected, ConnectionCut."""
+        """Yield the chunks of the body. Raises ClientDisconnected, ConnectionCut."""
         while not self._ended:
             message = await self._receive()
             if message["type"] != "http.request":
@@ -65,12 +65,12 @@ class BucketRequest:
                 yield data
 
     async def body(self) -> bytes:
-        """Return the whole body, which must be small. Raises StoreError 413, ClientDisconnected."""
+        """Return the entire body, which must be small. Raises StoreError 413, ClientDisconnected."""
         content = bytearray()
         async for piece in self.stream():
             content += piece
             if len(content) > JSON_LIMIT:
-                raise StoreError(413, "uploadTooLarge", f"This body may have {JSON_LIMIT} bytes at most.")
+                raise StoreError(413, "uploadTooLarge", f"This body must have at most {JSON_LIMIT} bytes.")
         return bytes(content)
 
     async def json(self) -> dict[str, Any]:
@@ -112,12 +112,12 @@ class Reply:
 
     @classmethod
     def of(cls, value: Any, status: int = 200, **headers: str) -> Reply:
-        """Make a reply with `value` as JSON."""
+        """Return a reply with `value` as JSON."""
         return cls(status, json.dumps(value).encode(), headers)
 
 
 def error_reply(error: StoreError, *, media: bool = False) -> Reply:
-    """Make the service's error in JSON; for a download only the message, as in the service."""
+    """Return the service's error in JSON; for a download only the message, as in the service."""
     if error.status == 304:
         return Reply(304, kind="")
     if media:
@@ -129,7 +129,7 @@ def error_reply(error: StoreError, *, media: bool = False) -> Reply:
 
 
 async def send_reply(send: Send, reply: Reply, *, head: bool) -> None:
-    """Send the reply; the connection breaks if the file has become shorter."""
+    """Send the reply. The connection breaks if the file has become shorter."""
     size = reply.size if reply.file else len(reply.body)
     headers = {
         "content-length": str(size),
@@ -161,10 +161,10 @@ def parse_json(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise StoreError(400, "parseError", "Parse Error: the body is not a JSON object.")
+        raise StoreError(400, "parseError", "Parse Error: the body must be a JSON object.")
     return value
 
 
 def _text(segment: bytes) -> str:
-    # Invalid UTF-8 becomes lone surrogates, which no name may have.
+    # Invalid UTF-8 becomes lone surrogates, which no name may contain.
     return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")

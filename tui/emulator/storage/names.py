@@ -20,14 +20,14 @@ _TOP = "\U0010ffff"
 
 
 class InvalidObjectName(ValueError):
-    """The name is invalid; the message says why."""
+    """The name is invalid. The message gives the reason."""
 
 
 def check_bucket(name: str) -> str:
     """Return `name`. Raises InvalidObjectName."""
     if not _BUCKET.fullmatch(name) or ".." in name:
         raise InvalidObjectName(
-            f"Invalid bucket name: '{name[:80]}'. It has 3 to 63 lower-case letters, digits, dashes, "
+            f"Invalid bucket name: '{name[:80]}'. It must have 3 to 63 lower-case letters, digits, dashes, "
             "underscores and dots, and begins and ends with a letter or a digit."
         )
     return name
@@ -39,17 +39,17 @@ def is_bucket(name: str) -> bool:
 
 
 def check_object(name: str) -> str:
-    """Return `name`; one that ends with a slash is a folder's placeholder. Raises InvalidObjectName."""
+    """Return `name`. A name that ends with a slash is a folder's placeholder. Raises InvalidObjectName."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        raise InvalidObjectName("An object's name is UTF-8.") from None
+        raise InvalidObjectName("An object's name must be UTF-8.") from None
     if not 0 < size <= NAME_LIMIT:
         raise InvalidObjectName(
-            f"An object's name has 1 to {NAME_LIMIT} bytes of UTF-8; this one has {size}."
+            f"An object's name must have 1 to {NAME_LIMIT} bytes of UTF-8; this name has {size}."
         )
     if any(c in name for c in "\0\r\n"):
-        raise InvalidObjectName("An object's name has no line break and no NUL.")
+        raise InvalidObjectName("An object's name must not contain a line break or NUL.")
     for part in name.removesuffix("/").split("/"):
         if part in {"", ".", ".."}:
             raise InvalidObjectName(
@@ -81,7 +81,7 @@ def walk(
     """Yield objects with this name prefix from `start` on, in order of name.
 
     Folders without such objects are skipped. Links are not objects. `placeholder` tells whether a name that
-    ends with a slash is an object itself.
+    ends with a slash is itself an object.
     """
     try:
         with os.scandir(folder) as listing:

@@ -181,7 +181,7 @@ def _member(field: FieldDescriptor, path: tuple[str, ...]) -> FieldDescriptor:
         member_field = next((member for member in members if member.json_name == part), None)
         if member_field is None:
             names = ", ".join(member.json_name for member in members) or "no parts"
-            raise UnknownField(f"{'.'.join(path)!r} is not a field to filter by; {path[0]} has {names}")
+            raise UnknownField(f"unknown field {'.'.join(path)!r}; {path[0]} has {names}")
         field = member_field
     return field
 
