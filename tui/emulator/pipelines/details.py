@@ -1,4 +1,4 @@
-"""Task details of a pipeline job: one for each node of its plan, and one for the pipeline itself."""
+"""Task details of a pipeline job: one per node of its plan, and one for the pipeline itself."""
 
 from __future__ import annotations
 

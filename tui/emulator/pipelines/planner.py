@@ -45,13 +45,13 @@ class TaskStatus(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether other tasks can use the outputs; SKIPPED took them from the cache."""
+        """Whether other tasks can use the outputs. A SKIPPED task has its outputs from the cache."""
         return self in {TaskStatus.SUCCEEDED, TaskStatus.SKIPPED}
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Parameters and artifacts by name; an artifact name maps to a list of artifacts in JSON form."""
+    """Parameters and artifacts by name. An artifact name maps to a list of artifacts in JSON format."""
 
     parameters: Json = field(default_factory=dict)
     artifacts: Json = field(default_factory=dict)
@@ -101,7 +101,7 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What a node without children runs."""
+    """The work of a node without children."""
 
     component: Component
     executor: Executor
@@ -127,7 +127,7 @@ class _Result:
 
 
 class BadInput(Exception):
-    """An input of a task has no value, or a wrong one; the message says which."""
+    """A required input of a task has no value, or a wrong value. The message names the input."""
 
 
 class TooManyTasks(Exception):
@@ -193,7 +193,7 @@ class Planner:
         return [node.title for node in nodes if node.leaf is not None] or [node.title for node in nodes]
 
     def _dag(self, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
-        """Return the result of a DAG; with `always` its tasks start whatever has failed elsewhere."""
+        """Return the result of a DAG. `always` starts its tasks whatever has failed elsewhere."""
         dag = component.dag
         assert dag is not None
         results: dict[str, _Result] = {}
@@ -367,10 +367,10 @@ class Planner:
         if "runtimeParameter" in runtime:
             name = runtime["runtimeParameter"]
             return name in above.parameters, above.parameters.get(name)
-        raise BadInput(f"the input {json.dumps(spec)} is of a kind that the emulator does not know")
+        raise BadInput(f"the input {json.dumps(spec)} has a kind that the emulator does not support")
 
     def _final_status(self, name: str, results: Mapping[str, _Result]) -> dict[str, Any]:
-        """Return the status that an exit task gets (PipelineTaskFinalStatus)."""
+        """Return the status that an exit task receives (PipelineTaskFinalStatus)."""
         result = results[name]
         failed = result.status in {TaskStatus.FAILED, TaskStatus.CANCELLED}
         message = result.error or ("Some tasks failed." if failed else "")
@@ -441,7 +441,8 @@ def _above(path: str) -> Iterable[str]:
 
 
 def _with_defaults(component: Component, values: Json, besides: str = "") -> dict[str, Any]:
-    """Complete values with defaults, each converted to its parameter's type; `besides` needs none.
+    """Complete values with defaults, each converted to its parameter's type. Names in `besides` need no
+    value.
 
     Raises BadInput for a parameter without a required value, or with a value of another type.
     """
@@ -470,16 +471,16 @@ def _typed(value: Any, kind: str, name: str = "") -> Any:
         case "NUMBER_INTEGER":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number):
-                raise BadInput(f"{subject} is {value!r}, not a whole number")
+                raise BadInput(f"{subject} must be an integer (is {value!r})")
             return int(number)
         case "NUMBER_DOUBLE":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float):
-                raise BadInput(f"{subject} is {value!r}, not a number")
+                raise BadInput(f"{subject} must be a number (is {value!r})")
             return float(number)
         case "BOOLEAN":
             if str(value).lower() not in {"true", "false"}:
-                raise BadInput(f"{subject} is {value!r}, not true or false")
+                raise BadInput(f"{subject} must be true or false (is {value!r})")
             return str(value).lower() == "true"
         case "STRING":
             return value if isinstance(value, str) else as_text(value)
@@ -494,7 +495,7 @@ def _loaded(value: Any, subject: str) -> Any:
     try:
         return json.loads(value)
     except ValueError as error:
-        raise BadInput(f"{subject} is {value[:80]!r}, not JSON") from error
+        raise BadInput(f"{subject} is {value[:80]!r}, which is not JSON") from error
 
 
 def _is_number(text: str) -> bool:
@@ -506,7 +507,7 @@ def _is_number(text: str) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """Return the JSON with whole floats as integers."""
+    """Return the JSON with integral floats as integers."""
     if isinstance(value, Mapping):
         return {name: _whole(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -527,7 +528,7 @@ def _items(iterator: Json, component: Component, inputs: Values) -> list[Any]:
             raise BadInput(f"the loop's list {name} has no value")
         loaded = _loaded(inputs.parameters[name], f"the loop's list {name}")
     if not isinstance(loaded, list):
-        raise BadInput(f"the loop is over {loaded!r}, not a list")
+        raise BadInput(f"the loop must be over a list, not {loaded!r}")
     parameter = component.parameters.get(str(iterator.get("itemInput", "")))
     return loaded if parameter is None else [_typed(item, parameter.type) for item in loaded]
 
@@ -535,13 +536,13 @@ def _items(iterator: Json, component: Component, inputs: Values) -> list[Any]:
 def _selected(expression: str, value: Any) -> Any:
     match = _SELECTED.fullmatch(expression)
     if match is None:
-        raise BadInput(f"the expression {expression!r} is not known to the emulator")
+        raise BadInput(f"the expression {expression!r} is not supported by the emulator")
     selected = _loaded(value, "the value")
     for double, single, number in _KEY.findall(match["keys"]):
         try:
             selected = selected[int(number)] if number else selected[double or single]
         except (LookupError, TypeError) as error:
-            raise BadInput(f"{expression} finds nothing in {json.dumps(selected)[:80]}") from error
+            raise BadInput(f"{expression} matches nothing in {json.dumps(selected)[:80]}") from error
     return selected
 
 
@@ -567,9 +568,9 @@ def _dag_outputs(dag: Dag, results: Mapping[str, _Result]) -> Values:
 
 
 def _collected(component: Component, results: list[_Result]) -> Values:
-    """Return the outputs of a loop: for each name a list over the iterations that have it.
+    """Return the outputs of a loop: for each name a list over the iterations that have this output.
 
-    An iteration whose condition did not hold has neither parameters nor artifacts.
+    An iteration whose condition was false has neither parameters nor artifacts.
     """
     names = component.outputs if component.outputs else _names(results, "parameters")
     artifacts = component.artifacts if component.artifacts else _names(results, "artifacts")

@@ -1,7 +1,7 @@
 """Runs pipeline jobs: starts their tasks, reads the outputs, and ends the jobs.
 
-The next step follows from the stored records alone (`planner`), and a task is stored together with its child
-(`children`). So the next server continues where this one ends, and neither loses nor repeats a task.
+The next step follows from only the stored records (`planner`), and a task is stored together with its child
+(`children`). So after a restart the next server continues, and neither loses nor repeats a task.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tui.emulator.runs.job_runs import JobRuns, first_of, request_end
 log = logging.getLogger(__name__)
 
 FAIL_FAST = 2
-"""PipelineFailurePolicy of the API."""
+"""Value of PipelineFailurePolicy in the API."""
 POLL_SECONDS = 5.0
 """Longest time between two checks of running children, in seconds."""
 TASK_BYTES = 100_000_000
@@ -74,7 +74,7 @@ class PipelineParts:
 
 
 class PipelineRuns(JobRuns[PipelineJob]):
-    """Runs pipeline jobs until `close`, which leaves their children alone."""
+    """Runs pipeline jobs until `close`, which does not affect their children."""
 
     def __init__(self, services: PipelineParts) -> None:
         super().__init__(services.table)
@@ -103,15 +103,15 @@ class PipelineRuns(JobRuns[PipelineJob]):
         self._begin(run.run(), f"pipeline job {run.job.record.id}")
 
     async def cancel(self, job: PipelineJob) -> None:
-        """Store CANCELLING; the tasks' custom jobs are cancelled soon after.
+        """Store CANCELLING. The tasks' custom jobs are cancelled soon after.
 
-        Raises WireError when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job has ended in the meantime, or the request could not be stored.
         """
         await request_end(job, "pipeline", partial(self._services.table.update, job))
 
 
 class RunningPipeline:
-    """Runs one pipeline job from its present state to its end."""
+    """Runs one pipeline job from its current state to its end."""
 
     def __init__(self, job: PipelineJob, services: PipelineParts) -> None:
         self.job = job
@@ -159,7 +159,9 @@ class RunningPipeline:
             await self._fail(code_pb2.INVALID_ARGUMENT, str(error))
         except Exception:
             log.exception("pipeline job %s", self.job.record.name)
-            message = "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason."
+            message = (
+                "Internal error: the emulator failed on this job; `vxtui emulator logs` shows the reason."
+            )
             await self._fail(code_pb2.INTERNAL, message)
         finally:
             self.planned.set()
@@ -196,7 +198,7 @@ class RunningPipeline:
 
     @property
     def _facts(self) -> Mapping[str, str]:
-        """Values of the placeholders of the pipeline itself."""
+        """Return the values of the placeholders of the pipeline itself."""
         record, root = self.job.record, self.job.pb.runtime_config.gcs_output_directory
         return {
             "pipeline_job_name": record.id,
@@ -334,7 +336,8 @@ class RunningPipeline:
         return components.read_launch(node, args, labels, self._child_name(node), self.job.record.name)
 
     async def _without_a_child(self, node: PlanNode) -> TaskRecord | None:
-        """Return the record of a leaf that starts nothing: an importer, a reader, or one with cached outputs.
+        """Return the record of a leaf that starts nothing: an importer, a reader, or a leaf with cached
+        outputs.
 
         Raises TaskCannotStart, BadComponent, WireError.
         """
@@ -364,7 +367,7 @@ class RunningPipeline:
         return cache_key(place, leaf.executor.container, node.inputs, outputs)
 
     async def _observe(self) -> bool:
-        """Store the end of each task whose child has ended; return whether there was one."""
+        """Store the end of each task whose child has ended. Return whether any task ended."""
         running = dict(self.job.running)
         ended = {
             path: outcome
@@ -402,7 +405,7 @@ class RunningPipeline:
         return True
 
     def _ended(self, node: PlanNode, record: TaskRecord, outcome: ChildOutcome) -> TaskRecord:
-        """Return the record of a leaf whose child has ended; reads its files."""
+        """Return the record of a leaf whose child has ended. Reads the leaf's files."""
         end = clock.time()
         if outcome.cancelled and self.job.cancelled.is_set():
             return replace(record, status=TaskStatus.CANCELLED, end=end)
@@ -480,6 +483,6 @@ def _sentence(error: Exception) -> str:
 
 
 def _schedule_time(job: PipelineJob) -> str:
-    """Return when the pipeline was due: at its creation unless a schedule made it."""
+    """Return the time at which the pipeline was due: its creation unless a schedule created it."""
     moment = job.pb.create_time if job.scheduled is None else timestamp(job.scheduled)
     return str(moment.ToJsonString())

@@ -74,7 +74,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         self._table, self._state = table, state
 
     async def create(self, request: Pb) -> Pb:
-        """Check the request, store the job, start it. The job is on disk before the reply."""
+        """Check the request, store the job and start it. The job is on disk before the reply."""
         requested, pipeline = await asyncio.to_thread(self.checked, request)
         return await self._create(request.parent, requested, self._new_id(request.pipeline_job_id, pipeline))
 
@@ -82,7 +82,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         return await self._table.with_details(self.find(request.name))
 
     async def create_scheduled(self, request: Pb, run: ScheduledRun) -> Pb:
-        """Create a run of a schedule: its id ends in the time of the run."""
+        """Create a run of a schedule. The run's id ends in the time of the run."""
         requested, pipeline = await asyncio.to_thread(self.checked, request)
         prefix = request.pipeline_job_id or _id_of(pipeline.name)
         moment = datetime.fromtimestamp(run.time, UTC)
@@ -133,13 +133,13 @@ class PipelineServer(JobHandlers[PipelineJob]):
         return await self._operations.done(job.record.project, job.record.location, empty_pb2.Empty())
 
     def _new_id(self, job_id: str, pipeline: Pipeline) -> str:
-        """Return the requested id, or one made from the pipeline's name and the time."""
+        """Return the requested id, or an id made from the pipeline's name and the time."""
         if not job_id:
             return f"{_id_of(pipeline.name)}-{int(clock.time() * 1e6)}"
         if not JOB_ID.fullmatch(job_id):
             raise invalid(("pipeline_job_id", bad_id(job_id)))
         if self._table.get(job_id) is not None:
-            raise WireError(code_pb2.ALREADY_EXISTS, f"There is a pipeline job with the id {job_id} already.")
+            raise WireError(code_pb2.ALREADY_EXISTS, f"The pipeline job {job_id} already exists.")
         return job_id
 
     def _load_template(self, requested: Pb, where: str) -> None:
@@ -148,7 +148,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         path = (self._state.buckets / uri.removeprefix("gs://")).resolve()
         here = self._state.buckets.resolve()
         if not uri.startswith("gs://") or not path.is_relative_to(here) or not path.is_file():
-            raise invalid((f"{where}.template_uri", f"{uri!r} is not a file in a bucket of the emulator"))
+            raise invalid((f"{where}.template_uri", f"{uri!r} must be a file in a bucket of the emulator"))
         try:
             if path.stat().st_size > LARGEST_TEMPLATE:
                 raise ValueError(f"it has more than {LARGEST_TEMPLATE:,} bytes")
@@ -156,13 +156,13 @@ class PipelineServer(JobHandlers[PipelineJob]):
             spec = next(yaml.safe_load_all(path.read_text()))
             json_format.ParseDict({"pipelineSpec": spec}, requested)
         except (OSError, ValueError, yaml.YAMLError, StopIteration, json_format.ParseError) as error:
-            raise invalid((f"{where}.template_uri", f"{uri} is not a compiled pipeline: {error}")) from error
+            raise invalid((f"{where}.template_uri", f"{uri} must be a compiled pipeline: {error}")) from error
 
     def _ordered(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
         """Return a page in the requested order; its token is a position."""
         field, _, way = request.order_by.strip().partition(" ")
         if field not in _ORDERS or way.strip() not in {"", "desc"}:
-            raise invalid(("order_by", f"is one of {', '.join(_ORDERS)}, with desc behind it or without"))
+            raise invalid(("order_by", f"must be one of {', '.join(_ORDERS)}, optionally followed by desc"))
         digest = query_digest(request.parent, request.filter, request.order_by)
         jobs = sorted(
             matching(self._table, request, _FIELDS),
@@ -174,7 +174,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
 
 def bad_id(job_id: str) -> str:
     """Describe an id that JOB_ID does not match."""
-    return f"{job_id!r} has other characters than a-z, 0-9 and -, or more than 128"
+    return f"{job_id!r} must consist of at most 128 characters a-z, 0-9 and -"
 
 
 def _id_of(name: str) -> str:
@@ -208,7 +208,7 @@ def _runtime_problems(pb: Pb) -> list[tuple[str, str]]:
         return [
             (
                 "runtime_config.gcs_output_directory",
-                f"{root!r} is not a folder of a bucket, gs://BUCKET/FOLDER",
+                f"{root!r} must be a folder of a bucket: gs://BUCKET/FOLDER",
             )
         ]
     return []
@@ -217,7 +217,7 @@ def _runtime_problems(pb: Pb) -> list[tuple[str, str]]:
 def _value_problems(pipeline: Pipeline, pb: Pb) -> list[tuple[str, str]]:
     where, values = "runtime_config.parameter_values", parameter_values(pb)
     unknown = [name for name in values if name not in pipeline.root.parameters]
-    problems = [(f"{where}.{name}", "is not a parameter of the pipeline") for name in unknown]
+    problems = [(f"{where}.{name}", "must be a parameter of the pipeline") for name in unknown]
     try:
         root_inputs(pipeline, {name: value for name, value in values.items() if name not in unknown})
     except BadInput as error:

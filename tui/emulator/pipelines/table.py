@@ -34,7 +34,7 @@ TERMINAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PipelineRecord(ResourceRecord):
-    """Identity of a pipeline job; its creator may choose the id."""
+    """Identity of a pipeline job, whose creator may choose the id."""
 
     COLLECTION = "pipelineJobs"
 
@@ -43,7 +43,7 @@ class PipelineRecord(ResourceRecord):
 class ScheduledRun:
     """The schedule of a pipeline job, and its scheduled time (seconds since the epoch).
 
-    `change` is the change of the schedule; it is stored together with the job, or not at all.
+    `change` is the change of the schedule. It is stored together with the job, or not at all.
     """
 
     schedule: str
@@ -261,6 +261,6 @@ def cache_key(
 
 
 def _record(value: Mapping[str, Any]) -> TaskRecord:
-    """Read a record that `asdict` has written."""
+    """Read a record written by `asdict`."""
     read = {"status": TaskStatus(value["status"]), "jobs": tuple(value["jobs"])}
     return TaskRecord(**{**value, **read, "outputs": Values.of(value["outputs"])})
