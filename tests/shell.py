@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -68,7 +69,8 @@ class Home:
         """Run with `--json`, check the exit code and parse what it printed."""
         done = self.run(*args, "--json", timeout=timeout)
         assert done.returncode == code, f"{args}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stdout + done.stderr
+        # The error of a failed job may quote a traceback, within a JSON string.
+        assert not re.search(r"^Traceback", done.stdout + done.stderr, re.MULTILINE)
         return json.loads(done.stdout)
 
     def jobs(self) -> list[dict[str, Any]]:

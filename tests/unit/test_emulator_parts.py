@@ -37,7 +37,7 @@ from tui.emulator.vertex.resource_requests import take
 
 CustomJobPb = custom_job.CustomJob.pb()
 ABOUT = AttemptContext(
-    lambda status: exit_text(status, AttemptDir(Path("none")), "42", "7"),
+    lambda status: exit_text(status, AttemptDir(Path("none")), JobRecord("42", "us-central1", "7")),
     spot=False,
     disable_retries=False,
     cancelling=False,

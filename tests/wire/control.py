@@ -27,10 +27,13 @@ from google.protobuf import json_format, struct_pb2
 from tests.processes import end
 from tests.waiting import LIMIT, until
 from tui.emulator.config import EmulatorConfig
+from tui.emulator.interfaces import project_number
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
 
 PARENT = "projects/p/locations/us-central1"
+NUMBERED = f"projects/{project_number('p')}/locations/us-central1"
+"""`PARENT` in the names of jobs, which have the project's number."""
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"}
 QUICK = {"provisioning_seconds": 0, "restart_delay_seconds": 0, "cancel_grace_seconds": 1, "grace_seconds": 1}
 NEVER = {**QUICK, "quotas": {"custom_model_training_cpus": 0}}

@@ -13,6 +13,7 @@ from google.api_core import exceptions
 from tests.processes import asked
 from tests.waiting import until
 from tests.wire.control import Clients, emulator, pool, processes_of, python, served, state_dir
+from tui.emulator.interfaces import project_number
 from tui.emulator.server import Emulator
 
 FOREVER = "import time\nprint('up', flush=True)\ntime.sleep(600)"
@@ -65,7 +66,7 @@ async def test_a_failure_has_the_recorded_text(clients: Clients) -> None:
         "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error. \n"
         "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nKeyError: 'x'\n\n"
         "To find out more about why your job exited please check the logs: "
-        f"https://console.cloud.google.com/logs/viewer?project=100000000001&resource=ml_job%2Fjob_id%2F{id}"
+        f"https://console.cloud.google.com/logs/viewer?project={project_number('p')}&resource=ml_job%2Fjob_id%2F{id}"
         f"&advancedFilter=resource.type%3D%22ml_job%22%0Aresource.labels.job_id%3D%22{id}%22"
     )
     assert job.start_time and job.end_time

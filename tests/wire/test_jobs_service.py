@@ -13,6 +13,7 @@ from google.longrunning import operations_pb2
 from google.rpc import error_details_pb2
 
 from tests.wire.control import NEVER, PARENT, Clients, connect, emulator, pool, python
+from tui.emulator.interfaces import project_number
 from tui.emulator.server import Emulator
 
 
@@ -32,7 +33,8 @@ async def test_create_fills_in_what_the_service_owns(clients: Clients) -> None:
         python("pass"), name="mine", labels={"team": "nlp"}, parent="projects/any.org:x/locations/mars-west9"
     )
     head, number = job.name.rsplit("/", 1)
-    assert head == "projects/any.org:x/locations/mars-west9/customJobs"
+    assert head == f"projects/{project_number('any.org:x')}/locations/mars-west9/customJobs"
+    assert await clients.get(job.name.replace(project_number("any.org:x"), "any.org:x")) == job
     assert number.isdecimal() and len(number) == 19
     assert job.state.name == "JOB_STATE_QUEUED" and job.labels == {"team": "nlp"}
     assert job.create_time == job.update_time and not job.start_time and not job.end_time

@@ -13,7 +13,7 @@ from google.cloud.aiplatform_v1 import BatchCancelPipelineJobsResponse, Pipeline
 from google.protobuf import json_format
 
 from tests.waiting import until
-from tests.wire.control import PARENT, served, state_dir
+from tests.wire.control import NUMBERED, PARENT, served, state_dir
 from tests.wire.pipelines import (
     ROOT,
     Pipelines,
@@ -41,7 +41,7 @@ def two(first: str = "hi") -> dict[str, Any]:
 async def test_tasks_hand_on_what_they_write_and_have_jobs_with_logs() -> None:
     async with pipelines() as found:
         job = await found.run(two("it's $HOME [b]\n"), id="two")
-        assert job.name == f"{PARENT}/pipelineJobs/two" and not job.error.message
+        assert job.name == f"{NUMBERED}/pipelineJobs/two" and not job.error.message
         assert states(job) == {"a": "SUCCEEDED", "b": "SUCCEEDED"}
         details = tasks(job)
         assert said(details["b"], "input") == {"text": "it's $HOME [b]\n"}
@@ -454,7 +454,7 @@ async def test_a_read_mask_may_name_parts_of_fields() -> None:
             )
         ]
         assert json_format.MessageToDict(PipelineJob.pb(listed)) == {
-            "name": f"{PARENT}/pipelineJobs/two",
+            "name": f"{NUMBERED}/pipelineJobs/two",
             "pipelineSpec": {"pipelineInfo": {"name": "shapes"}},
         }
         with pytest.raises(exceptions.InvalidArgument, match=r"runtime_config\.none"):

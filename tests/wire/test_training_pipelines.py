@@ -15,6 +15,7 @@ from google.rpc import error_details_pb2
 
 from tests.wire.control import (
     NEVER,
+    NUMBERED,
     PARENT,
     emulator,
     python,
@@ -49,7 +50,7 @@ async def test_a_pipeline_runs_its_custom_job_to_the_end(pipelines: Pipelines, t
         inputs={"worker_pool_specs": [pool], "base_output_directory": {"output_uri_prefix": "gs://b/run"}},
         labels={"team": "nlp"},
     )
-    assert made.name.startswith(f"{PARENT}/trainingPipelines/")
+    assert made.name.startswith(f"{NUMBERED}/trainingPipelines/")
     assert made.create_time == made.update_time and not made.start_time
     ended = await pipelines.reach(made.name, "SUCCEEDED")
     job = await pipelines.jobs.get(child(ended))

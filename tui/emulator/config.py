@@ -48,9 +48,6 @@ class EmulatorConfig(BaseModel):
     """Limit of a training quota metric (`custom_model_training_…`, with or without the service's prefix;
     `METRIC@REGION` for one region). -1 is unlimited."""
 
-    project_number: str = "100000000001"
-    """The project's number in replies."""
-
     denied_permissions: list[str] = Field(default_factory=list)
     """Permissions that callers don't have, with shell wildcards; they have all others."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -13,6 +14,14 @@ from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 
 CustomJobPb = custom_job_types.CustomJob.pb()
 """The plain protobuf class of a CustomJob."""
+
+
+def project_number(project: str) -> str:
+    """The number of a project: 12 digits that follow from its id, or the argument if it is a number."""
+    if project.isdecimal():
+        return project
+    digest = hashlib.sha256(project.encode()).digest()
+    return str(10**11 + int.from_bytes(digest[:8]) % (9 * 10**11))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,19 @@ class ResourceRecord:
 
     @property
     def name(self) -> str:
-        return f"projects/{self.project}/locations/{self.location}/{self.COLLECTION}/{self.id}"
+        """Full resource name; like the service's, it has the project's number (docs/facts/vertex.md 16)."""
+        number = project_number(self.project)
+        return f"projects/{number}/locations/{self.location}/{self.COLLECTION}/{self.id}"
+
+    @property
+    def parent(self) -> str:
+        """The resource's location as requests name it, with the project's id."""
+        return f"projects/{self.project}/locations/{self.location}"
+
+    def is_in(self, project: str, location: str) -> bool:
+        """Whether a request's project (id or number) and location mean this resource's; `-` means any."""
+        ids = {"-", self.project, project_number(self.project)}
+        return project in ids and location in {"-", self.location}
 
 
 @dataclass(frozen=True, slots=True)

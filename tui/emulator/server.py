@@ -27,6 +27,7 @@ from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
 from tui.emulator.faults.table import FAULTS
+from tui.emulator.interfaces import project_number
 from tui.emulator.kinds.table import open_tables
 from tui.emulator.lock import hold, write_info
 from tui.emulator.parts import open_parts
@@ -71,7 +72,7 @@ class Emulator(process.Server[StateDir]):
         self.api_faults, self.disk = ApiFaults(), DiskFault()
         self.connections = HalfOpen(state)
         self.database = Database(state.database, self.disk.check_database)
-        self.buckets = BucketServer(state, self.config.project_number)
+        self.buckets = BucketServer(state, project_number("vxtui"))
         self.buckets.wrap = self._with_faults
         self._rest = rest
         self._auth = auth

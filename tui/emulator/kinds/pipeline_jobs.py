@@ -26,7 +26,7 @@ def _handlers(parts: EmulatorParts, table: PipelineTable) -> PipelineServer:
     }
     methods = {method.name: method.unary for method in parts.methods if method.unary is not None}
     children = Children(kinds, parts.operations, methods)
-    runs = parts.keep(PipelineRuns(PipelineParts(table, children, parts.state, parts.config.project_number)))
+    runs = parts.keep(PipelineRuns(PipelineParts(table, children, parts.state)))
     return PipelineServer(table, runs, parts.operations, parts.state)
 
 

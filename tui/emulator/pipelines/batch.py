@@ -106,11 +106,12 @@ class PipelineBatches:
 
     def _jobs(self, request: Pb) -> list[PipelineJob]:
         """Return the jobs that a request names, without duplicates. Raises WireError."""
-        creation_parent(request.parent)
+        project, location = creation_parent(request.parent)
         names = list(dict.fromkeys(request.names))
         if not 1 <= len(names) <= LARGEST_BATCH:
             raise invalid(("names", f"must be 1 to {LARGEST_BATCH} pipeline jobs, not {len(names)}"))
-        other = [name for name in names if not name.startswith(f"{request.parent}/")]
-        if other:
-            raise invalid(("names", f"{other[0]!r} must be below the parent {request.parent}"))
-        return [self._server.find(name) for name in names]
+        jobs = [self._server.find(name) for name in names]
+        other = next((job for job in jobs if not job.record.is_in(project, location)), None)
+        if other is not None:
+            raise invalid(("names", f"{other.record.name!r} must be below the parent {request.parent}"))
+        return jobs

@@ -19,6 +19,7 @@ from google.rpc import code_pb2, status_pb2
 
 from tui.domain.pipeline.ir import Pipeline
 from tui.emulator.faults import clock
+from tui.emulator.interfaces import project_number
 from tui.emulator.messages import Pb, current_time, timestamp
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines import executors
@@ -68,7 +69,6 @@ class PipelineParts:
     table: PipelineTable
     children: Children
     state: StateDir
-    project_number: str
     planning: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "planner"))
     """Thread of all plans: the first plan of a large pipeline takes a second."""
 
@@ -266,7 +266,7 @@ class RunningPipeline:
         """Return the folder of a task's files, as on Vertex below ROOT/PROJECT_NUMBER/PIPELINE_JOB."""
         root = self.job.pb.runtime_config.gcs_output_directory.rstrip("/")
         number = self.job.ids[node.path]
-        folder = f"{self._services.project_number}/{self.job.record.id}/{node.name}_{number}"
+        folder = f"{project_number(self.job.record.project)}/{self.job.record.id}/{node.name}_{number}"
         return TaskPlace(f"{root}/{folder}", self._services.state)
 
     def _task_facts(self, node: PlanNode) -> dict[str, str]:

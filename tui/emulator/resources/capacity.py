@@ -91,8 +91,7 @@ class Capacity:
 
     def _add(self, job: CustomJob) -> _Claim:
         record = job.record
-        parent = f"projects/{record.project}/locations/{record.location}"
-        name = f"{parent}/persistentResources/{job.pb.job_spec.persistent_resource_id}"
+        name = f"{record.parent}/persistentResources/{job.pb.job_spec.persistent_resource_id}"
         return self._claims.setdefault(record.id, _Claim(job, name))
 
     def _of(self, resource: str) -> Iterable[_Claim]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.interfaces import CustomJobPb, JobRecord, project_number
 from tui.emulator.messages import Pb
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner import host
@@ -166,7 +166,7 @@ def _job_variables(  # noqa: PLR0917
         "VXTUI_GCS_ROOT": str(state.buckets),
         API_HOST: state.target,
         ATTEMPT_VARIABLE: str(attempt_dir.root),
-        "CLOUD_ML_PROJECT_ID": record.project if record.project.isdigit() else config.project_number,
+        "CLOUD_ML_PROJECT_ID": project_number(record.project),
         "CLOUD_ML_JOB_ID": record.id,
     }
     buckets = os.environ.get(STORAGE_HOST) or state.bucket_url()

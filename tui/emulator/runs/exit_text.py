@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
+from tui.emulator.interfaces import JobRecord, project_number
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.runner.replica_start import START_ERROR
@@ -18,7 +19,7 @@ _TRACEBACK_BYTES = 2048
 """Most bytes of a traceback in a message, which keeps its end."""
 
 
-def exit_text(status: AttemptStatus, attempt: AttemptDir, project_number: str, job_id: str) -> str:
+def exit_text(status: AttemptStatus, attempt: AttemptDir, job: JobRecord) -> str:
     """The message: replica, exit code, traceback from the replica's stderr, link to the job's log."""
     replica = status.failed_replica or ""
     low = sorted({r.id.rpartition("-")[0] for r in status.replicas if r.oom})
@@ -45,11 +46,11 @@ def exit_text(status: AttemptStatus, attempt: AttemptDir, project_number: str, j
             f"The replica {replica} exited with a non-zero status of {code}{_signal(code)}. "
             f"Termination reason: Error. \n{_last_traceback(attempt.output(replica, 'stderr'))}"
         )
-    entries = quote(f'resource.type="ml_job"\nresource.labels.job_id="{job_id}"', safe="")
+    entries = quote(f'resource.type="ml_job"\nresource.labels.job_id="{job.id}"', safe="")
     return (
         f"{text}\nTo find out more about why your job exited please check the logs: "
-        f"https://console.cloud.google.com/logs/viewer?project={project_number}"
-        f"&resource=ml_job%2Fjob_id%2F{job_id}&advancedFilter={entries}"
+        f"https://console.cloud.google.com/logs/viewer?project={project_number(job.project)}"
+        f"&resource=ml_job%2Fjob_id%2F{job.id}&advancedFilter={entries}"
     )
 
 

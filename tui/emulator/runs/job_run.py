@@ -205,8 +205,7 @@ class JobRun:
         )
 
     def _exit_text(self, status: AttemptStatus) -> str:
-        record, number = self.job.record, self._deps.config.project_number
-        return exit_text(status, self.attempt, number, record.id)
+        return exit_text(status, self.attempt, self.job.record)
 
     async def _adopt(self) -> bool:
         """Return whether an earlier server started a runner for this attempt."""

@@ -14,6 +14,7 @@ from google.cloud.resourcemanager_v3.types import projects as project_types
 from google.iam.v1 import iam_policy_pb2
 
 from tui.emulator.config import EmulatorConfig
+from tui.emulator.interfaces import project_number
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import Method, invalid, methods_of, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
@@ -36,7 +37,7 @@ class PermissionTests:
     async def get_project(self, request: Pb) -> Pb:
         project = _project("name", request.name)
         return ProjectPb(
-            name=f"projects/{self._config.project_number}",
+            name=f"projects/{project_number(project)}",
             project_id=project,
             display_name=project,
             state=int(project_types.Project.State.ACTIVE),

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from tui.emulator.config import EmulatorConfig
+from tui.emulator.interfaces import project_number
 from tui.emulator.messages import Pb
 from tui.emulator.paths import StateDir
 from tui.emulator.runs import gpus
@@ -76,7 +77,7 @@ def _variables(endpoint: Pb, deployed: Pb, model: Pb, port: int, config: Emulato
         "AIP_VERSION_NAME": model.version_id,
         "AIP_MACHINE_TYPE": machine.machine_type,
         "AIP_ACCELERATOR_TYPE": accelerator_name(machine),
-        "AIP_PROJECT_NUMBER": project if project.isdigit() else config.project_number,
+        "AIP_PROJECT_NUMBER": project_number(project),
     }
 
 

@@ -102,8 +102,8 @@ class ModelService(ResourceServer):
         else:
             self._new_model(request)
 
-    async def upload_trained(self, pipeline: Pb) -> tuple[str, str]:
-        """Store the model of a training pipeline that has succeeded. Return its name and version.
+    async def upload_trained(self, parent: str, pipeline: Pb) -> tuple[str, str]:
+        """Store the model of a succeeded training pipeline below `parent`; return its name and version.
 
         The model is stored once, even if the emulator ended before the pipeline recorded it. Raises
         WireError.
@@ -112,7 +112,7 @@ class ModelService(ResourceServer):
             for version in self._store.all(VERSION):
                 if version.training_pipeline == pipeline.name:
                     return version.name.rsplit("/", 2)[0], version.version_id
-            request = _upload_of(pipeline.name.rpartition("/trainingPipelines/")[0], pipeline)
+            request = _upload_of(parent, pipeline)
             stored, version, others = self._uploaded(request)
             version.training_pipeline = pipeline.name
             await self._store.put(stored, version, *others)

@@ -18,7 +18,7 @@ from tui.emulator.training_pipelines.table import State, TrainingPipeline, Train
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.job_table import State as JobState
 
-Upload = Callable[[Pb], Awaitable[tuple[str, str]]]
+Upload = Callable[[str, Pb], Awaitable[tuple[str, str]]]
 _MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")
 _STATES: dict[int, int] = {
     getattr(JobState, f"JOB_STATE_{name}"): getattr(State, f"PIPELINE_STATE_{name}") for name in _MIRRORED
@@ -97,7 +97,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
         if not succeeded or not pipeline.pb.HasField("model_to_upload"):
             return None
         try:
-            return await self._upload(pipeline.pb)
+            return await self._upload(pipeline.record.parent, pipeline.pb)
         except StorageFull:
             raise
         except WireError as error:

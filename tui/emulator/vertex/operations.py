@@ -328,8 +328,7 @@ class Operations:
             if table.get(record.id) is not resource:
                 raise not_found(kind, record.name)
             number = str(await self._database.next_id())
-            parent = f"projects/{record.project}/locations/{record.location}"
-            row = replace(_row(f"{parent}/operations/{number}", _DeletePb()), subject_id=record.id)
+            row = replace(_row(f"{record.parent}/operations/{number}", _DeletePb()), subject_id=record.id)
             if done:
                 row = _ended(row, empty_pb2.Empty(), None)
             await self._database.make(together(self._storing(row), table.deletion(resource)))

@@ -16,7 +16,9 @@ from tui.emulator.vertex.resource_table import Key, R, ResourceTable
 
 _PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
 T = TypeVar("T")
-_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/([^/]+)/([^/]+)")
+_NAME = re.compile(
+    r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)/(?P<collection>[^/]+)/(?P<id>[^/]+)"
+)
 
 
 def creation_parent(parent: str) -> tuple[str, str]:
@@ -36,11 +38,10 @@ def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
     WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
     """
     match = _NAME.fullmatch(name)
-    if match is None or match[1] != collection:
+    if match is None or match["collection"] != collection:
         raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/{collection}/NUMBER"))
-    resource = table.get(match[2])
-    anywhere = f"projects/-/locations/-/{collection}/{match[2]}"
-    if resource is None or name not in {resource.record.name, anywhere}:
+    resource = table.get(match["id"])
+    if resource is None or not resource.record.is_in(match["project"], match["location"]):
         raise not_found(kind, name)
     return resource
 
@@ -70,11 +71,7 @@ def matching(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> li
 
 def _in_parent(table: ResourceTable[R], parent: str, before: Key | None = None) -> Iterator[R]:
     project, location = _read_parent(parent)
-    return (
-        resource
-        for resource in table.newest_first(before)
-        if resource.record.project == project and location in (resource.record.location, "-")
-    )
+    return (resource for resource in table.newest_first(before) if resource.record.is_in(project, location))
 
 
 def take(resources: Iterator[R], condition: Condition[Pb], size: int) -> tuple[list[R], bool]:

@@ -112,7 +112,10 @@ class ResourceTable(ABC, Generic[R]):
         """Decode the rows."""
         columns = ", ".join(("id", "project", "location", self.BODY, *self.EXTRA))
         for id, project, location, body, *extra in db.execute(f"SELECT {columns} FROM {self.TABLE}"):
-            yield self._restored(self.RECORD(project, location, str(id)), self.PB.FromString(body), *extra)
+            record, pb = self.RECORD(project, location, str(id)), self.PB.FromString(body)
+            # Earlier versions stored names with the project's id.
+            pb.name = record.name
+            yield self._restored(record, pb, *extra)
 
     @abstractmethod
     def _restored(self, record: Any, pb: Pb, *extra: Any) -> R:
