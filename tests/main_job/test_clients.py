@@ -102,8 +102,9 @@ def test_a_local_script_of_the_sdk_runs_in_any_image(place: Home) -> None:
     assert written == {"0": "--epochs 3", "1": "--epochs 3"}
     # The job is not of the console's project; its log is found all the same.
     name = printed.split()[-1]
-    assert name.startswith("projects/sdk-project/")
-    for reference in (name, name.rsplit("/", 1)[1]):
+    number = name.split("/")[1]
+    assert number.isdecimal()
+    for reference in (name.replace(number, "sdk-project"), name.rsplit("/", 1)[1]):
         logs = place.run("logs", reference)
         assert logs.returncode == 0 and "the model is written" in logs.stdout, logs.stderr
     missing = place.run("logs", "1" + name.rsplit("/", 1)[1])

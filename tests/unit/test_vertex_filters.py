@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tui.backends.interface import InvalidRequest, LogQuery
 from tui.backends.vertex.logs.filters import any_of, job_entries, log_filter, quote, stamp
-from tui.domain.core.resource_name import log_project
+from tui.domain.core.resource_name import log_project, note_project
 from tui.emulator.filters.parser import parse
 from tui.emulator.filters.syntax import And, Comparison, Or, Value
 
@@ -116,4 +116,8 @@ def test_a_jobs_log_is_in_the_jobs_project() -> None:
     name = "projects/{}/locations/us-central1/customJobs/1"
     assert log_project(name.format("theirs"), "mine") == "theirs"
     assert log_project(name.format("123456"), "mine") == "mine", "the number of the context's own"
+    note_project(name.format("theirs"), name.format("777"))
+    note_project(name.format("-"), name.format("888"))
+    assert log_project(name.format("777"), "mine") == "theirs"
+    assert log_project(name.format("888"), "mine") == "888", "found in any project"
     assert log_project("1", "mine") == "mine"

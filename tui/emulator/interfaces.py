@@ -16,12 +16,23 @@ CustomJobPb = custom_job_types.CustomJob.pb()
 """The plain protobuf class of a CustomJob."""
 
 
+_ids: dict[str, str] = {}
+"""Ids of projects by number."""
+
+
 def project_number(project: str) -> str:
     """The number of a project: 12 digits that follow from its id, or the argument if it is a number."""
     if project.isdecimal():
         return project
     digest = hashlib.sha256(project.encode()).digest()
-    return str(10**11 + int.from_bytes(digest[:8]) % (9 * 10**11))
+    number = str(10**11 + int.from_bytes(digest[:8]) % (9 * 10**11))
+    _ids[number] = project
+    return number
+
+
+def project_id(project: str) -> str:
+    """The id of a project whose number `project_number` has returned, else the argument."""
+    return _ids.get(project, project)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ GKE_CLUSTER = re.compile(
 )
 """For `fullmatch`: a GKE cluster."""
 
+_requested: dict[str, str] = {}
+"""Projects of requests by the number in the reply. A number never changes its project."""
 _PROJECT, _LOCATION = re.compile(PROJECT, re.ASCII), re.compile(LOCATION, re.ASCII)
 
 
@@ -31,10 +33,22 @@ def name_pattern(collection: str) -> re.Pattern[str]:
 
 
 def log_project(name: str, own: str) -> str:
-    """The project with the log and series of this job; `own` is the context's. If the name has the project's
-    number, the service means the context's own project."""
-    project = name.split("/")[1] if name.startswith("projects/") else ""
-    return own if not project or project.isdigit() else project
+    """The project with the log and series of this job. A number stands for the project that a request named
+    (`note_project`), else for `own`, the context's project."""
+    project = _project(name)
+    return _requested.get(project, own) if not project or project.isdigit() else project
+
+
+def note_project(requested: str, replied: str) -> None:
+    """Remember the project of a requested name, since the service replies with the project's number. For any
+    project (`-`) the number stands for itself."""
+    project, number = _project(requested), _project(replied)
+    if number.isdigit():
+        _requested[number] = number if project == "-" else project
+
+
+def _project(name: str) -> str:
+    return name.split("/")[1] if name.startswith("projects/") else ""
 
 
 def is_project(text: str) -> bool:

@@ -19,7 +19,7 @@ from google.cloud.monitoring_v3.types import metric_service
 from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
 from tui.domain.vertex.catalog import all_quota_metrics
 from tui.emulator.config import load_config
-from tui.emulator.interfaces import JobRecord
+from tui.emulator.interfaces import JobRecord, project_id
 from tui.emulator.messages import Pb
 from tui.emulator.monitoring.descriptors import (
     ENDPOINT_RESOURCE,
@@ -157,7 +157,7 @@ def _project(name: str) -> str:
     match = _NAME.fullmatch(name)
     if match is None:
         raise invalid(("name", f"{name!r}: write projects/PROJECT_ID"))
-    return match[1]
+    return project_id(match[1])
 
 
 def _samples(attempt: AttemptDir, since: int) -> list[Sample]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from tui.emulator.filters.evaluate import compile_filter
 from tui.emulator.filters.fields import Condition, FieldTable
 from tui.emulator.filters.syntax import FilterError
+from tui.emulator.interfaces import project_id
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid, not_found
 from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
@@ -89,7 +90,7 @@ def _read_parent(parent: str) -> tuple[str, str]:
     match = _PARENT.fullmatch(parent)
     if match is None:
         raise invalid(("parent", f"{parent!r} is not of the form projects/P/locations/L"))
-    return match[1], match[2]
+    return project_id(match[1]), match[2]
 
 
 def request_filter(text: str, fields: FieldTable[T]) -> Condition[T]:

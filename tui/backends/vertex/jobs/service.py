@@ -34,7 +34,7 @@ from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.core.job import LAUNCH_LABEL, Job
-from tui.domain.core.resource_name import name_pattern
+from tui.domain.core.resource_name import name_pattern, note_project
 from tui.domain.core.states import JobState
 
 AT_ONCE = 8
@@ -139,11 +139,13 @@ class VertexJobs(JobService):
         return await self._fetch(name, self._region_of(name))
 
     async def _fetch(self, name: str, region: str) -> Any:
-        return await self._clients.read(
+        reply = await self._clients.read(
             f"read the {self.resource.words} {name}",
             lambda: self.resource.call(self._clients, region, "get"),
             name=name,
         )
+        note_project(name, reply.name)
+        return reply
 
     async def find(self, reference: str) -> list[Job]:
         """Find jobs by full name, by id, else by display name, in all regions."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tui.emulator.filters.parser import parse
 from tui.emulator.filters.syntax import FilterError
+from tui.emulator.interfaces import project_id
 from tui.emulator.logging.query.plan import QueryPlan, query_plan
 from tui.emulator.logging.record import LogSource, StoredEntry
 from tui.emulator.logging.store import EntryStore
@@ -31,7 +32,7 @@ _ORDERS = {"": False, "timestamp asc": False, "timestamp": False, "timestamp des
 
 def owner(parent: str) -> str:
     """Return the store's name of a parent: a project's id, any other parent's full name."""
-    return parent.removeprefix("projects/")
+    return project_id(parent.removeprefix("projects/"))
 
 
 def owners(field: str, names: Iterable[str]) -> list[str]:
