@@ -43,6 +43,8 @@ class FileScreen(FrameScreen):
     def __init__(self, feed: FileFeed) -> None:
         super().__init__()
         self.feed = feed
+        self._names_replicas = False
+        """Whether lines of replicas have been seen, whose column is then shown."""
         feed.on_change = self._changed
         self.pane = LogsPane(self.feed)
         paint = self.pane.log_view.paint
@@ -58,6 +60,9 @@ class FileScreen(FrameScreen):
 
     def _changed(self) -> None:
         if self.is_attached:
+            if self.feed.replicas and not self._names_replicas:
+                self._names_replicas = True
+                self.pane.log_view.toggle_replica()
             self.pane.show(Changed.LOGS)
 
     def top_line(self) -> Line:

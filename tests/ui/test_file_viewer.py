@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from click.testing import CliRunner
+from textual.widgets import Static
 
 from tests.ui.jobs_screen_support import until
+from tests.unit.stream_logs_support import STREAMED
 from tui.config.settings import Settings
 from tui.file_viewer import FileScreen, FileViewer
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.pick import PickScreen
 from tui.store.job.file_feed import FileFeed
 from tui.verbs.command_group import cli
 
@@ -31,6 +35,26 @@ async def test_a_file_is_shown_searched_and_read_on(tmp_path: Path) -> None:
         await until(pilot, lambda: (view.views.found(None) or (0, 0))[1] == 2, "and what is added")
         await pilot.press("escape", "escape")
     assert app.return_code == 0
+
+
+async def test_saved_stream_logs_have_the_column_and_the_choice_of_replicas(tmp_path: Path) -> None:
+    path = tmp_path / "stream-logs.txt"
+    path.write_text(STREAMED)
+    app = FileViewer(FileFeed(path), Settings())
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = app.screen
+        assert isinstance(screen, FileScreen)
+        view = screen.pane.log_view
+        await until(pilot, lambda: view.paint.show_replica and len(view.view) == 6, "the replicas")
+        assert view.render_line(0).text.startswith("0-0 ")
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the choice")
+        await pilot.press(*"1-12", "enter")
+        await until(pilot, lambda: len(view.view) == 2, "the lines of one replica")
+        assert view.text_of(list(view.view)).splitlines()[1] == "workerpool1-12 a further line"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, MessageScreen), "the whole line")
+        assert "1970" not in app.screen.query_one(Static).render().plain  # type: ignore[attr-defined]
 
 
 def test_without_a_terminal_its_lines_are_printed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.stream_logs_support import STREAMED
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.log.pattern import compile_pattern
 from tui.store.log import text_file
@@ -72,6 +73,22 @@ def test_a_bar_that_rewrites_itself_shows_its_last_state(tmp_path: Path, states:
         line = log[before.count(b"\n")]
         assert isinstance(line, LogEntry) and whole_line(line) == f"{states:6}/{states:6} steps"
         log.close()
+
+
+def test_saved_stream_logs_are_read_with_their_replicas_and_severities(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(STREAMED)
+    log = TextFile(path)
+    assert log.count_new_lines(1)
+    read = [line for n in range(log.end) if isinstance(line := log[n], LogEntry)]
+    assert [line.replica for line in read] == [
+        "workerpool0-0", "workerpool1-12", "workerpool1-12", "service", "workerpool0-0", "workerpool0-0",
+    ]  # fmt: skip
+    assert [line.severity.name for line in read[:4]] == ["INFO", "INFO", "INFO", "ERROR"]
+    assert read[1].message == "2026-11-28 13:33:23 +0000 INFO train: loading"
+    assert whole_line(read[0]) == "workerpool0-0 2026-11-28 13:33:22 +0000 step 1"
+    assert list(log.replicas) == ["service", "workerpool0-0", "workerpool1-12"]
+    log.close()
 
 
 def test_a_file_that_is_cut_begins_again(tmp_path: Path) -> None:

@@ -16,12 +16,16 @@ from tests.waiting import LIMIT, wait_for
 
 
 @contextmanager
-def printing(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def printing(folder: Path, *arguments: str, stdin: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """The verb, its output in `out` and `err` of the folder."""
     env = os.environ | {"XDG_CONFIG_HOME": str(folder), "XDG_STATE_HOME": str(folder), "HOME": str(folder)}
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tui.cli", "logs", "--file", *arguments], stdout=out, stderr=err, env=env
+            [sys.executable, "-m", "tui.cli", "logs", "--file", *arguments],
+            stdin=stdin,
+            stdout=out,
+            stderr=err,
+            env=env,
         )
     try:
         yield process
@@ -33,6 +37,16 @@ def printing(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]
 
 def said(folder: Path, name: str = "out") -> str:
     return (folder / name).read_text()
+
+
+def test_standard_input_is_printed_with_its_replicas(tmp_path: Path) -> None:
+    lines = "".join(f"INFO\t2026-11-28 13:33:2{n} +0000\tworkerpool0-{n}\tstep {n}\n" for n in range(2))
+    with printing(tmp_path, "-", "--replica", "workerpool0-1", stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(lines.encode())
+        process.stdin.close()
+        assert process.wait(LIMIT) == 0
+    assert said(tmp_path) == lines.splitlines(keepends=True)[1].expandtabs(4)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

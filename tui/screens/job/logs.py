@@ -16,7 +16,6 @@ from textual.widgets import Static
 
 from tui.actions.registry import Action
 from tui.domain.core.formatting import age, pieces
-from tui.domain.core.job import logged_replicas
 from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.core.text import plain
 from tui.domain.core.time_input import parse_time
@@ -84,8 +83,8 @@ class LogsPane(JobPane):
 
     def show(self, changed: Changed) -> None:
         job = self.source.job
+        self.log_view.replicas_seen = [SERVICE[:3], *self.source.replicas]
         if job is not None:
-            self.log_view.replicas_seen = [SERVICE[:3], *logged_replicas(job)]
             self.log_view.set_start(job.start_time or job.create_time)
         self.log_view.tick()
         self._update_status()
@@ -239,11 +238,10 @@ class LogsPane(JobPane):
 
     def action_replica(self) -> None:
         """Choose the replica whose lines are shown."""
-        job = self.source.job
-        names = logged_replicas(job) if job else []
         options = [("", Content("all replicas"))]
         options += [
-            (name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}")) for name in names
+            (name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}"))
+            for name in self.source.replicas
         ]
         options.append((SERVICE, Content.assemble((SERVICE, "bold"), "  the platform's messages")))
         chosen = next(iter(self.log_view.views.filter.replicas), "")

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from tui.backends.interface import BackendError, LogQuery, NotFound
-from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.job import Job, known_replicas, logged_replicas
 from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.progress.pattern import progress_pattern
@@ -159,6 +159,11 @@ class JobFeed:
     def as_of(self, name: str = "job") -> datetime:
         """Time of one source's data; it stands still while the source can't be read."""
         return self.sources[name].as_of(self.now())
+
+    @property
+    def replicas(self) -> list[str]:
+        """Replicas that write the log."""
+        return logged_replicas(self.job) if self.job is not None else []
 
     @property
     def runner(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
@@ -39,6 +39,8 @@ class LogFeed(Protocol):
     @property
     def sources(self) -> Mapping[str, DataSource]: ...
     @property
+    def replicas(self) -> Sequence[str]: ...
+    @property
     def older_left(self) -> bool: ...
     def now(self) -> datetime: ...
     def silent_for(self) -> timedelta | None: ...
@@ -65,6 +67,11 @@ class FileFeed:
             self.buffer = TextFile(path, self._copy)
         self.sources: Mapping[str, DataSource] = {"logs": DataSource("logs")}
 
+    @property
+    def replicas(self) -> list[str]:
+        """Replicas that the lines name."""
+        return list(self.buffer.replicas)
+
     def now(self) -> datetime:
         """The current time."""
         return datetime.now(UTC)
@@ -86,6 +93,9 @@ class FileFeed:
                 more = self._copy_some()
                 whole = self.buffer.count_new_lines(AT_ONCE)
                 source.error = None
+                if not before[0] and self.buffer.end:
+                    # Its first lines tell whether the file names replicas.
+                    next(self.buffer.columns(0, 1))
             except OSError as error:
                 more, whole = False, True
                 source.error = _unreadable(error)

@@ -2,6 +2,7 @@
 
 The file may grow; `count_new_lines` counts the new lines. A line's number takes the place of its time, so
 that its key is its number. JSON objects are parsed; the severity of other lines follows from their words.
+A line that `gcloud ai custom-jobs stream-logs` printed names its severity and its replica.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
@@ -26,6 +28,12 @@ from tui.store.log.lines import Line, Lines, line_key
 from tui.store.log.view import View
 
 BLOCK = 128 * 1024
+_STREAMED = re.compile(
+    rf"(?P<label>{'|'.join(severity.name for severity in Severity)})\t"
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:?\d\d)\t"
+    r"(?P<replica>[\w.-]{1,63})(?:\t|$)"
+)
+"""The start of a line of stream-logs: severity, time, replica, then the message."""
 LINE = 64 * 1024
 """Characters of a line that are shown; a file may be one line of any length."""
 SAMPLE = 64
@@ -58,6 +66,8 @@ class TextFile:
         self._open_end = False
         """Whether the last line has no line break yet and may grow."""
         self._cached: OrderedDict[int, Lines] = OrderedDict()
+        self.replicas: dict[str, None] = {}
+        """Replicas of the lines that have been read."""
         self._views: WeakSet[View] = WeakSet()
 
     # New lines
@@ -185,6 +195,7 @@ class TextFile:
         lines = self._cached.get(at)
         if lines is None:
             lines = self._cached[at] = self._lines(at)
+            self.replicas |= dict.fromkeys(sorted({*lines.replicas} - {""}))
             if len(self._cached) > CACHED_BLOCKS:
                 self._cached.popitem(last=False)
         else:
@@ -255,16 +266,24 @@ def as_lines(first: int, texts: list[str]) -> Lines:
     """Parse lines of a file into columns; `first` is the number of the first line."""
     judge = SeverityJudge().judge
     payloads, codes, code = {}, bytearray(), 0
+    messages, replicas, replica, label = [], [], "", Severity.DEFAULT
     for at, text in enumerate(texts):
         fields = _object(text) if text[:1] == "{" else None
         if fields is not None:
             payloads[at] = text
+        message = shown = text
+        if "\t" in text[4:10] and (streamed := _STREAMED.match(text)):
+            replica, label = streamed["replica"], Severity[streamed["label"]]
+            message = text[streamed.end() :]
+            shown = f"{streamed['time']} {message}"
         # A block may have as many empty lines as bytes: they have the severity of the line before them.
-        code = judge("", Severity.DEFAULT, text, fields) // 100 if text else code
+        code = judge(replica, label, message, fields) // 100 if message else code
         codes.append(code)
+        messages.append(shown)
+        replicas.append(replica)
     count = len(texts)
-    none = [""] * count
-    return Lines(range(first * 1000, (first + count) * 1000, 1000), none, none, bytes(codes), texts, payloads)
+    numbers = range(first * 1000, (first + count) * 1000, 1000)
+    return Lines(numbers, [""] * count, replicas, bytes(codes), messages, payloads)
 
 
 def _object(text: str) -> dict[str, object] | None:

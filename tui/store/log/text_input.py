@@ -18,6 +18,7 @@ from typing import Any
 
 import zstandard
 
+STDIN = Path("/dev/stdin")
 CHUNK = 64 * 1024
 GROWTH = 1024 * 1024
 """Bytes that one call may decompress."""
@@ -34,8 +35,12 @@ class TextInput:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Opening a pipe without a writer would block.
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        if path == STDIN:
+            # A socket can't be opened by its path.
+            self._fd = os.dup(0)
+        else:
+            # Opening a pipe without a writer would block.
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         self._mode = os.fstat(self._fd).st_mode
         if stat.S_ISDIR(self._mode):
             self.close()

@@ -91,13 +91,14 @@ class FilePrinter:
             line = columns.line(at)
             if isinstance(line, LogEntry):
                 number = self._number + at
-                printed.append(_json(line, number) if self._json else plain(collapsed(line.message)))
+                printed.append(_json(line, number) if self._json else plain(collapsed(texts[at])))
         if printed:
             out_document("\n".join(printed))
             sys.stdout.flush()
 
 
 def _json(entry: LogEntry, number: int) -> str:
-    """One object per line; a line of a file has no time and no replica."""
+    """One object per line; a line of a file has no time, and only a line of stream-logs a replica."""
     line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
-    return json.dumps(line | {"json": entry.json}, ensure_ascii=True)
+    replica = {"replica": entry.replica} if entry.replica else {}
+    return json.dumps(line | replica | {"json": entry.json}, ensure_ascii=True)

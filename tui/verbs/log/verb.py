@@ -20,6 +20,7 @@ from tui.domain.log.pattern import Pattern, PatternError, compile_pattern
 from tui.domain.log.plain_line import collapsed
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
+from tui.store.log.text_input import STDIN
 from tui.verbs.log.file import FilePrinter
 from tui.verbs.output import SCHEMA, note, out, out_document
 from tui.verbs.run import READS, Run, VerbFailure, find_job, runner_of, task_named, verb
@@ -32,9 +33,10 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
 @click.option(
     "--file",
     "path",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, allow_dash=True),
+    callback=lambda _ctx, _param, path: STDIN if str(path) == "-" else path,
     metavar="PATH",
-    help="Show this file instead of a job's log: on the screen, or as text without a terminal.",
+    help="Show this file instead of a job's log: on the screen, or as text without a terminal; - is stdin.",
 )
 @click.option(
     "--replica",
@@ -77,7 +79,8 @@ async def logs(  # noqa: PLR0917 - one for each option
     if (job is None) == (path is None):
         raise click.UsageError("Name a JOB, or a file with --file PATH.")
     if path is not None:
-        return await _show_file(run, path, LineFilter(severity=lowest, pattern=pattern), follow=follow)
+        chosen = LineFilter(severity=lowest, pattern=pattern, replicas=frozenset(replicas))
+        return await _show_file(run, path, chosen, follow=follow)
     assert job is not None
     async with run.backend() as backend:
         target = await find_job(backend, job)
@@ -118,7 +121,7 @@ def _print_entry(entry: LogEntry, as_json: bool) -> None:
 async def _show_file(run: Run, path: Path, line_filter: LineFilter, *, follow: bool) -> int:
     """Show a file on the screen; print its lines with `--json` or without a terminal."""
     try:
-        if not run.json and sys.stdout.isatty() and sys.stdin.isatty():
+        if not run.json and sys.stdout.isatty() and sys.stdin.isatty() and path != STDIN:
             from tui.file_viewer import view_file
 
             return await view_file(path, run.settings)

@@ -169,8 +169,8 @@ def whole_line(line: Line, form: JsonForm = JsonForm.TEMPLATE) -> str:
         return f"{moment} {gap_text(line, 0).strip()}"
     between = "\n" if form is JsonForm.PRETTY else ""
     text = between.join(text for text, _ in message_parts(line, form))
-    if not line.replica and not line.insert_id:
-        return text
+    if not line.insert_id:
+        return f"{line.replica} {text}" if line.replica else text
     return f"{moment} {plain(line.replica)} {line.severity.name} {text}"
 
 
@@ -236,16 +236,16 @@ def cut(
 
 
 def entry_details(entry: LogEntry) -> str:
-    """Every field of an entry, one a line: time, replica, severity, id, text, JSON."""
+    """Every field of an entry, one a line: time, replica, severity, id, text, JSON. A file's line has no time
+    and no id."""
     label = f" (the service's label is {entry.label.name})" if entry.label is not None else ""
     rows = [
-        f"time      {entry.timestamp.isoformat()}",
-        f"replica   {entry.replica}",
+        f"time      {entry.timestamp.isoformat()}" if entry.insert_id else "",
+        f"replica   {entry.replica}" if entry.replica else "",
         f"severity  {entry.severity.name}{label}",
-        f"id        {entry.insert_id}",
-        "",
-        entry.message,
+        f"id        {entry.insert_id}" if entry.insert_id else "",
     ]
+    rows = [*filter(None, rows), "", entry.message]
     if entry.json is not None:
         rows += ["", json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)]
     return "\n".join(rows)
