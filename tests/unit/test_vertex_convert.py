@@ -15,6 +15,7 @@ from tui.backends.vertex.quotas import limit_of
 from tui.domain.core.job import JobError
 from tui.domain.core.quota import UNLIMITED
 from tui.domain.core.states import JobState
+from tui.screens.dialogs.link import access_pages
 
 NAME = "projects/123/locations/europe-west4/customJobs/42"
 JOB = {
@@ -62,6 +63,18 @@ def test_a_job_keeps_all_that_the_service_says() -> None:
     assert (job.strategy, job.timeout, job.labels) == ("SPOT", timedelta(days=1), {"team": "nlp"})
     dead = next(replica for replica in job.replicas if replica.id == "workerpool1-0")
     assert (dead.state, dead.exit_code) == (JobState.FAILED, 137)
+
+
+def test_a_web_shell_without_a_scheme_is_offered_as_https() -> None:
+    host = "cb68-dot-us-central1.aiplatform-training.googleusercontent.com"
+    uris = {
+        "workerpool0-0": host,
+        "workerpool0-0:8888": f"https://{host}",
+        "workerpool1-0": "vxtui://shell/1",
+    }
+    shown = convert.job(CustomJob.pb(CustomJob(name=NAME, web_access_uris=uris)), "c")
+    assert shown.web_access_uris == {**uris, "workerpool0-0": f"https://{host}"}
+    assert access_pages(shown)[0] == ("web shell workerpool0-0", f"https://{host}")
 
 
 def test_what_is_not_said_is_none() -> None:

@@ -81,7 +81,9 @@ def job(pb: Any, context: str) -> Job:
     """Convert a CustomJob message to a domain job."""
     listed = listed_job(pb, context)
     replicas = infer_replicas(listed.groups, listed.state, listed.error)
-    return replace(listed, replicas=replicas, web_access_uris=dict(pb.web_access_uris), unread=None)
+    # Vertex leaves out the scheme (docs/facts/vertex.md 16).
+    uris = {key: uri if "://" in uri else f"https://{uri}" for key, uri in pb.web_access_uris.items() if uri}
+    return replace(listed, replicas=replicas, web_access_uris=uris, unread=None)
 
 
 def listed_job(pb: Any, context: str) -> Job:
