@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     out = local_path(options.out)
     try:
-        path = newest_good(local_path(options.checkpoint), lambda text: sys.stderr.write(f"{text}\n"))
+        path = newest_good(local_path(options.checkpoint), _warn)
         manifest = read(path)
         saved, model = open_weights(path, manifest), manifest.config.get("model", {})
         rank, alpha = model.get("lora_rank", 0), model.get("lora_alpha", 0.0)
@@ -113,9 +113,9 @@ def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
     names = [name for name in weights.names if is_update(name)]
     model, adapter = manifest.config["model"], adapter_weights(weights.read(names))
     if model["init_weights"] or model["weights"].endswith(".json"):
-        sys.stderr.write(
+        _warn(
             f"the adapter is of a model with other weights than {model['weights']} has: only --merge exports "
-            "those as well\n"
+            "those as well"
         )
     description = adapter_config(
         model["weights"],
@@ -142,7 +142,12 @@ def _write_tokenizer(out: Path, manifest: Manifest) -> None:
     except OSError as error:
         problem = f"{error.filename}: {error.strerror or error}"
     if problem:
-        sys.stderr.write(f"no tokenizer in {out}: {problem}\n")
+        _warn(f"no tokenizer in {out}: {problem}")
+
+
+def _warn(text: str) -> None:
+    """Write a warning with its level: a platform labels each line on stderr an error."""
+    sys.stderr.write(f"WARNING: {text}\n")
 
 
 def _model_name(manifest: Manifest) -> str:

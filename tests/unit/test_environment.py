@@ -21,7 +21,7 @@ from tui.emulator.runner.exit_codes import ExitMeaning, from_wait_status, meanin
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runs import gpus
 from tui.emulator.runs.environment import CannotRun, build_plan, expand, ports_needed, to_local_paths
-from tui.emulator.runs.images import ProgramTable
+from tui.emulator.runs.images import ProgramTable, container_torch_missing
 
 REDUCER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 RECORD = JobRecord("my-project", "us-central1", "7000000000000000001")
@@ -180,6 +180,23 @@ def test_without_a_reference_only_double_dollars_change(text: str) -> None:
 
 def test_a_value_is_not_expanded_again() -> None:
     assert expand("$(A)", {"A": "$(B)$$", "B": "no"}) == "$(B)$$"
+
+
+def test_a_program_that_needs_torch_is_refused_where_torch_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images = ProgramTable.of({})
+    trainer, python = "us-docker.pkg.dev/vxtui/vxtui/trainer:latest", "python:3.11"
+    assert images.program(trainer, ()) == "python -m trainer.task"
+    # As after a failed import.
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for image, command in ((trainer, ()), (python, ("python3", "-m", "torch.distributed.run", "a.py"))):
+        with pytest.raises(CannotRun, match=r"torch is not installed .*pip install 'vxtui\[trainer\]'"):
+            images.program(image, command)
+    assert container_torch_missing(trainer, ()) is not None
+    assert container_torch_missing(python, ()) is None
+    assert images.program(python, ("python3", "-m", "json.tool")) == "the job's command python3"
+    assert images.program(python, ()) == "python"
 
 
 def test_images(state: StateDir) -> None:

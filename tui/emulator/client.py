@@ -28,6 +28,7 @@ from tui.emulator.faults.registry import FaultEntry, Option
 from tui.emulator.faults.table import FAULTS
 from tui.emulator.kubernetes.paths import KubernetesState, default_kubernetes_state
 from tui.emulator.paths import StateDir, StateDirError, default_state_dir
+from tui.emulator.runs.images import container_torch_missing
 
 __all__ = [
     "ADMIN_METHOD",
@@ -40,6 +41,7 @@ __all__ = [
     "StateDir",
     "StateDirError",
     "admin_call",
+    "container_torch_missing",
     "default_kubernetes_state",
     "default_state_dir",
     "ensure_running",

@@ -19,12 +19,13 @@ from tui.backends.kubernetes.errors import AlreadyExists
 from tui.backends.kubernetes.jobs.creation import MANAGER, apply
 from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.manifest import BODY, MANIFEST, OBJECTS
-from tui.domain.kubernetes.objects import job_in, objects_of
+from tui.domain.kubernetes.objects import containers, job_in, objects_of
 from tui.domain.kubernetes.preflight.changes import change_lines, in_words
 from tui.domain.kubernetes.preflight.fit import fit, over_quota
 from tui.domain.kubernetes.preflight.references import Reference, references, runtime_of
 from tui.domain.kubernetes.workloads import QUEUE, at, fields, groups
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown
+from tui.emulator.client import container_torch_missing
 
 _KUEUE = "/apis/kueue.x-k8s.io"
 _VERSIONS = ("v1beta2", "v1beta1")
@@ -210,6 +211,12 @@ class ClusterPreflight(PreflightService):
     # Capacity
 
     async def _nodes(self, launch: _Launch) -> list[Check]:
+        if self._connection.local:
+            for _, _, container in containers(launch.job):
+                command = [str(word) for word in container.get("command") or ()]
+                missing = container_torch_missing(str(container.get("image") or ""), command)
+                if missing is not None:
+                    return _problem("nodes", missing.sentence, missing.fix)
         nodes = await self._connection.items("/api/v1/nodes", action="read the nodes")
         fits = [fit(group, nodes) for group in groups(launch.job)]
         short = [group_fit for group_fit in fits if group_fit.room < group_fit.pods]

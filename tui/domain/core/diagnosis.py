@@ -94,7 +94,7 @@ _LOG_RULES = (
     _rule(
         r"ModuleNotFoundError: No module named",
         "A Python package is missing in the image.",
-        "Build it into the image.",
+        "Build it into the image; for a job on this machine, install it here.",
     ),
     _rule(
         r"does not have storage\.\w+\.\w+ access",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib.util
 import re
 import shlex
 import sys
@@ -92,12 +93,29 @@ class ProgramTable:
 
     def program(self, image: str, command: Sequence[str]) -> str:
         """Describe the program that replaces the image. Raises CannotRun for an unknown image without a
-        command."""
+        command, and for a program that needs torch where torch is missing."""
         argv = self.argv(image, command, ())
+        if (missing := torch_missing(argv)) is not None:
+            raise missing
         if command:
             # The arguments may contain secrets.
             return f"the job's command {command[0]}"
         return shlex.join(["python" if word == sys.executable else word for word in argv])
+
+
+def torch_missing(argv: Sequence[str]) -> CannotRun | None:
+    """The refusal of a program that needs torch if this machine has none, else `None`."""
+    module = argv[2].partition(".")[0] if argv[1:2] == ("-m",) and len(argv) > 2 else ""
+    if module not in {"trainer", "torch"} or importlib.util.find_spec("torch") is not None:
+        return None
+    sentence = "torch is not installed on this machine, and the program needs it"
+    return CannotRun(sentence, "Run `pip install 'vxtui[trainer]'`.")
+
+
+def container_torch_missing(image: str, command: Sequence[str]) -> CannotRun | None:
+    """`torch_missing` for a container whose image has no program of the user's."""
+    argv = _resolved(command) or ProgramTable.of({}).entry_point(image)
+    return torch_missing(argv) if argv else None
 
 
 def _resolved(command: Sequence[str]) -> tuple[str, ...]:
