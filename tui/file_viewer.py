@@ -82,7 +82,7 @@ class FileScreen(FrameScreen):
         return self.pane.unmet(condition, action)
 
     def action_back(self) -> None:
-        """Cancel an unfinished operation, else close the viewer."""
+        """Cancel an unfinished operation, or close the viewer."""
         if not self.pane.back():
             self.app.exit()
 
@@ -106,7 +106,7 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.stylesheet = self._styles = CachedStylesheet(variables=self.get_css_variables())
 
     def get_default_screen(self) -> Screen[None]:
-        """The screen of the file."""
+        """Return the screen of the file."""
         return FileScreen(self.feed)
 
     def on_mount(self) -> None:
@@ -135,11 +135,11 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
 
 
 async def view_file(path: Path, settings: Settings) -> int:
-    """Show a file until the viewer is closed; return the exit code.
+    """Show a file until the viewer is closed. Return the exit code.
 
     Raises:
-        OSError: if it can't be read.
-        NoTerminal: without a terminal.
+        OSError: the file can't be read.
+        NoTerminal: there is no terminal.
     """
     feed = FileFeed(path)
     try:

@@ -1,6 +1,6 @@
-"""Full garbage collections while the user is idle: one stops the console for 30 to 150 ms.
+"""Runs full garbage collections while the user is idle, because each stops the console for 30 to 150 ms.
 
-Python starts a full collection depending on allocations, so most would come while a key opens a screen. Young
+Python starts a full collection depending on allocations, so most would run while a key opens a screen. Young
 objects are collected as usual, which takes a few ms.
 """
 
@@ -10,11 +10,11 @@ import gc
 from collections.abc import Callable
 
 TURN = 1.0
-"""Seconds between two checks whether a collection is due."""
+"""Seconds between two checks of whether a collection is due."""
 QUIET = 1.0
 """Seconds without a key before a full collection."""
 FEW = 10
-"""Minimum collections of the middle generation between two full ones, as in Python's default."""
+"""Fewest collections of the middle generation between two full ones, as in Python's default."""
 MANY = 50
 """Collections of the middle generation after which a full one runs even while keys are pressed."""
 LAST_RESORT = 500
@@ -24,21 +24,23 @@ GROWTH = 1.25
 
 
 class IdleCollector:
-    """Between `start` and `stop`, full collections wait for an idle moment; `turn` runs them."""
+    """Delays full collections until the user is idle. `turn` runs them; `start` and `stop` enable and disable
+    the delay."""
 
     def __init__(self, quiet_for: Callable[[], float]) -> None:
-        """`quiet_for` gives the seconds since the last key, and 0 while one is being handled."""
+        """Set the idle clock. `quiet_for` returns the seconds since the last key, and 0 while a key is being
+        handled."""
         self._quiet_for = quiet_for
         self._before: tuple[int, int, int] | None = None
         self._left = 0
 
     @property
     def started(self) -> bool:
-        """Whether it is between `start` and `stop`."""
+        """Whether the collector was started and not stopped."""
         return self._before is not None
 
     def start(self) -> None:
-        """Treat all existing objects as permanent: nothing created during start is garbage."""
+        """Treat all existing objects as permanent: the start creates no garbage."""
         gc.freeze()
         if self._before is None:
             self._before = gc.get_threshold()
@@ -47,13 +49,13 @@ class IdleCollector:
         gc.enable()
 
     def stop(self) -> None:
-        """Return to Python's own collections."""
+        """Restore Python's own collections."""
         if self._before is not None:
             gc.set_threshold(*self._before)
             self._before = None
 
     def turn(self) -> bool:
-        """Collect if it is worthwhile and the user is idle; return whether it did."""
+        """Collect if it is worthwhile and the user is idle. Return whether a collection ran."""
         waiting, quiet = gc.get_count()[2], self._quiet_for()
         if not self.started or waiting < FEW or not quiet or (quiet < QUIET and waiting < MANY):
             return False

@@ -1,4 +1,4 @@
-"""Ctrl+C when nothing has to be undone: the process reports it and ends, without a traceback.
+"""Ctrl+C when nothing has to be undone: the process reports the interrupt and ends without a traceback.
 
 Otherwise Python's own handler raises KeyboardInterrupt, or cancels the task that asyncio runs.
 """
@@ -17,8 +17,8 @@ _CLEAN_UPS: list[Callable[[], None]] = []
 
 
 def _end(*_: object) -> None:
-    """Handle SIGINT by ending the process. It raises nothing: an import or a destructor would print the
-    exception, or replace it."""
+    """Handle SIGINT by ending the process. Nothing is raised: an import or a destructor would print or
+    replace the exception."""
     try:
         for clean_up in _CLEAN_UPS:
             clean_up()
@@ -62,5 +62,5 @@ def ending_at_once() -> Handling:
 
 
 def raising() -> Handling:
-    """Context for code that must clean up: ctrl+c raises KeyboardInterrupt."""
+    """Return a context for code that must clean up, in which ctrl+c raises KeyboardInterrupt."""
     return Handling(signal.default_int_handler, signal.SIGINT)

@@ -1,12 +1,12 @@
 """Imports Google's client libraries lazily, at a third of the memory and time.
 
-The `__init__` of `aiplatform_v1` imports some 35 services of which the console uses one; Monitoring, Logging
+The `__init__` of `aiplatform_v1` imports about 35 services of which the console uses one; Monitoring, Logging
 and Cloud Quotas do the same on a smaller scale (docs/facts/clients.md 'Import cost'). `install` makes those
-packages lazy: a submodule is imported on first use, and the real `__init__` runs only when the package itself
-is asked for a name that no submodule has. So other users of the same packages in this process, including the
-high-level SDK, notice nothing.
+packages lazy: a submodule is imported on first use, and the real `__init__` runs only when code requests a
+name of the package that no submodule has. So other users of the same packages in this process, including the
+high-level SDK, are unaffected.
 
-Set `VXTUI_EAGER_IMPORTS=1` to switch it off.
+Set `VXTUI_EAGER_IMPORTS=1` to disable lazy imports.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ CLIENTS = (
     "google.cloud.cloudquotas_v1.services.cloud_quotas",
 )
 SHORT_TURNS = 0.0005
-"""Longest turn of the importing thread while the event loop waits for the interpreter, in seconds.
+"""Longest time slice of the importing thread while the event loop waits for the interpreter, in seconds.
 
 The loop releases the interpreter with each system call, several times per key, and would wait 5 ms each time.
 """
 _OWN_DUNDERS = frozenset({"__all__", "__version__"})
-"""Special names that only the real `__init__` defines; Python itself looks up many others."""
+"""Special names that only the real `__init__` defines. Python itself looks up many others."""
 
 
 class _LazyPackage(Loader):
@@ -67,8 +67,8 @@ class _LazyPackage(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # Not a lock: two threads that both run the `__init__` do the same thing twice, while a lock held
-        # during imports would deadlock with the import system's own locks.
+        # This is not a lock: two threads that both run the `__init__` do the same work twice, while a lock
+        # held during imports would deadlock with the import system's own locks.
         running = threading.local()
 
         def find(name: str) -> Any:
@@ -122,7 +122,8 @@ _FINDER = _LazyFinder()
 
 
 def install() -> bool:
-    """Make the packages that are not loaded yet lazy. Return false if the switch turned it off."""
+    """Make the packages that are not loaded yet lazy. Return False if the environment variable disables
+    it."""
     if os.environ.get(SWITCH, "") not in {"", "0"}:
         return False
     if _FINDER not in sys.meta_path:
@@ -131,12 +132,12 @@ def install() -> bool:
 
 
 def load(modules: Sequence[str] = CLIENTS) -> None:
-    """Import the clients that a backend uses, or other modules; call it in a thread.
+    """Import the clients that a backend uses, or other modules. Call it in a thread.
 
-    Garbage collection is paused meanwhile: its full collections were the longest stalls of the event loop,
-    and imported modules are never garbage (docs/facts/clients.md 'Import cost').
+    Garbage collection is paused during the import: its full collections were the longest stalls of the event
+    loop, and imported modules are never garbage (docs/facts/clients.md 'Import cost').
     """
-    # Set it before gRPC is first imported, which reads it once. Its core writes to file descriptor 2.
+    # Set it before gRPC is first imported, because gRPC reads it once. Its core writes to file descriptor 2.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     install()
     collecting, turns = gc.isenabled(), sys.getswitchinterval()

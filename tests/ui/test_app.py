@@ -312,7 +312,7 @@ async def test_a_command_without_its_value_offers_the_values(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("fly", "no command is called 'fly'"),
+        ("fly", "unknown command 'fly'"),
         ("launch x y", "x y"),
         ("jobs now", "takes nothing"),
         ("zzz [/", "no command"),

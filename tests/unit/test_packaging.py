@@ -255,7 +255,7 @@ def test_links_are_packed_as_files_and_none_leads_outside(folder: Path, tmp_path
         assert "secret" not in collect(package(exclude=[name]), folder).names
         (folder / name).unlink()
     os.mkfifo(folder / "pipe")
-    with pytest.raises(PackagingError, match="not a regular file"):
+    with pytest.raises(PackagingError, match="must be a regular file"):
         collect(package(), folder)
 
 

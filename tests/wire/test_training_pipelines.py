@@ -140,7 +140,7 @@ POOL = python("pass")
         ({"display_name": ""}, f"{GIVEN}.display_name", "is required"),
         ({"labels": {"Team": "x"}}, f"{GIVEN}.labels", "lowercase"),
         ({"training_task_definition": ""}, f"{GIVEN}.training_task_definition", "custom_task_1.0.0.yaml"),
-        ({"training_task_definition": "gs://x"}, f"{GIVEN}.training_task_definition", "not a task"),
+        ({"training_task_definition": "gs://x"}, f"{GIVEN}.training_task_definition", "is not supported"),
         ({"model_to_upload": {"display_name": "m"}}, f"{UPLOADED}.container_spec", "is required"),
         ({"model_id": "m"}, f"{GIVEN}.model_id", "needs model_to_upload"),
         ({"input_data_config": {"dataset_id": "1"}}, f"{GIVEN}.input_data_config", "no managed datasets"),

@@ -217,9 +217,9 @@ LOG = {"scale_type": "UNIT_LOG_SCALE"}
 @pytest.mark.parametrize(
     ("changes", "path", "says"),
     [
-        ({"max_trial_count": 0}, "max_trial_count", "is 0; give at least 1"),
-        ({"parallel_trial_count": 0}, "parallel_trial_count", "is 0; give at least 1"),
-        ({"max_failed_trial_count": -1}, "max_failed_trial_count", "give 0 or more"),
+        ({"max_trial_count": 0}, "max_trial_count", "must be at least 1, not 0"),
+        ({"parallel_trial_count": 0}, "parallel_trial_count", "must be at least 1, not 0"),
+        ({"max_failed_trial_count": -1}, "max_failed_trial_count", "must be at least 0"),
         ({"display_name": ""}, "display_name", "is required"),
         ({"study": {"metrics": []}}, "study_spec.metrics", "is required"),
         ({"study": {"metrics": [{"metric_id": "m"}]}}, "study_spec.metrics[0].goal", "MAXIMIZE or MINIMIZE"),

@@ -47,55 +47,55 @@ def unregister(key: str) -> None:
 
 
 def kinds() -> tuple[Kind, ...]:
-    """Every kind, in display order."""
+    """Return every kind, in display order."""
     return tuple(_KINDS.values())
 
 
 def kind_of(job: Job | None) -> Kind:
-    """The job's kind; the first kind for an unknown job or kind."""
+    """Return the job's kind; the first kind for an unknown job or kind."""
     return _KINDS.get(job.kind if job else "") or next(iter(_KINDS.values()))
 
 
 def titled(job: Job) -> str:
-    """A job with its kind: `training pipeline bert`."""
+    """Return a job's name with its kind: `training pipeline bert`."""
     return f"{kind_of(job).words.noun} {job.display_name or job.id}"
 
 
 def region_word(listed: Iterable[str]) -> str:
-    """The word for where jobs of these kinds are: `region` if their services differ."""
+    """Return the word for the location of jobs of these kinds; `region` if their services differ."""
     words = {_KINDS[key].words.region for key in listed if key in _KINDS}
     return words.pop() if len(words) == 1 else "region"
 
 
 def own_fields(listed: Collection[str]) -> list[Field[JobRow]]:
-    """The columns that kinds add to a list of their jobs."""
+    """Return the columns that kinds add to a list of their jobs."""
     return [field for kind in kinds() if kind.key in listed for field in kind.fields]
 
 
 def may_cancel(job: Job) -> bool:
-    """Whether the job can be cancelled: a job that a cancel has suspended has no pods left."""
+    """Whether the job can be cancelled. A job that a cancel has suspended has no pods left."""
     return job.state.active and not (job.state is JobState.SUSPENDED and kind_of(job).cancel_suspends)
 
 
 def may_delete(job: Job) -> bool:
-    """Whether the job can be deleted now: most services refuse that before the job has ended."""
+    """Whether the job can be deleted now. Most services refuse to delete a job that has not ended."""
     return job.state.terminal or kind_of(job).cancel_suspends
 
 
 def lost_runner(job: Job) -> str:
-    """Words for the deletion of the job that runs this one: `its custom job was deleted`."""
+    """Return the words for the deletion of the job that runs this job: `its custom job was deleted`."""
     nouns = [_KINDS[key].words.noun for key in kind_of(job).task_kinds]
     return f"its {' or '.join(nouns) or 'job'} was deleted"
 
 
 def kind_named(key: str) -> Kind:
-    """The kind of this key. Raises KeyError."""
+    """Return the kind of this key. Raises KeyError."""
     return _KINDS[key]
 
 
 def kind_of_body(body: str, resource: Mapping[str, Any] | None = None) -> Kind:
-    """The kind whose profiles have this body; if several do, that of the object that is sent. Raises KeyError
-    if no kind has the body, or none has the object."""
+    """Return the kind whose profiles have this body; if several do, the kind of the object that is sent.
+    Raises KeyError if no kind has the body, or none has the object."""
     sent = resource or {}
     # A manifest may have objects beside the job.
     objects = [object_kind(item) for item in (sent.get("items") or [sent])]
@@ -106,7 +106,7 @@ def kind_of_body(body: str, resource: Mapping[str, Any] | None = None) -> Kind:
 
 
 def object_kind(resource: Mapping[str, Any]) -> str:
-    """The kind of an object as in `Kind.objects`: `PyTorchJob.kubeflow.org`; "" if it has none."""
+    """Return the kind of an object as in `Kind.objects`: `PyTorchJob.kubeflow.org`; "" if it has none."""
     group, slash, _ = str(resource.get("apiVersion") or "").rpartition("/")
     kind = str(resource.get("kind") or "")
     return f"{kind}.{group}" if kind and slash else kind

@@ -1,4 +1,4 @@
-"""Collect the files of a folder, without those that .gcloudignore or .gitignore excludes."""
+"""Collect the files of a folder, without the files that .gcloudignore or .gitignore excludes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Maximum total size: every replica downloads and unpacks the files before it starts."""
 MAX_FILES = 20_000
 IGNORE_FILES = (".gcloudignore", ".gitignore")
-"""The first existing file applies, as in gcloud."""
+"""Names of ignore files. As in gcloud, the first existing file applies."""
 ALWAYS_IGNORED = (
     ".git", ".hg", ".svn", ".gcloudignore", ".gitignore", "__pycache__", "*.py[cod]", ".venv", "venv",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints", "*.egg-info", "node_modules",
@@ -108,7 +108,7 @@ def _name(root: Path, name: str) -> str:
 
 
 def _resolved(path: Path, fix: str) -> Path:
-    """The target of the path. Raises PackagingError for links that form a loop."""
+    """Return the target of the path. Raises PackagingError for links that form a loop."""
     try:
         return path.resolve()
     except (RuntimeError, OSError) as error:
@@ -117,7 +117,7 @@ def _resolved(path: Path, fix: str) -> Path:
 
 
 def _file(root: Path, path: Path) -> Path:
-    """The file to pack; a link to a file of the folder is packed as that file."""
+    """Return the file to pack. A link to a file of the folder is packed as the target."""
     fix = "Add it to .gcloudignore or package.exclude, or copy the target."
     target = _resolved(path, fix)
     if path.is_symlink() and not target.is_relative_to(root):
@@ -125,7 +125,7 @@ def _file(root: Path, path: Path) -> Path:
     if not target.exists():
         raise PackagingError(f"{path} is a link to a file that does not exist.", fix)
     if not stat.S_ISREG(target.stat().st_mode):
-        raise PackagingError(f"{path} is not a regular file.", fix)
+        raise PackagingError(f"{path} must be a regular file.", fix)
     return target
 
 
@@ -135,7 +135,7 @@ def _check_size(root: Path, files: Sequence[tuple[str, Path]]) -> int:
     if total > MAX_BYTES:
         worst = ", ".join(f"{name} ({_mib(size)})" for size, name in sizes[:3])
         raise PackagingError(
-            f"{root} has {_mib(total)}; the maximum is {_mib(MAX_BYTES)}. The largest are {worst}.",
+            f"{root} has {_mib(total)}; the limit is {_mib(MAX_BYTES)}. The largest are {worst}.",
             "Put data into a bucket and read it from /gcs, or add it to .gcloudignore or package.exclude.",
         )
     return total

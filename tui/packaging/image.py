@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from tui.domain.vertex.packaging import BUILDERS, PackagingError
 
 ANSWER_SECONDS = 10.0
-"""Maximum wait for a builder to say whether it works."""
+"""Timeout for a builder's check, in seconds."""
 STOP_SECONDS = 5.0
 _LINE = 1024 * 1024
 _LAST = 8
 
 
 async def find_builder(requested: str = "auto") -> str:
-    """Find a working builder: a program on PATH whose daemon answers; "" if there is none. Raises
-    PackagingError if the requested builder does not work, with its own reason."""
+    """Return a working builder: a program on PATH whose daemon answers; "" if there is none. Raises
+    PackagingError with the reason if the requested builder does not work."""
     why = ""
     for builder in BUILDERS if requested == "auto" else (requested,):
         program = "gcloud" if builder == "cloud-build" else builder
@@ -35,13 +35,11 @@ async def find_builder(requested: str = "auto") -> str:
             return builder
     if requested == "auto":
         return ""
-    raise PackagingError(
-        f"{requested} can't build an image here: {why}.", "Start it, or leave out package.build."
-    )
+    raise PackagingError(f"{requested} can't build an image here: {why}.", "Start it, or omit package.build.")
 
 
 async def _ask(program: str) -> str:
-    """Empty if the program answers, else the reason."""
+    """Return "" if the program answers, else the reason."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             code, words = await _run([program, "info"], lambda _: None)
@@ -53,7 +51,7 @@ async def _ask(program: str) -> str:
 
 
 async def run_builder(commands: Sequence[Sequence[str]], tell: Callable[[str], None]) -> None:
-    """Run the commands in order; `tell` gets every line. Cancelling stops the running command. Raises
+    """Run the commands in order. `tell` receives every line. Cancelling stops the running command. Raises
     PackagingError with the last lines of the failed command."""
     for command in commands:
         shown = " ".join(command)
@@ -70,7 +68,7 @@ async def run_builder(commands: Sequence[Sequence[str]], tell: Callable[[str], N
 
 
 async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Exit code and last lines. Raises OSError."""
+    """Run a command. Return the exit code and last lines. Raises OSError."""
     last: deque[str] = deque(maxlen=_LAST)
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -99,7 +97,7 @@ async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Stop the process group, even if this task is cancelled meanwhile."""
+    """Stop the process group, even if this task is cancelled in the meantime."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -33,7 +33,7 @@ Progress = Callable[["PackagingStep"], None]
 
 @dataclass(frozen=True, slots=True)
 class PackagingStep:
-    """One step of packaging, with the uploaded bytes `done` of `total`; both are 0 for other steps."""
+    """One step of packaging, with the uploaded bytes `done` of `total`. Both are 0 for other steps."""
 
     words: str
     done: int = 0
@@ -41,19 +41,19 @@ class PackagingStep:
 
     @property
     def line(self) -> str:
-        """The step with its percentage, for display."""
+        """Return the step with its percentage, for display."""
         return f"{self.words} {self.done * 100 // self.total} %" if self.total else self.words
 
 
 @dataclass(frozen=True, slots=True)
 class PackagePlan:
-    """What a launch builds and where it goes. Planning changes nothing."""
+    """The package that a launch builds, and its destination. Planning changes nothing."""
 
     source: SourceFiles
     task: PackagedTask
     builder: str
     custom_job: dict[str, Any]
-    """The CustomJob to send, in REST form."""
+    """The CustomJob to send, in REST format."""
     target: LaunchTarget
 
     @property
@@ -63,7 +63,7 @@ class PackagePlan:
 
     @property
     def lines(self) -> list[str]:
-        """The package and how it is built, for display."""
+        """Return the package and how it is built, for display."""
         count, size = len(self.source.files), size_text(self.source.size)
         how = f"image, built by {self.builder}" if self.builder else "source distribution"
         lines = [f"package  {count} files, {size}, {how}", f"         {self.task.uri}"]
@@ -73,12 +73,12 @@ class PackagePlan:
 
 
 def size_text(size: int) -> str:
-    """A size in bytes, for display."""
+    """Format a size in bytes for display."""
     return f"{size / MIB:,.1f} MiB" if size >= MIB else f"{size / 1024:,.1f} KiB"
 
 
 async def plan_package(order: PackageRequest) -> PackagePlan:
-    """Read the folder and plan the package. Sends and writes nothing.
+    """Read the folder and plan the package. Nothing is sent or written.
 
     With an `image` and a builder (docker, podman, Cloud Build) the package becomes an image, else a source
     distribution. The emulator has no containers and always gets a source distribution. Raises PackagingError
@@ -93,8 +93,8 @@ async def plan_package(order: PackageRequest) -> PackagePlan:
         builder = await find_builder(package.build)
     if target.local and package.build in BUILDERS:
         raise PackagingError(
-            f"package.build is {package.build}, and the emulator runs no containers.",
-            "Leave it out, or write build: auto, which makes a source distribution here.",
+            f"package.build must be auto on the emulator, which runs no containers (is {package.build}).",
+            "Omit it, or write build: auto, which makes a source distribution here.",
         )
     if builder:
         task = PackagedTask(image_uri(package.image, source.digest), is_image=True)
@@ -105,13 +105,13 @@ async def plan_package(order: PackageRequest) -> PackagePlan:
 
 
 async def prepare_package(plan: PackagePlan, backend: Backend, progress: Progress) -> dict[str, Any]:
-    """Build and deliver the package. Return the CustomJob to send. Cancelling leaves nothing behind.
+    """Build and deliver the package. Return the CustomJob to send. Cancelling leaves no files behind.
 
     Content that is already in the bucket is not uploaded again.
 
     Raises:
-        PackagingError: if the package can't be built.
-        BackendError: if the bucket refuses it.
+        PackagingError: the package can't be built.
+        BackendError: the bucket refuses it.
     """
     with tempfile.TemporaryDirectory(prefix="vxtui-package-") as folder:
         if plan.builder:
@@ -133,7 +133,7 @@ async def prepare_package(plan: PackagePlan, backend: Backend, progress: Progres
 
 
 async def _exists(plan: PackagePlan, backend: Backend) -> bool:
-    """Whether the package is in its bucket. Creates a missing bucket of the emulator."""
+    """Whether the package is in its bucket. On the emulator, a missing bucket is created."""
     bucket = plan.task.uri.removeprefix("gs://").partition("/")[0]
     try:
         # The name is a digest of the content, and uploads are atomic.

@@ -26,11 +26,13 @@ def read_requirements(
         if option in {"-r", "--requirement"}:
             name = posixpath.normpath(posixpath.join(posixpath.dirname(file), value.strip()))
             if name in seen | {file} or not stays_below(name):
-                raise PackagingError(f"{where}: it includes itself, or is outside the folder.")
+                raise PackagingError(
+                    f"{where}: the file must be inside the folder and must not include itself."
+                )
             requirements += read_requirements(include(name), name, include, seen | {file})
         elif line.startswith("-"):
             raise PackagingError(
-                f"{where}: a package can't have this pip option.", _OPTIONS.get(option, _ENV)
+                f"{where}: this pip option is not allowed in a package.", _OPTIONS.get(option, _ENV)
             )
         else:
             # Hashes name files of an index; a package's requirements can't carry them.
@@ -56,7 +58,7 @@ _OPTIONS = {
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines: continuations joined, comments and empty lines dropped."""
+    """Yield numbered lines: continuations joined, comments and empty lines dropped."""
     first, joined = 0, ""
     for number, raw in enumerate([*text.splitlines(), ""], 1):
         first = first or number

@@ -35,29 +35,29 @@ PLACES = {
     "logs": ("a job's Logs", "jobs.open"), "metrics": ("a job's Metrics", "jobs.open"),
     "replicas": ("a job's Replicas", "jobs.open"), "spec": ("a job's Spec", "jobs.open"),
 }  # fmt: skip
-"""Scopes that the palette offers on other screens: the place in words, and the action that goes there."""
+"""Scopes that the palette offers on other screens: the screen's title, and the action that opens it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaletteCommand:
-    """An action that can run now, with its argument if it takes one."""
+    """An action that can run now, with its argument if it has one."""
 
     action: Action
     argument: str = ""
 
     @property
     def text(self) -> str:
-        """As typed after the colon."""
+        """The command as typed after the colon."""
         return f"{self.action.word} {self.argument}".strip()
 
 
 def offered(frame: FrameScreen) -> list[Action]:
-    """Actions of the active scopes that can run now."""
+    """Return the actions of the active scopes that can run now."""
     return [action for action in frame.possible_actions() if action.is_command]
 
 
 def arguments(console: ConsoleApp, frame: FrameScreen, action: Action) -> list[str]:
-    """Values an action's argument may have."""
+    """Return the possible values of an action's argument."""
     match action.argument:
         case "NAME":
             selection = frame.selection(action.scope)
@@ -77,7 +77,7 @@ def arguments(console: ConsoleApp, frame: FrameScreen, action: Action) -> list[s
 
 
 def commands(console: ConsoleApp, frame: FrameScreen) -> list[PaletteCommand]:
-    """Every command that can be run now, each with each value of its argument."""
+    """Return every command that can be run now, each with each value of its argument."""
     by_text: dict[str, PaletteCommand] = {}
     for action in offered(frame):
         values = dict.fromkeys(arguments(console, frame, action)) if action.argument else ("",)
@@ -88,7 +88,7 @@ def commands(console: ConsoleApp, frame: FrameScreen) -> list[PaletteCommand]:
 
 
 def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
-    """The typed command, or its problem as a sentence."""
+    """Return the typed command, or its problem as a sentence."""
     word, _, rest = text.strip().partition(" ")
     here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if a.is_command]
     # One word may name two actions: `cancel` the selection, `cancel NAME` any job.
@@ -100,7 +100,7 @@ def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
             near = (
                 f"; did you mean {', '.join(a.word for a in starts[:5])}?" if starts else "; ? lists the keys"
             )
-            return f"no command is called {word!r}{near}"
+            return f"unknown command {word!r}{near}"
         action = starts[0]
     reason = frame.blocked_reason(action)
     if reason is not None:
@@ -108,12 +108,12 @@ def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
     if action.argument and not rest.strip():
         return f"{action.word} needs {action.argument}"
     if rest.strip() and not action.argument:
-        return f"{action.word} takes nothing after it"
+        return f"{action.word} must not have an argument"
     return PaletteCommand(action, rest.strip())
 
 
 def elsewhere(frame: FrameScreen) -> list[tuple[Action, str, Action]]:
-    """Actions of other screens: each with its place in words, and the action that goes there."""
+    """Return the actions of other screens, each with the screen's title, and the action that opens it."""
     here = set(frame.scopes())
     words = {action.word for action in offered(frame)}
     return [
@@ -126,7 +126,7 @@ def elsewhere(frame: FrameScreen) -> list[tuple[Action, str, Action]]:
 
 
 async def go_there(frame: FrameScreen, action: Action, place: str, way: Action) -> None:
-    """Go to the screen of an action, and show the key that runs it there."""
+    """Open the screen of an action, and show the key that runs the action there."""
     console = cast("ConsoleApp", frame.app)
     key = key_text(action, console.settings.keys).split(" ")[0]
     if way.scope in frame.scopes() and frame.blocked_reason(way) is None:
@@ -138,7 +138,7 @@ async def go_there(frame: FrameScreen, action: Action, place: str, way: Action) 
 
 
 class RegistryProvider(Provider):
-    """The palette's commands for the screen that it was opened on."""
+    """The palette's commands for the screen on which the palette was opened."""
 
     def _found(self) -> list[tuple[PaletteCommand, Callable[[], object]]]:
         console = cast("ConsoleApp", self.app)
@@ -152,7 +152,7 @@ class RegistryProvider(Provider):
         return f"{command.action.help}   {key}" if key else command.action.help
 
     async def discover(self) -> Hits:
-        """Without a query: everything that takes no argument."""
+        """Yield every command without an argument, for an empty query."""
         for command, run in self._found():
             if not command.argument:
                 yield DiscoveryHit(
@@ -160,7 +160,7 @@ class RegistryProvider(Provider):
                 )
 
     async def search(self, query: str) -> Hits:
-        """Commands that match the query."""
+        """Yield the commands that match the query."""
         matcher = self.matcher(query)
         for command, run in self._found():
             score = matcher.match(f"{command.text} {command.action.help}")
@@ -184,7 +184,7 @@ async def run_command(frame: FrameScreen, command: PaletteCommand) -> None:
 
 
 class CommandLine(ModalScreen[PaletteCommand]):
-    """A line at the bottom for a word and its argument, with completions. Returns the command."""
+    """A line at the bottom for a word and its argument, with completions. It returns the command."""
 
     CSS_PATH = "commands.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -223,7 +223,7 @@ class CommandLine(ModalScreen[PaletteCommand]):
     def _show(self, text: str, problem: str = "") -> None:
         word, blank, rest = text.lstrip().casefold().partition(" ")
         typed = f"{ALIASES.get(word, word)}{blank}{rest}"
-        # Before the first blank, one line a word; after it, the argument's values.
+        # Before the first blank, show one line per word; after it, the argument's values.
         fitting = [(c, h) for c, h in self._all if c.casefold().startswith(typed)]
         if " " not in typed:
             fitting = [(c, h) for c, h in fitting if " " not in c.rstrip()]
@@ -237,7 +237,7 @@ class CommandLine(ModalScreen[PaletteCommand]):
         if problem:
             lines.append(Content.styled(plain(problem), "bold $text-error"))
         elif not fitting and text:
-            lines.append(Content.styled("enter tries it; no command starts like this", "$text-muted"))
+            lines.append(Content.styled("no command starts like this; enter tries it anyway", "$text-muted"))
         self.query_one("#choices", Static).update(Content("\n").join(lines))
 
     def action_complete(self) -> None:
@@ -264,7 +264,7 @@ class CommandLine(ModalScreen[PaletteCommand]):
         command_or_problem = read_command(text, self._frame)
         wanting = next((c for c, _ in self._all if c == f"{ALIASES.get(text, text)} "), "")
         if isinstance(command_or_problem, str) and wanting:
-            # Its values are offered: enter again takes the first one.
+            # The argument's values are offered: pressing enter again selects the first.
             self._complete_with(wanting)
             return
         known = {choice for choice, _ in self._all}

@@ -26,15 +26,16 @@ from tui.emulator.storage.upload import Uploads, conditions_of, settable
 
 PAGE = 1000
 LIST_CHECKSUM_BYTES = 64 * BLOCK
-"""Bytes of files from /gcs for which a list computes checksums; other files need their own request."""
+"""Number of bytes of files from /gcs for which a list computes checksums. Other files need a separate
+request."""
 MAX_COMPOSE = 32
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
-# `versions` is served: each object has one.
+# `versions` is served, because each object has only one.
 _UNSERVED = ("matchGlob", "softDeleted")
 
 
 class ObjectHandler:
-    """Handler of one store; `base` is the clients' address."""
+    """Handler of one store. `base` is the clients' address."""
 
     def __init__(self, store: BucketStore, base: str) -> None:
         self._store = store
@@ -88,7 +89,9 @@ class ObjectHandler:
             key = await self.uploads.start_session(bucket, request)
             where = f"{self._base}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={key}"
             return Reply(200, headers={"location": where, "x-guploader-uploadid": key}, kind="")
-        raise StoreError(400, "invalid", f"uploadType is media, multipart or resumable, not {kind[:40]!r}.")
+        raise StoreError(
+            400, "invalid", f"uploadType must be media, multipart or resumable, not {kind[:40]!r}."
+        )
 
     async def download(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         """Answer with the content or the requested range. Raises StoreError 304, 404, 416."""
@@ -111,14 +114,14 @@ class ObjectHandler:
         return Reply.of(object_json(obj, self._base))
 
     def _current(self, request: BucketRequest, bucket: str, name: str) -> StoredObject:
-        """Return the object, of the requested generation if any; only the newest one is kept."""
+        """Return the object, of the requested generation if any. Only the newest generation is stored."""
         obj = self._store.get(bucket, name)
         if request.number("generation", obj.generation) != obj.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
         return obj
 
     async def _read(self, request: BucketRequest, bucket: str, name: str) -> StoredObject:
-        """Return the object with checksums if the conditions of the read hold."""
+        """Return the object with checksums if the preconditions of the read hold."""
         obj = self._current(request, bucket, name)
         conditions = conditions_of(request)
         replace(conditions, not_generation=None, not_metageneration=None).check(obj)
@@ -128,7 +131,7 @@ class ObjectHandler:
         return await self._summed(obj)
 
     async def _summed(self, obj: StoredObject) -> StoredObject:
-        """Return the object with checksums, computed here for a file that a job wrote."""
+        """Return the object with checksums, which are computed here for a file that a job wrote."""
         if obj.crc32c or obj.name.endswith("/"):
             return obj
         sums = await asyncio.to_thread(checksums_of, self._store.path(obj.bucket, obj.name))
@@ -141,7 +144,7 @@ class ObjectHandler:
             if not obj.crc32c and not obj.name.endswith("/") and obj.size <= left:
                 left -= obj.size
                 unsummed.append(obj)
-        # A list follows no links, so a name is the file's path, and no slow check for links is needed.
+        # A list follows no links, so a name is the file's path, and the slow check for links is not needed.
         root = self._store.folder(ones[0].bucket) if unsummed else Path()
         sums = await asyncio.to_thread(lambda: [_sums_as_listed(root, obj) for obj in unsummed])
         sums_by_name = {obj.name: both for obj, both in zip(unsummed, sums, strict=True)}
@@ -155,7 +158,7 @@ class ObjectHandler:
         return summed
 
     def _kept(self, obj: StoredObject, sums: tuple[str, str]) -> StoredObject:
-        """Store the checksums, unless the file was written meanwhile."""
+        """Store the checksums, unless the file was written in the meantime."""
         now = self._store.find(obj.bucket, obj.name) or obj
         if (now.size, now.mtime, now.inode) != (obj.size, obj.mtime, obj.inode):
             return now
@@ -196,7 +199,7 @@ class ObjectHandler:
         composition = await request.json()
         sources = composition.get("sourceObjects")
         if not isinstance(sources, list) or not 0 < len(sources) <= MAX_COMPOSE:
-            raise StoreError(400, "invalid", f"A compose has 1 to {MAX_COMPOSE} sourceObjects.")
+            raise StoreError(400, "invalid", f"A compose must have 1 to {MAX_COMPOSE} sourceObjects.")
         paths = []
         for source in sources:
             component = self._store.get(
@@ -254,13 +257,15 @@ class ObjectHandler:
         with self.uploads.part() as part:
             await asyncio.to_thread(join_files, part, [self._store.path(origin.bucket, origin.name)])
             if part.stat().st_size != origin.size:
-                raise StoreError(503, "backendError", f"{origin.name} was written meanwhile; try again.")
+                raise StoreError(
+                    503, "backendError", f"{origin.name} was written in the meantime; try again."
+                )
             copy = NewObject(*target, {**origin.body, **body}, conditions)
             return self._store.put(copy, part, (origin.crc32c, origin.md5))
 
 
 def _sums_as_listed(root: Path, obj: StoredObject) -> tuple[str, str] | None:
-    """Return the checksums; None for a deleted file, empty ones for a file written meanwhile."""
+    """Return the checksums: None for a deleted file, empty for a file written in the meantime."""
     path = root / obj.name
     try:
         sums, now = checksums_of(path), path.lstat()
@@ -274,7 +279,7 @@ def _sums_as_listed(root: Path, obj: StoredObject) -> tuple[str, str] | None:
 def _range(text: str, size: int) -> tuple[int, int, bool]:
     """Return first and last byte and whether a range was requested; first > last if it can't be satisfied.
 
-    An invalid range or several ranges count as no range: the service then replies with the whole content.
+    An invalid range or several ranges count as no range: the service then replies with the complete content.
     """
     match = _RANGE.fullmatch(text.strip())
     if match is None or not (match[1] or match[2]):

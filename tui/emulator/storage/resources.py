@@ -42,7 +42,8 @@ def bucket_json(bucket: StoredBucket, base: str, project_number: str) -> dict[st
 
 
 def layout_json(bucket: dict[str, Any]) -> dict[str, Any]:
-    """Return the storage layout of a bucket of `bucket_json`; gcloud requests it before it lists or copies.
+    """Return the storage layout of a bucket of `bucket_json`, which gcloud requests before it lists or
+    copies.
 
     https://docs.cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
     """

@@ -1,8 +1,8 @@
 """The bucket server: Google Cloud Storage's API over HTTP on loopback, over the files of `buckets/`.
 
-The emulator binds the port when it starts, because jobs have the address in their environment; it loads the
-server at the first connection, in a thread of its own, so that a large upload delays no other call. Port and
-secret stay the same at the next start, because running jobs have the address.
+The emulator binds the port when it starts, because jobs have the address in their environment. It loads the
+server at the first connection, in a separate thread, so that a large upload delays no other call. Port and
+secret are the same at the next start, because running jobs have the address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STOP_SECONDS = 5.0
 
 
 class BucketServer:
-    """A bound port, and after the first connection its server. Use it in the event loop."""
+    """A bound port, and its server after the first connection. Use it in the event loop."""
 
     def __init__(self, state: StateDir, project_number: str) -> None:
         self._state = state
@@ -40,7 +40,7 @@ class BucketServer:
         self._server_thread: _ServerThread | None = None
         self._faults: ActiveBucketFaults | None = None
         self.wrap: Callable[[Any], Any] = lambda app: app
-        """Applied to the ASGI application, for faults. Set it before the first connection."""
+        """A wrapper of the ASGI application, for faults. Set it before the first connection."""
         self.url = ""
         """Base address for clients, including the secret that gives access to every bucket."""
 
@@ -48,9 +48,9 @@ class BucketServer:
         """Bind the port and store the address.
 
         Raises:
-            DatabaseError: when the buckets' database is damaged.
-            StateDirError: when the address can't be kept.
-            OSError: when no port is free.
+            DatabaseError: the buckets' database is damaged.
+            StateDirError: the address can't be stored.
+            OSError: no port is free.
         """
         check_file(self._state.bucket_database)
         path = self._state.bucket_address
@@ -66,7 +66,7 @@ class BucketServer:
             path.write_text(json.dumps({"port": port, "key": key}) + "\n")
         except OSError as error:
             self._listener.close()
-            raise StateDirError(f"can't keep the buckets' address in {path}: {error.strerror}") from error
+            raise StateDirError(f"can't store the buckets' address in {path}: {error.strerror}") from error
         asyncio.get_running_loop().add_reader(self._listener, self._start_serving)
 
     async def close(self) -> None:

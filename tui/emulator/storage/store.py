@@ -51,7 +51,7 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredBucket:
-    """A bucket. Times are in µs since the epoch; `body` has the client-settable fields in REST form."""
+    """A bucket. Times are in µs since the epoch; `body` has the client-settable fields in REST format."""
 
     name: str
     created: int
@@ -118,7 +118,7 @@ class NewObject:
 
 @dataclass(frozen=True, slots=True)
 class ObjectPage:
-    """A page of a list; the next one begins at `more`."""
+    """A page of a list. The next page begins at `more`."""
 
     items: tuple[StoredObject, ...]
     prefixes: tuple[str, ...]
@@ -374,17 +374,17 @@ class BucketStore:
 
 
 def bucket_of(row: Sequence[Any]) -> StoredBucket:
-    """Return the bucket of a row. Raises sqlite3.DatabaseError for a damaged one."""
+    """Return the bucket of a row. Raises sqlite3.DatabaseError for a damaged row."""
     return StoredBucket(*_checked(row, _BUCKET_TYPES))
 
 
 def object_of(row: Sequence[Any]) -> StoredObject:
-    """Return the object of a row. Raises sqlite3.DatabaseError for a damaged one."""
+    """Return the object of a row. Raises sqlite3.DatabaseError for a damaged row."""
     return StoredObject(*_checked(row, _OBJECT_TYPES))
 
 
 def _checked(row: Sequence[Any], types: Sequence[type]) -> list[Any]:
-    """Check the types of a row's values: SQLite does not notice damage within a value."""
+    """Check the types of a row's values: SQLite does not detect damage within a value."""
     try:
         values = [*row[:-1], json.loads(row[-1])]
     except (TypeError, ValueError):

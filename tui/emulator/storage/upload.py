@@ -45,7 +45,7 @@ def settable(body: Mapping[str, Any]) -> dict[str, Any]:
     if metadata is not None and not (
         isinstance(metadata, dict) and all(v is None or isinstance(v, str) for v in metadata.values())
     ):
-        raise StoreError(400, "invalid", "An object's metadata is a map of strings.")
+        raise StoreError(400, "invalid", "An object's metadata must be a map of strings.")
     fields = {name: body[name] for name in _SETTABLE if body.get(name) is not None}
     if metadata:
         fields["metadata"] = {k: v for k, v in metadata.items() if v is not None}
@@ -68,7 +68,7 @@ class Uploads:
         self._remove_old_files()
 
     async def media(self, bucket: str, request: BucketRequest) -> StoredObject:
-        """`uploadType=media`: the body is the content."""
+        """Upload with `uploadType=media`: the body is the content."""
         name = self._check(bucket, request.query.get("name", ""), request)
         body = {"contentType": request.headers.get("content-type", "application/octet-stream")}
         with self.part() as part:
@@ -77,7 +77,7 @@ class Uploads:
             return await self._finish(new, part, _client_checksums(request, {}))
 
     async def multipart(self, bucket: str, request: BucketRequest) -> StoredObject:
-        """`uploadType=multipart`: the object's resource, then its content."""
+        """Upload with `uploadType=multipart`: the body is the object's resource, then its content."""
         boundary = _boundary(request.headers.get("content-type", ""))
         pieces = _Multipart(request.stream(), boundary)
         resource = parse_json(await pieces.resource())
@@ -89,7 +89,7 @@ class Uploads:
             return await self._finish(new, part, _client_checksums(request, resource))
 
     async def start_session(self, bucket: str, request: BucketRequest) -> str:
-        """`uploadType=resumable`: the id of a new session."""
+        """Start an upload with `uploadType=resumable`. Return the id of the new session."""
         resource = await request.json()
         name = self._check(bucket, str(resource.get("name") or request.query.get("name", "")), request)
         kind = request.headers.get("x-upload-content-type", "application/octet-stream")
@@ -108,7 +108,7 @@ class Uploads:
         return key
 
     async def resume(self, bucket: str, key: str, request: BucketRequest) -> Reply | StoredObject:
-        """Add a chunk, or reply with the bytes received so far; return the object when it is complete."""
+        """Add a chunk. Reply with the bytes received so far, or return the complete object."""
         async with self._locks.setdefault(key, asyncio.Lock()):
             session = self._session(bucket, key)
             if session.get("done"):
@@ -155,7 +155,8 @@ class Uploads:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Path]:
-        """Provide a file for the body of one request, removed afterwards unless it became an object."""
+        """Provide a file for the body of one request. The file is removed afterwards unless it became an
+        object."""
         path = self._store.parts / f"{secrets.token_urlsafe(24)}.part"
         try:
             yield path
@@ -194,7 +195,7 @@ class Uploads:
             )
         if match[3] == "*" and (end + 1 - start) % _CHUNK:
             raise StoreError(
-                400, "invalid", f"A chunk that is not the last one has a multiple of {_CHUNK} bytes."
+                400, "invalid", f"Every chunk except the last must have a multiple of {_CHUNK} bytes."
             )
         return start, total
 
@@ -225,14 +226,14 @@ class Uploads:
 
 
 async def write_all(path: Path, pieces: AsyncIterator[bytes]) -> None:
-    """Write all pieces to a new file. Raises ClientDisconnected, ConnectionCut, OSError."""
+    """Write all chunks to a new file. Raises ClientDisconnected, ConnectionCut, OSError."""
     with path.open("xb") as file:
         async for piece in pieces:
             file.write(piece)
 
 
 async def append(path: Path, start: int, pieces: AsyncIterator[bytes]) -> None:
-    """Write the pieces from byte `start` on; bytes received before a failure stay.
+    """Write the chunks from byte `start` on. Bytes received before a failure remain.
 
     Raises ClientDisconnected, ConnectionCut, OSError.
     """
@@ -244,9 +245,9 @@ async def append(path: Path, start: int, pieces: AsyncIterator[bytes]) -> None:
 
 
 class _Multipart:
-    """The two parts of a multipart/related body, the second one in pieces.
+    """The two parts of a multipart/related body, the second in chunks.
 
-    Lines end in CRLF, or in LF as gcloud's do.
+    Lines end in CRLF, or in LF as in gcloud's bodies.
     """
 
     def __init__(self, pieces: AsyncIterator[bytes], boundary: bytes) -> None:
@@ -260,7 +261,7 @@ class _Multipart:
     async def resource(self) -> bytes:
         """Return the first part."""
         await self._until(self._line)
-        # Padding may follow a boundary on its line; it is not part of the end marker.
+        # Padding may follow a boundary on its line and does not belong to the end marker.
         if not (await self._until(b"\n")).endswith(b"\r"):
             self._newline = b"\n"
         self._buffer = self._newline + self._buffer
@@ -293,7 +294,7 @@ class _Multipart:
             try:
                 self._buffer += await anext(self._pieces)
             except StopAsyncIteration:
-                raise StoreError(400, "badContent", "The multipart body does not have two parts.") from None
+                raise StoreError(400, "badContent", "The multipart body must have two parts.") from None
             if len(self._buffer) > 2 * JSON_LIMIT and mark not in self._buffer:
                 raise StoreError(400, "badContent", "The multipart body's first part is too large.")
         line, _, self._buffer = self._buffer.partition(mark)
@@ -301,10 +302,10 @@ class _Multipart:
 
 
 def _boundary(kind: str) -> bytes:
-    """Return the boundary without quotes; gcloud uses single ones."""
+    """Return the boundary without quotes; gcloud uses single quotes."""
     match = re.search(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^";,]+))""", kind, re.IGNORECASE)
     if match is None or not kind.lower().startswith("multipart/"):
-        raise StoreError(400, "badContent", "A multipart upload has a Content-Type with its boundary.")
+        raise StoreError(400, "badContent", "A multipart upload must have a Content-Type with its boundary.")
     return str(match[match.lastindex or 0]).encode("latin-1")
 
 

@@ -42,7 +42,7 @@ class XmlMultipartUploads:
         self._uploads = uploads
 
     async def answer(self, request: BucketRequest, bucket: str, name: str) -> Reply:
-        """Serve one request; errors have this API's form."""
+        """Serve one request. Errors have this API's format."""
         try:
             return await self._answer(request, bucket, check_object(name))
         except (StoreError, InvalidObjectName) as error:
@@ -96,7 +96,7 @@ class XmlMultipartUploads:
     async def _part(self, request: BucketRequest, key: str) -> Reply:
         number = request.number("partNumber") or 0
         if not 1 <= number <= PARTS:
-            raise StoreError(400, "InvalidArgument", f"partNumber is from 1 to {PARTS}.")
+            raise StoreError(400, "InvalidArgument", f"partNumber must be from 1 to {PARTS}.")
         partial = self._store.part_file(key, f"{number}.{secrets.token_hex(4)}")
         try:
             await write_all(partial, request.stream())

@@ -1,1 +1,1 @@
-"""Training pipelines: each is a custom job with a parent that mirrors it."""
+"""Training pipelines: each is a custom job with a parent that mirrors the job."""

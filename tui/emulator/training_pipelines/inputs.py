@@ -30,7 +30,7 @@ def read_custom_task(pipeline: Pb) -> Pb:
     try:
         inputs = text_arguments(json_format.MessageToDict(pipeline.training_task_inputs))
         if not isinstance(inputs, dict):
-            raise json_format.ParseError("an object is required")
+            raise json_format.ParseError("must be an object")
         return json_format.ParseDict(inputs, CustomJobSpecPb())
     except (json_format.ParseError, json_format.SerializeToJsonError) as error:
         raise invalid(
@@ -47,12 +47,12 @@ def _unsupported(pipeline: Pb) -> Iterator[Problem]:
     if not definition:
         yield (
             "training_pipeline.training_task_definition",
-            f"is required; for custom code it is {CUSTOM_TASK}",
+            f"is required: {CUSTOM_TASK} for custom code",
         )
     elif definition != CUSTOM_TASK:
         yield (
             "training_pipeline.training_task_definition",
-            f"{definition!r} is not a task that the emulator runs; it runs {CUSTOM_TASK}",
+            f"{definition!r} is not supported; the emulator runs only {CUSTOM_TASK}",
         )
     if pipeline.HasField("input_data_config"):
-        yield "training_pipeline.input_data_config", "the emulator has no managed datasets; leave it out"
+        yield "training_pipeline.input_data_config", "must be empty: the emulator has no managed datasets"

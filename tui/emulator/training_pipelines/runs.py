@@ -1,5 +1,4 @@
-"""Keeps the state of each training pipeline equal to the state of its custom job, which the scheduler
-runs."""
+"""Mirrors the state of each training pipeline's custom job, which the scheduler runs."""
 
 from __future__ import annotations
 
@@ -23,17 +22,18 @@ _MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING"
 _STATES: dict[int, int] = {
     getattr(JobState, f"JOB_STATE_{name}"): getattr(State, f"PIPELINE_STATE_{name}") for name in _MIRRORED
 }
-# PipelineState has no counterpart for a job that never got its machines.
+# PipelineState has no counterpart for a job that never received its machines.
 _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 
 
 class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
-    """Follows every training pipeline until `close`, which leaves the custom jobs alone."""
+    """Follows every training pipeline until `close`, which does not affect the custom jobs."""
 
     def __init__(
         self, table: TrainingPipelineTable, jobs: CustomJobTable, scheduler: CustomJobRuns, upload: Upload
     ) -> None:
-        """`upload` stores the model of a succeeded pipeline and returns its name and version."""
+        """Set the parts. `upload` stores the model of a succeeded pipeline and returns its name and
+        version."""
         super().__init__(table)
         self._table = table
         self._jobs = jobs
@@ -51,9 +51,9 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
         self.resume(pipeline)
 
     async def cancel(self, pipeline: TrainingPipeline) -> None:
-        """Cancel the custom job; the pipeline's state follows before this returns.
+        """Cancel the custom job. The pipeline's state follows before this returns.
 
-        Raises WireError when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job has ended in the meantime, or the request could not be stored.
         """
         job = self._jobs.get(pipeline.job_id)
         if job is not None and not job.terminal:
@@ -91,7 +91,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     async def _uploaded(
         self, pipeline: TrainingPipeline, job: CustomJob | None
     ) -> tuple[str, str] | WireError | None:
-        """Return name and version of the pipeline's model once its job has succeeded, or the error of its
+        """Return the name and version of the pipeline's model once its job has succeeded, or the error of the
         upload."""
         succeeded = job is not None and job.pb.state == JobState.JOB_STATE_SUCCEEDED
         if not succeeded or not pipeline.pb.HasField("model_to_upload"):
@@ -124,8 +124,7 @@ def _note_model(pb: Pb, uploaded: tuple[str, str] | WireError | None) -> None:
 
 
 def _lose_job(pb: Pb) -> None:
-    """Fail the pipeline: its custom job ended and was deleted, and the server ended before it stored the
-    job's end here."""
+    """Fail the pipeline: its custom job ended and was deleted before the server stored the job's end here."""
     pb.state = State.PIPELINE_STATE_FAILED
     pb.end_time.CopyFrom(current_time())
     pb.error.code = code_pb2.INTERNAL

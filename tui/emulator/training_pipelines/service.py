@@ -1,8 +1,8 @@
 """PipelineService for training pipelines: create, get, list, cancel, delete.
 
 Chosen here, not documented for Vertex: a pipeline has its custom job from the start; cancelling an ended
-pipeline and deleting one that has not ended are FAILED_PRECONDITION; deleting a pipeline leaves its custom
-job; the custom job does not get the labels.
+pipeline and deleting a running one are FAILED_PRECONDITION; deleting a pipeline does not delete its custom
+job; the custom job does not inherit the labels.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
         return await self._table.create_with_job(project, location, requested, read_custom_task(requested))
 
     def _unused_log(self, job: TrainingPipeline) -> JobRecord | None:
-        # The log of its custom job outlived the job for the sake of the pipeline.
+        # The log of a deleted custom job was retained for the pipeline.
         deleted = self._table.custom_job_of(job) is None
         return replace(log_record(job.record), id=job.job_id) if deleted else None
 

@@ -1,4 +1,5 @@
-"""Training pipelines in memory; each change is on disk first. One custom job does the work of each."""
+"""Training pipelines in memory; each change is on disk first. Each pipeline has one custom job that does its
+work."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Prediction of a trial's final value from its curve, for `decay_curve_stopping_spec`.
 
-The model is a Gaussian process, as the documentation says of Vizier's; Vizier's kernel is not documented. A
-curve here is a final level, a sum of exponential decays towards it, and noise (the kernel of Swersky, Snoek
-and Adams, 'Freeze-Thaw Bayesian Optimization', 2014). The prior of the level has the mean and spread of the
+The model is a Gaussian process, as in the documentation of Vizier, whose kernel is not documented. A curve
+here is a final level, a sum of exponential decays towards it, and noise (the kernel of Swersky, Snoek and
+Adams, 'Freeze-Thaw Bayesian Optimization', 2014). The prior of the level has the mean and spread of the
 completed trials' curves; the prediction is averaged over rates, size and noise, each weighted by its
-likelihood given all curves.
+likelihood for all curves.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 Curve = Sequence[tuple[float, float]]
-"""(step or time, value) in order of the steps; larger values are better."""
+"""Step or time, and value, in order of the steps; larger values are better."""
 Array = NDArray[np.float64]
 
 MOST_POINTS = 20
-"""Most points of a curve that are used, spread over it and including the last."""
+"""Most points of a curve that are used, spread over the curve and including the last."""
 MOST_CURVES = 10
 """Most completed curves used to learn rates and noise."""
 _SHAPES = (0.5, 1.0, 2.0)
 _BETAS = (0.02, 0.1, 0.5, 2.0)
 _SIZES = (0.1, 1.0, 10.0, 100.0)
 _NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)
-"""Grid of the kernel: exponents, rates as shares of a whole curve, and variances relative to the level's."""
+"""Grid of the kernel: exponents, rates as fractions of a complete curve, and variances relative to the
+level's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Kernels of all grid points: arrays of one length."""
+    """Kernels of all grid points: arrays of equal length."""
 
     shape: Array
     beta: Array
@@ -43,7 +44,7 @@ class Kernels:
     noise: Array
 
     def between(self, left: Array, right: Array) -> Array:
-        """Return the covariances of two sets of times without noise, including the level's; kernels are the
+        """Return the covariances of two sets of times without noise, including the level's. Kernels are the
         first axis."""
         spread = left[:, None] + right[None, :]
         shape, beta, size = (parameter[:, None, None] for parameter in (self.shape, self.beta, self.size))
@@ -58,13 +59,13 @@ class Kernels:
 def chance_to_exceed(curve: Curve, completed: Sequence[Curve], best: float) -> float:
     """Return the probability that the trial's value at the end of a curve is above `best`.
 
-    `completed` are the curves of two or more completed trials; the longest one defines where a curve ends.
+    `completed` are the curves of two or more completed trials. The longest curve defines where a curve ends.
     """
     end = max(at for past in (*completed, curve) for at, _ in past)
     lasts = np.array([past[-1][1] for past in completed])
     middle = float(lasts.mean())
     values = np.array([value for past in (*completed, curve) for _, value in past])
-    # With few or similar trials, their spread alone would be too certain.
+    # With few or similar trials, the spread of the trials would be overconfident.
     scale = max(float(lasts.std(ddof=1)), 0.1 * float(values.std()), 1e-12 * max(1.0, abs(middle)))
     chosen = [_scaled(past, end, middle, scale) for past in completed[-MOST_CURVES:]]
     mine = _scaled(curve, end, middle, scale)
@@ -78,7 +79,7 @@ def chance_to_exceed(curve: Curve, completed: Sequence[Curve], best: float) -> f
 
 
 def _scaled(curve: Curve, end: float, middle: float, scale: float) -> tuple[Array, Array]:
-    """Return times as shares of a whole curve, and values in spreads from the middle."""
+    """Return times as fractions of a complete curve, and values in spreads from the middle."""
     which = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), MOST_POINTS)).round().astype(int))
     points = np.array([curve[number] for number in which], dtype=np.float64)
     return points[:, 0] / max(end, 1e-300), (points[:, 1] - middle) / scale
@@ -100,7 +101,7 @@ def _likelihoods(kernels: Kernels, times: Array, values: Array) -> Array:
 
 
 def _at_end(kernels: Kernels, times: Array, values: Array) -> tuple[Array, Array]:
-    """Return mean and variance at the end of the curve, without noise, under each kernel."""
+    """Return mean and variance at the end of the curve, without noise, for each kernel."""
     end, lower = np.ones(1), kernels.factors(times)
     white = np.linalg.solve(lower, kernels.between(times, end))[..., 0]
     means = (white * np.linalg.solve(lower, values[:, None])[..., 0]).sum(axis=1)

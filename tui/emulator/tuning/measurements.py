@@ -19,15 +19,15 @@ from tui.emulator.messages import Pb
 from tui.emulator.tuning.search import MAXIMIZE
 
 FILE_LIMIT = 4 * 1024**2
-"""Most bytes read of a metric file; 100 reports take some 20 kB."""
+"""Number of bytes read of a metric file; 100 reports take about 20 kB."""
 ENOUGH_TRIALS = 2
-"""Completed trials needed before another one is stopped early."""
+"""Number of completed trials before another trial is stopped early."""
 ENOUGH_POINTS = 3
-"""Measurements that a curve needs to be used."""
+"""Fewest measurements of a usable curve."""
 WHOLE = 0.9
-"""Share of the longest curve from which a curve counts as complete."""
+"""Fraction of the longest curve from which a curve counts as complete."""
 LOW_CHANCE = 0.01
-"""'Very low probability' in the documentation of decay_curve_stopping_spec."""
+"""Threshold of the 'very low probability' in the documentation of decay_curve_stopping_spec."""
 BEST = int(study_types.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT)
 
 
@@ -41,7 +41,7 @@ class Report:
 
 
 def read_reports(path: Path, metric_ids: Sequence[str]) -> list[Report]:
-    """Return the reports of these metrics in a file, oldest first; other lines are skipped."""
+    """Return the reports of these metrics in a file, oldest first. Other lines are skipped."""
     try:
         with path.open("rb") as file:
             lines = file.read(FILE_LIMIT).splitlines()
@@ -63,7 +63,7 @@ def _report(line: bytes, metric_ids: Sequence[str]) -> Iterator[Report]:
 
 
 def add_reports(trial: Pb, reports: Sequence[Report]) -> bool:
-    """Add new reports to a trial's measurements; return whether there were any."""
+    """Add new reports to a trial's measurements. Return whether there were any."""
     began = trial.start_time.ToNanoseconds()
     last = max(
         (measurement.elapsed_duration.ToNanoseconds() for measurement in trial.measurements), default=-1
@@ -89,7 +89,7 @@ def metric(measurement: Pb, metric_id: str) -> float | None:
 
 
 def final_measurement(trial: Pb, study: Pb) -> Pb | None:
-    """Return the measurement that represents the trial, the last or the best; `None` without any."""
+    """Return the measurement that represents the trial, the last or the best; `None` without measurements."""
     study_metric = study.metrics[0]
     measured = [
         measurement
@@ -112,7 +112,7 @@ def objective(trial: Pb, study: Pb) -> float | None:
 
 
 def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """Whether the study's stopping rule ends a trial. It blocks for a moment: call it in a thread."""
+    """Whether the study's stopping rule ends a trial. It blocks for a moment, so call it in a thread."""
     if len(completed) < ENOUGH_TRIALS:
         return False
     if study.HasField("median_automated_stopping_spec"):
@@ -121,11 +121,11 @@ def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
 
 
 def _has_no_chance(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """Apply decay_curve_stopping_spec: whether the trial's curve and those of the others leave it no chance.
+    """Apply decay_curve_stopping_spec: whether the curves of the trial and the others leave it no chance.
 
-    Curves that ended early (the trial was stopped) do not show where a curve ends.
+    Curves of trials that were stopped early do not show where a curve ends.
     """
-    # This imports numpy, which a study without the rule does not need.
+    # This imports numpy, which only a study with this rule needs.
     from tui.emulator.tuning.decay_curve import chance_to_exceed  # noqa: PLC0415
 
     sign = 1 if study.metrics[0].goal == MAXIMIZE else -1
@@ -146,8 +146,8 @@ def _has_no_chance(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
 def _below_median(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
     """Apply median_automated_stopping_spec.
 
-    A trial ends when its best value so far is worse than the median of the others' running averages up to its
-    step, or up to its elapsed time with `use_elapsed_duration` (StudySpec's documentation).
+    A trial ends when its best value so far is worse than the median of the other trials' running averages up
+    to its step, or up to its elapsed time with `use_elapsed_duration` (StudySpec's documentation).
     """
     sign = 1 if study.metrics[0].goal == MAXIMIZE else -1
     by_time = study.median_automated_stopping_spec.use_elapsed_duration
@@ -165,7 +165,7 @@ def _below_median(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
 
 
 def _course(trial: Pb, study: Pb, by_time: bool) -> list[tuple[int, float]]:
-    """Return (step or nanoseconds, objective) of a trial's measurements."""
+    """Return the steps (or nanoseconds) and objectives of a trial's measurements."""
     name = study.metrics[0].metric_id
     return [
         (measurement.elapsed_duration.ToNanoseconds() if by_time else int(measurement.step_count), value)

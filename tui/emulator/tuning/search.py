@@ -1,8 +1,8 @@
 """Values of the next trial: from a grid, at random, or estimated from earlier trials.
 
 The default of Vertex is Vizier's Bayesian optimization. Here it is optuna's tree-structured Parzen estimator.
-No state is kept between two calls: the search starts from the stored trials, so it continues after a restart
-of the emulator.
+No state is stored between two calls: the search starts from the stored trials, so it continues after a
+restart of the emulator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Spec = study_types.StudySpec
 GRID, RANDOM = int(_Spec.Algorithm.GRID_SEARCH), int(_Spec.Algorithm.RANDOM_SEARCH)
 MAXIMIZE = int(_Spec.MetricSpec.GoalType.MAXIMIZE)
 STARTUP_SHARE, LONGEST_STARTUP, SHORTEST_STARTUP = 4, 10, 3
-"""Share and limits of the trials chosen at random before the estimator starts: a fourth, 3 to 10."""
+"""Divisor, and largest and smallest number, of the trials chosen at random before the estimator starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class PastTrial:
 
 
 def suggest(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -> dict[str, Value] | None:
-    """Return the values of the trial after `past` by parameter id, `None` if a grid has no more.
+    """Return the values of the trial after `past` by parameter id, `None` if a grid is exhausted.
 
-    `seed` belongs to the study; `trials` is its number of trials. It takes up to a second.
+    `seed` belongs to the study; `trials` is its number of trials. The call takes up to a second.
     """
     if study.algorithm == GRID:
         return _from_grid(study.parameters, len(past))
@@ -64,7 +64,7 @@ def _at_random(specs: Sequence[Pb], source: random.Random) -> dict[str, Value]:
 
 
 def _from_grid(specs: Sequence[Pb], number: int) -> dict[str, Value] | None:
-    """Return the grid point of this number, from 0; the last parameter changes fastest."""
+    """Return the grid point of this number, from 0. The last parameter changes fastest."""
     digits: list[int] = []
     for count in itertools.count():
         sizes: list[int] = []

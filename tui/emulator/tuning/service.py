@@ -1,7 +1,7 @@
 """JobService for hyperparameter tuning jobs: create, get, list, cancel, delete.
 
 A list has no trials (docs/facts/vertex.md 10.3). Chosen here, not documented for Vertex: cancelling an ended
-job and deleting one that has not ended are FAILED_PRECONDITION; deleting a job leaves the custom jobs of its
+job and deleting a running job are FAILED_PRECONDITION; deleting a job does not delete the custom jobs of its
 trials.
 """
 

@@ -33,13 +33,13 @@ class SearchParameter:
     mirrored: bool = False
     """Whether the scale is a reverse log scale: a log scale seen from the upper bound."""
     values: tuple[Value, ...] = ()
-    """Values of a categorical or discrete parameter; its coordinate is the position."""
+    """Values of a categorical or discrete parameter, whose coordinate is the position."""
     ordered: bool = True
     """Whether values have a distance; False for categories."""
 
     @classmethod
     def of(cls, spec: Pb) -> SearchParameter:
-        """Make the parameter of a ParameterSpec that `study_problems` accepts."""
+        """Return the parameter of a ParameterSpec that `study_problems` accepts."""
         kind = spec.WhichOneof("parameter_value_spec")
         domain = getattr(spec, kind)
         if kind in {"categorical_value_spec", "discrete_value_spec"}:
@@ -66,8 +66,8 @@ class SearchParameter:
 
 
 def choose(specs: Sequence[Pb], pick: Callable[[SearchParameter], float]) -> dict[str, Value]:
-    """Return values by parameter id: `pick` chooses the coordinate of each, of conditional ones where they
-    apply."""
+    """Return values by parameter id. `pick` chooses the coordinate of each parameter, and of conditional
+    parameters where they apply."""
     return dict(_choose(specs, pick))
 
 

@@ -52,8 +52,8 @@ class TuningJobTable(ResourceTable[TuningJob]):
     async def add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> CustomJob:
         """Store a new custom job together with the change that it makes to the tuning job, both or neither.
 
-        `change` gets the tuning job and the custom job's name. Raises StorageFull when they could not be
-        written.
+        `change` receives the tuning job and the custom job's name. Raises StorageFull when the transaction
+        failed.
         """
         return await self._database.finish(self._add_trial(job, custom_job, change))
 

@@ -1,4 +1,4 @@
-"""Trials of a tuning job and the custom jobs that run them.
+"""Trials of a tuning job and the custom jobs that run the trials.
 
 Not documented for Vertex, chosen here: the custom job is named NAME-trial-ID and has the tuning job's labels;
 the flags are `--ID=VALUE` at the end of the arguments of every pool; a trial whose job fails, or reports no
@@ -59,7 +59,7 @@ def add_trial(tuning: Pb, trial_id: str, parameters: Mapping[str, Value], job_na
 
 
 def end_trial(trial: Pb, study: Pb, reason: str) -> None:
-    """End a trial by its measurements; with a `reason`, or without measurements, it is infeasible."""
+    """End a trial by its measurements. With a `reason`, or without measurements, it is infeasible."""
     measurement = final_measurement(trial, study)
     if measurement is not None:
         trial.final_measurement.CopyFrom(measurement)
@@ -71,7 +71,7 @@ def end_trial(trial: Pb, study: Pb, reason: str) -> None:
 
 
 def update_access(trial: Pb, job: Pb | None) -> bool:
-    """Give a running trial the addresses of its custom job's replicas; return whether they changed."""
+    """Give a running trial the addresses of its custom job's replicas. Return whether they changed."""
     has = dict(job.web_access_uris) if job is not None and trial.state in RUNNING else {}
     if dict(trial.web_access_uris) == has:
         return False
@@ -81,7 +81,7 @@ def update_access(trial: Pb, job: Pb | None) -> bool:
 
 
 def past_trials(tuning: Pb) -> list[PastTrial]:
-    """Return the trials as the search needs them."""
+    """Return the trials in the format of the search."""
     return [
         PastTrial(
             {parameter.parameter_id: _value(parameter.value) for parameter in trial.parameters},

@@ -1,7 +1,7 @@
 """Runs tuning jobs: starts their trials, reads the trials' reports, and ends the jobs.
 
-Each decision is on disk before it takes effect, and a trial is stored together with its custom job. So the
-next server continues where this one ends, and neither loses nor repeats a trial.
+Each decision is on disk before it takes effect, and a trial is stored together with its custom job. So after
+a restart the next server continues, and neither loses nor repeats a trial.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 """Seconds between two reads of the trials' metric files."""
 ENOUGH_FAILURES = 3
-"""Number of failed trials, without a successful one, that fails a job with no limit of its own."""
+"""Number of failed trials, without a successful one, that fails a job without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TuningParts:
 
 
 class TuningRuns(JobRuns[TuningJob]):
-    """Runs tuning jobs until `close`, which leaves the trials' custom jobs alone."""
+    """Runs tuning jobs until `close`, which does not affect the trials' custom jobs."""
 
     def __init__(self, parts: TuningParts) -> None:
         super().__init__(parts.table)
@@ -70,22 +70,22 @@ class TuningRuns(JobRuns[TuningJob]):
         self._begin(run.run(), f"tuning job {job.record.id}")
 
     async def cancel(self, job: TuningJob) -> None:
-        """Store CANCELLING; the trials' custom jobs are cancelled soon after.
+        """Store CANCELLING. The trials' custom jobs are cancelled soon after.
 
-        Raises WireError when the job ended meanwhile, or the request could not be stored.
+        Raises WireError when the job has ended in the meantime, or the request could not be stored.
         """
         await request_end(job, "job", partial(self._parts.table.update, job))
 
 
 class TuningRun:
-    """Runs one tuning job from its present state to its end."""
+    """Runs one tuning job from its current state to its end."""
 
     def __init__(self, job: TuningJob, parts: TuningParts) -> None:
         self.job, self._parts = job, parts
         self._exhausted = False
         """Whether the search has no more values."""
         self._failure: tuple[int, int, str] | None = None
-        """End caused by failed trials; the cancellations that follow don't change it."""
+        """The end caused by failed trials, which the subsequent cancellations don't change."""
 
     async def run(self) -> None:
         """Return when the job has ended."""
@@ -100,7 +100,7 @@ class TuningRun:
             await self._end(
                 State.JOB_STATE_FAILED,
                 code_pb2.INTERNAL,
-                "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason.",
+                "Internal error: the emulator failed on this job; `vxtui emulator logs` shows the reason.",
             )
 
     async def _advance(self) -> None:
@@ -116,7 +116,7 @@ class TuningRun:
                 await self._end(*ending)
 
     def _ending(self) -> tuple[int, int, str] | None:
-        """Return state, code and message of the end, `None` while there is more to start."""
+        """Return state, code and message of the end, `None` while more trials can start."""
         pb = self.job.pb
         if self.job.cancelled.is_set():
             return State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled."
@@ -144,7 +144,7 @@ class TuningRun:
                 return
 
     async def _start_trial(self) -> bool:
-        """Start the next trial; False if the search has no more values."""
+        """Start the next trial. Return False if the search has no more values."""
         pb = self.job.pb
         seed = zlib.crc32(self.job.record.id.encode())
         # The default search takes up to a second.
@@ -177,7 +177,7 @@ class TuningRun:
     async def _observe(self, trial: Pb) -> None:
         """Store a trial's new reports, and its end."""
         job = self._parts.jobs.get(trial.custom_job.rsplit("/", 1)[1])
-        # Read the state first: everything reported before the end is then in the file.
+        # Read the state first, so that the file contains everything reported before the end.
         state = job.pb.state if job is not None else State.JOB_STATE_FAILED
         error = job.pb.error.message if job is not None else "Its custom job was deleted."
         reports = await asyncio.to_thread(self._reports, job) if job is not None else []
@@ -223,7 +223,7 @@ class TuningRun:
 
     async def _cancel(self, job: CustomJob) -> None:
         if not job.terminal and not job.cancelled.is_set():
-            # It may end meanwhile, or the disk may be full: the next round tries again.
+            # The job may end in the meantime, or the disk may be full: the next round tries again.
             with contextlib.suppress(WireError):
                 await self._parts.scheduler.cancel(job)
 

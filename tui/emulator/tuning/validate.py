@@ -39,13 +39,13 @@ def tuning_problems(job: Pb, location: str) -> list[Problem]:
 def _counts(job: Pb) -> Iterator[Problem]:
     for field in ("max_trial_count", "parallel_trial_count"):
         if getattr(job, field) < 1:
-            yield field, f"is {getattr(job, field)}; give at least 1"
+            yield field, f"must be at least 1, not {getattr(job, field)}"
     if job.max_failed_trial_count < 0:
-        yield "max_failed_trial_count", f"is {job.max_failed_trial_count}; give 0 or more"
+        yield "max_failed_trial_count", f"must be at least 0, not {job.max_failed_trial_count}"
 
 
 def study_problems(study: Pb) -> Iterator[Problem]:
-    """Problems of a StudySpec; paths are relative to it."""
+    """Yield the problems of a StudySpec. Paths are relative to it."""
     if not study.metrics:
         yield "metrics", "is required; its first element is what the study optimizes"
     for index, metric in enumerate(study.metrics):
@@ -54,7 +54,7 @@ def study_problems(study: Pb) -> Iterator[Problem]:
         if not metric.goal:
             yield f"metrics[{index}].goal", "is required: MAXIMIZE or MINIMIZE"
     if not study.parameters:
-        yield "parameters", "is required; each is a flag of the trials' command"
+        yield "parameters", "is required: each parameter is a flag of the trials' command"
     for field in _UNSERVED:
         if study.HasField(field):
             yield (
@@ -70,7 +70,7 @@ def study_problems(study: Pb) -> Iterator[Problem]:
 
 
 def _parameter(spec: Pb, ids: set[str], grid: bool) -> Iterator[Problem]:
-    """Problems of a parameter and of its conditional parameters. `ids` holds earlier ids."""
+    """Yield the problems of a parameter and its conditional parameters. `ids` holds earlier ids."""
     yield from _own(spec, ids, grid)
     for number, child in enumerate(spec.conditional_parameter_specs):
         here = f"conditional_parameter_specs[{number}]"
@@ -83,7 +83,7 @@ def _own(spec: Pb, ids: set[str], grid: bool) -> Iterator[Problem]:
     if not name or any(character.isspace() for character in name):
         yield "parameter_id", f"{name!r} must not be empty or contain whitespace"
     elif name in ids:
-        yield "parameter_id", f"{name!r} is the id of another parameter too"
+        yield "parameter_id", f"{name!r} must be unique among the parameters"
     ids.add(name)
     kind = spec.WhichOneof("parameter_value_spec")
     if kind is None:
@@ -93,7 +93,7 @@ def _own(spec: Pb, ids: set[str], grid: bool) -> Iterator[Problem]:
     if domain.HasField("default_value"):
         yield f"{kind}.default_value", "is not supported in hyperparameter tuning jobs"
     if kind == "double_value_spec" and grid:
-        yield kind, "a grid search takes no DOUBLE parameter; use discrete_value_spec"
+        yield kind, "must not be DOUBLE in a grid search; use discrete_value_spec"
     yield from (_values if kind.startswith(("categorical", "discrete")) else _range)(spec, kind, domain)
 
 
@@ -103,7 +103,7 @@ def _range(spec: Pb, kind: str, domain: Pb) -> Iterator[Problem]:
         yield kind, f"min_value {low} must be at most max_value {high}, both finite"
     if spec.scale_type in {LOG, REVERSE_LOG} and low <= 0:
         name = _SCALES(spec.scale_type).name
-        yield "scale_type", f"{name} needs positive values; the smallest is {low}"
+        yield "scale_type", f"{name} requires positive values; the smallest is {low}"
 
 
 def _values(spec: Pb, kind: str, domain: Pb) -> Iterator[Problem]:
@@ -111,18 +111,18 @@ def _values(spec: Pb, kind: str, domain: Pb) -> Iterator[Problem]:
     if not values:
         yield f"{kind}.values", "is required"
     if len(set(values)) < len(values):
-        yield f"{kind}.values", "has a value twice"
+        yield f"{kind}.values", "must not contain a value twice"
     if kind == "categorical_value_spec":
         if spec.scale_type:
             yield "scale_type", "must be unset for a categorical parameter"
         return
     if len(values) > MAX_DISCRETE:
-        yield f"{kind}.values", f"has {len(values)} values; {MAX_DISCRETE} at most"
+        yield f"{kind}.values", f"has {len(values)} values; the limit is {MAX_DISCRETE}"
     if any(not b - a >= MIN_GAP for a, b in itertools.pairwise(values)):
-        yield f"{kind}.values", f"must increase, by {MIN_GAP} at least"
+        yield f"{kind}.values", f"must increase by at least {MIN_GAP}"
     if spec.scale_type in {LOG, REVERSE_LOG} and values and values[0] <= 0:
         name = _SCALES(spec.scale_type).name
-        yield "scale_type", f"{name} needs positive values; the smallest is {values[0]}"
+        yield "scale_type", f"{name} requires positive values; the smallest is {values[0]}"
 
 
 def _condition(child: Pb, parent: Pb) -> Iterator[Problem]:

@@ -3,9 +3,9 @@
 They follow the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter:
 `display_name` and `training_task_definition` with = != and : (wildcard), `state` with = and !=, `create_time`
 with all comparisons against an RFC 3339 time, `labels.KEY` with = and `:*`. Names may be in camelCase, as
-REST clients write them. Where the documentation is silent: `!=` is true where `=` is false, so also for a
-resource without that label; `*` in the value of `:` stands for any text and the rest must match in full;
-`labels.KEY` takes != and : too.
+REST clients write them. The documentation leaves the following open: `!=` is true where `=` is false, so also
+for a resource without that label; `*` in the value of `:` matches any text and the rest must match in full;
+`labels.KEY` accepts != and : too.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def _nanoseconds(moment: Pb) -> int:
 
 
 def label(rest: tuple[str, ...]) -> FilterField[Pb]:
-    """The field `labels.KEY`, given the rest of its path. Raises UnknownField."""
+    """Return the field `labels.KEY` for the remaining path. Raises UnknownField."""
     if len(rest) != 1:
         name = ".".join(("labels", *rest))
-        raise UnknownField(f"{name!r}: write labels.KEY; quote a KEY that has dots")
+        raise UnknownField(f"{name!r} must be labels.KEY; quote a KEY that contains dots")
     (key,) = rest
     return FilterField(lambda resource: resource.labels.get(key, MISSING), _TEXT, missing_differs=True)
 
 
 def _time(name: str, values: Ordered = _TIME) -> FilterField[Pb]:
-    """A time field; a resource without the time does not match."""
+    """Return a time field. A resource without the time does not match."""
 
     def get(resource: Pb) -> Any:
         return _nanoseconds(getattr(resource, name)) if resource.HasField(name) else MISSING
@@ -55,22 +55,22 @@ def _time(name: str, values: Ordered = _TIME) -> FilterField[Pb]:
 
 
 def text_field(name: str) -> FilterField[Pb]:
-    """A text field of the resource."""
+    """Return a text field of the resource."""
     return derived_text(lambda resource: getattr(resource, name))
 
 
 def derived_text(read: Callable[[Pb], str]) -> FilterField[Pb]:
-    """A text that `read` derives from the resource."""
+    """Return a text field that `read` derives from the resource."""
     return FilterField(read, _TEXT)
 
 
 def time_field(name: str) -> FilterField[Pb]:
-    """A time field; an unset time counts as the epoch."""
+    """Return a time field. An unset time counts as the epoch."""
     return FilterField(lambda resource: _nanoseconds(getattr(resource, name)), _TIME)
 
 
 def fields_of(state: FilterField[Pb], labels: bool = True, **more: FilterField[Pb]) -> FieldTable[Pb]:
-    """The fields of a kind: display name, state, creation time and `more`."""
+    """Return the fields of a kind: display name, state, creation time and `more`."""
     fields: dict[str, FieldEntry[Pb]] = {
         "display_name": FilterField(lambda resource: resource.display_name, _TEXT),
         "state": state,

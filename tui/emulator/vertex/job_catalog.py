@@ -30,9 +30,10 @@ class JobCatalog:
         return self._quotas.limit(region, metric)
 
     def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
-        """Amounts in use by metric: every known metric, 0 if unused."""
+        """Return the amounts in use by metric: every known metric, 0 if unused."""
         return dict.fromkeys(all_quota_metrics(), 0) | self._quotas.usage(project, region)
 
     def regions(self, project: str) -> Sequence[str]:
-        """Regions with accelerators for training, and other regions in which the project has jobs."""
+        """Return the regions with accelerators for training, and other regions in which the project has
+        jobs."""
         return sorted({*region_accelerators(), *(r.location for r in self.list(project))})

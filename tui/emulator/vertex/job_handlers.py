@@ -43,7 +43,7 @@ class JobRunner(Protocol[R_contra]):
 
 @dataclass(frozen=True, slots=True)
 class JobType:
-    """One kind of job as its service names it."""
+    """Names of one kind of job in its service."""
 
     service: str
     types: Any
@@ -70,12 +70,12 @@ class JobType:
 
     @property
     def lists(self) -> str:
-        """Name of the RPC that lists."""
+        """Name of the RPC that lists the jobs."""
         return f"List{self.name}s"
 
 
 class JobHandlers(Generic[R]):
-    """Handlers of one kind of job; they take and return plain protobuf. A subclass has `check`."""
+    """Handlers of one kind of job, which accept and return plain protobuf. A subclass implements `check`."""
 
     TYPE: JobType
 
@@ -97,7 +97,7 @@ class JobHandlers(Generic[R]):
         )
 
     async def create(self, request: Pb) -> Pb:
-        """Check the request, store the job, start it. The job is on disk before the reply."""
+        """Check the request, store the job and start it. The job is on disk before the reply."""
         project, location = creation_parent(request.parent)
         self.check(request)
         job = await self._store(project, location, getattr(request, snake_case(self.TYPE.name)))
@@ -155,11 +155,11 @@ class JobHandlers(Generic[R]):
         return list_page(self.jobs, request, self.TYPE.fields)
 
     async def _delete(self, job: R) -> operations_pb2.Operation:
-        """Delete an ended job; the custom jobs that it started stay."""
+        """Delete an ended job. The custom jobs that it started remain."""
         return await self._operations.delete_ended(
             self.jobs, job, self.TYPE.resource_type, lambda: self._unused_log(job)
         )
 
     def _unused_log(self, job: R) -> JobRecord | None:
-        """The log that nothing needs once this job is deleted."""
+        """Return the log that nothing needs once this job is deleted."""
         return log_record(job.record)

@@ -24,8 +24,8 @@ from tui.emulator.vertex.validate import job_problems
 SERVICE = "google.cloud.aiplatform.v1.JobService"
 
 CheckResource = Callable[[Pb, str, str], None]
-"""Refuses a job spec that its persistent resource can't run. Arguments: spec, parent of the request, path of
-the spec."""
+"""A function that refuses a job spec that its persistent resource can't run. Arguments: spec, parent of the
+request, path of the spec."""
 
 
 class JobServer(JobHandlers[CustomJob]):

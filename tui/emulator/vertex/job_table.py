@@ -49,7 +49,7 @@ class Control:
 class CustomJob(CancellableResource):
     """A stored custom job.
 
-    `changed` is set at the next change of the job and then replaced: take the event before reading the job to
+    `changed` is set at the next change of the job and then replaced. Get the event before reading the job to
     miss no change.
     """
 
@@ -79,7 +79,7 @@ class CustomJobTable(ResourceTable[CustomJob]):
         return resource
 
     def counts(self) -> dict[str, int]:
-        """Number of jobs by state name, without the common prefix."""
+        """Return the number of jobs by state name, without the common prefix."""
         return dict(Counter(State(job.pb.state).name.removeprefix("JOB_STATE_") for job in self.all()))
 
     async def update(
@@ -87,7 +87,7 @@ class CustomJobTable(ResourceTable[CustomJob]):
     ) -> None:
         """Apply `change` to a copy of the resource, store it, then show it. `control` sets `Control` fields.
 
-        Raises StorageFull when it could not be written; then nothing has changed.
+        Raises StorageFull when the write failed; then nothing has changed.
         """
         await self._database.finish(self._update_with(job, change, control))
 

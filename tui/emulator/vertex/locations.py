@@ -16,7 +16,7 @@ _NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)")
 
 
 class Locations:
-    """Serves the known regions and those in which a project has jobs."""
+    """Serves the known regions and the regions in which a project has jobs."""
 
     def __init__(self, catalog: JobCatalog) -> None:
         self._catalog = catalog
@@ -28,9 +28,9 @@ class Locations:
     async def list(self, request: locations_pb2.ListLocationsRequest) -> locations_pb2.ListLocationsResponse:
         match = _PROJECT.fullmatch(request.name)
         if match is None:
-            raise invalid(("name", f"{request.name!r} is not of the form projects/P"))
+            raise invalid(("name", f"{request.name!r} must have the form projects/P"))
         if request.filter:
-            raise invalid(("filter", "the emulator does not filter locations; leave it out"))
+            raise invalid(("filter", "must be empty: the emulator does not filter locations"))
         digest = query_digest("locations", request.name)
         regions = self._catalog.regions(match[1])
         page, token = page_at(regions, request.page_token, page_size(request.page_size), digest)

@@ -38,7 +38,7 @@ CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
 DELETE_SECONDS = 0.5
 """Longest wait of a deletion for its files, in seconds; most replies are `done` at once."""
 NO_SUBJECT = "0"
-"""Takes the place of a job's id in operations on other resources."""
+"""Replacement of a job's id in operations on other resources."""
 MAX_WAIT = 60.0
 """Longest wait of WaitOperation, in seconds."""
 
@@ -75,13 +75,13 @@ class RunningOperation:
 
     name: str
     end: Callable[[Any, Change], Awaitable[None]]
-    """Ends the operation with a reply, and makes a change in the same transaction."""
+    """A function that ends the operation with a reply, and makes a change in the same transaction."""
 
 
 Work = Callable[[RunningOperation], Awaitable[None]]
-"""Does the work of an operation and ends it. A WireError becomes the operation's error."""
+"""A function that does the work of an operation and ends it. A WireError becomes the operation's error."""
 _within: ContextVar[RunningOperation | None] = ContextVar("operation", default=None)
-"""The operation whose work is running; methods called within it start no operation of their own."""
+"""The operation whose work is running. Methods called within it start no operation."""
 
 
 async def call_within(
@@ -115,7 +115,7 @@ class Operations:
         self._work: dict[str, asyncio.Task[None]] = {}
         self._interrupted: dict[str, OperationRow] = {}
         self._plans: dict[str, Any] = {}
-        """Packed message by operation number, for resuming an interrupted operation."""
+        """Packed messages for resuming interrupted operations, by operation number."""
         self._cancelled: set[str] = set()
         self._ending: set[str] = set()
         """Numbers of operations whose end is being stored, so it is too late to cancel them."""
@@ -140,7 +140,7 @@ class Operations:
                 self._tasks[number] = asyncio.create_task(self._finish(number))
 
     def interrupted(self, metadata: Any) -> list[str]:
-        """Names of interrupted operations with this type of metadata."""
+        """Return the names of interrupted operations with this type of metadata."""
         interrupted = self._interrupted.values()
         return [row.operation.name for row in interrupted if row.operation.metadata.Is(metadata.DESCRIPTOR)]
 
@@ -173,10 +173,10 @@ class Operations:
     async def start(
         self, subject: str, metadata: Any, work: Work, *, plan: Any = None
     ) -> operations_pb2.Operation:
-        """Start an operation on the resource `subject`; the reply of short work is already done.
+        """Start an operation on the resource `subject`. The reply of short work is already done.
 
         `metadata` is a message with `generic_metadata`. `plan` is a message for resuming the work. Raises
-        StorageFull when it could not be stored; `work` then does not start.
+        StorageFull when the operation could not be stored; `work` then does not start.
         """
         if (within := _within.get()) is not None:
             await work(within)
@@ -189,7 +189,7 @@ class Operations:
         return self._rows[number].operation
 
     async def prepare(self, subject: str, metadata: Any, *, plan: Any = None) -> tuple[OperationRow, Change]:
-        """Make an operation to be stored together with other changes; call `begin` afterwards.
+        """Prepare an operation to be stored together with other changes. Call `begin` afterwards.
 
         Raises StorageFull when no number could be stored.
         """
@@ -198,7 +198,7 @@ class Operations:
 
         stored = row
         if plan is not None:
-            # Only the file has the plan: clients never see a response of an operation in progress.
+            # Only the file contains the plan: clients never see a response of an operation in progress.
             stored = replace(row, operation=operations_pb2.Operation())
             stored.operation.CopyFrom(row.operation)
             stored.operation.response.Pack(plan)
@@ -210,7 +210,7 @@ class Operations:
         self._run(_number(row.operation.name), row, work)
 
     def get_known(self, name: str) -> operations_pb2.Operation | None:
-        """The operation of that name, or `None` if it was deleted."""
+        """Return the operation of that name, or `None` if it was deleted."""
         row = self._rows.get(_number(name))
         return row.operation if row is not None else None
 
@@ -291,9 +291,9 @@ class Operations:
         return await self.make(f"projects/{project}/locations/{location}", None, reply, NOTHING)
 
     async def make(self, subject: str, metadata: Any, reply: Any, change: Change) -> operations_pb2.Operation:
-        """Make a change at once and return the ended operation. `subject` as in `start`.
+        """Make a change at once and return the ended operation. `subject` is as in `start`.
 
-        Raises StorageFull when it could not be written; then nothing has changed.
+        Raises StorageFull when the write failed; then nothing has changed.
         """
         if (within := _within.get()) is not None:
             await within.end(reply, change)
@@ -317,12 +317,12 @@ class Operations:
         return number
 
     def _storing(self, row: OperationRow) -> Change:
-        """Insert or replace an operation."""
+        """Return the change that inserts or replaces an operation."""
         number = _number(row.operation.name)
         return Change(lambda db: _put(db, row), lambda: self._rows.update({number: row}))
 
     async def _delete_row(self, table: ResourceTable[R], resource: R, kind: str, *, done: bool) -> str:
-        """Replace the resource's row by an operation; return the number of the operation."""
+        """Replace the resource's row by an operation. Return the number of the operation."""
         async with resource.lock:
             record = resource.record
             if table.get(record.id) is not resource:
@@ -356,13 +356,13 @@ class Operations:
         try:
             await self._database.write(storing.write)
         except WireError as error:
-            # The next start finds that the files are gone; only the end of the operation is not stored.
+            # The next start detects that the files are gone. Only the end of the operation is not stored.
             log.warning("%s", error.message)
         storing.show()
         self._tasks.pop(number, None)
 
     def methods(self) -> list[Method]:
-        """google.longrunning.Operations."""
+        """Return the RPCs of google.longrunning.Operations."""
         pb = operations_pb2
         return methods_of(
             SERVICE,
@@ -383,9 +383,9 @@ class Operations:
         """List operations, newest first. Filters are not supported: a deletion has only its name."""
         location = _LOCATION.fullmatch(request.name)
         if location is None:
-            raise invalid(("name", f"{request.name!r} is not of the form projects/P/locations/L"))
+            raise invalid(("name", f"{request.name!r} must have the form projects/P/locations/L"))
         if request.filter:
-            raise invalid(("filter", "the emulator does not filter operations; leave it out"))
+            raise invalid(("filter", "must be empty: the emulator does not filter operations"))
         size, digest = page_size(request.page_size), query_digest("operations", request.name)
         start = read_token(request.page_token, digest, (int,))
         numbers = sorted(
@@ -410,7 +410,7 @@ class Operations:
         return self._rows[number].operation
 
     async def cancel(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
-        """Cancel a deployment; other operations continue. The API documents best effort."""
+        """Cancel a deployment. Other operations continue: the API documents best effort."""
         row = self._find(request.name)
         if row.operation.metadata.Is(_DeployPb.DESCRIPTOR):
             self.cancel_work(request.name)
@@ -446,7 +446,7 @@ def _row(name: str, metadata: Any) -> OperationRow:
 
 
 def _number(name: str) -> str:
-    """The number in an operation's name."""
+    """Return the number in an operation's name."""
     return name.rsplit("/", 1)[1]
 
 

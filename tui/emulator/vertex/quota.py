@@ -25,11 +25,11 @@ from tui.emulator.vertex.job_table import CustomJob
 DEFAULT_CPUS = 2200
 DEFAULT_ACCELERATORS = 64
 """Default limits: the documented CPU limit of the large regions (docs/facts/vertex.md 7.5), and more
-accelerators than a new project gets, because nothing is billed here."""
+accelerators than a new project has, because nothing is billed here."""
 
 
 def strategy(pb: Pb) -> str:
-    """Return the scheduling strategy by name; deprecated strategies and an unset one mean STANDARD
+    """Return the scheduling strategy by name. Deprecated strategies and an unset strategy mean STANDARD
     (docs/facts/vertex.md 1.6)."""
     number = pb.job_spec.scheduling.strategy
     return {4: "SPOT", 6: "FLEX_START"}.get(number, "STANDARD")
@@ -57,7 +57,7 @@ def demand(pb: Pb) -> dict[str, int]:
 
 
 ProjectRegion = tuple[str, str]
-"""(project, region), the scope of every training quota."""
+"""Scope of every training quota: project and region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +79,17 @@ class TrainingQuotas:
         self._used: dict[ProjectRegion, Counter[str]] = {}
 
     def limit(self, region: str, metric: str) -> int:
-        """Limit in one region; -1 is unlimited. `METRIC@REGION` takes precedence over `METRIC`."""
+        """Return the limit in one region; -1 is unlimited. `METRIC@REGION` takes precedence over `METRIC`."""
         metric = metric.removeprefix(f"{SERVICE}/")
         default = DEFAULT_CPUS if metric.endswith("_cpus") else DEFAULT_ACCELERATORS
         return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))
 
     def usage(self, project: str, region: str) -> dict[str, int]:
-        """Amounts in use in one region of a project, by metric."""
+        """Return the amounts in use in one region of a project, by metric."""
         return dict(+self._used.get((project, region), Counter()))
 
     def lacking(self, job: CustomJob) -> dict[str, tuple[int, int]]:
-        """Metrics that a job waits for: (amount needed, limit)."""
+        """Return the metrics that a job waits for, with the amount needed and the limit."""
         return self._lacking(_claim(job))
 
     def hold(self, job: CustomJob) -> None:
@@ -101,20 +101,20 @@ class TrainingQuotas:
         self.drop(job.record.id)
 
     def set_aside(self, name: str, place: ProjectRegion, needs: Mapping[str, int]) -> None:
-        """Count the amounts of a persistent resource, replacing its earlier ones."""
+        """Count the amounts of a persistent resource, replacing its earlier amounts."""
         self.drop(name)
         self._hold(name, _Claim(place, needs, asyncio.Event()))
 
     def short_of(
         self, name: str, place: ProjectRegion, needs: Mapping[str, int]
     ) -> dict[str, tuple[int, int]]:
-        """`lacking` for a persistent resource that would replace its amounts."""
+        """Return `lacking` for a persistent resource that would replace its amounts."""
         held = self._held.get(name)
         present: Mapping[str, int] = held.needs if held is not None else {}
         return self._lacking(_Claim(place, needs, asyncio.Event()), present)
 
     def drop(self, key: str) -> None:
-        """`release` by a job's id or a persistent resource's name."""
+        """Release the amounts of a job's id or a persistent resource's name."""
         self._waiting.pop(key, None)
         claim = self._held.pop(key, None)
         if claim is not None:
@@ -122,7 +122,7 @@ class TrainingQuotas:
         self._grant()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
-        """Add a job to the end of the queue; the event is set once the job holds its amounts."""
+        """Add a job to the end of the queue. The event is set once the job holds its amounts."""
         claim = _claim(job)
         self._waiting[job.record.id] = claim
         self._grant()
@@ -169,16 +169,16 @@ def check_quotas(config: EmulatorConfig) -> None:
         if metric not in known:
             near = difflib.get_close_matches(metric, known, 3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ConfigError(f"config.yaml: quotas: {metric!r} is not a training quota metric{hint}")
+            raise ConfigError(f"config.yaml: quotas: {metric!r} must be a training quota metric{hint}")
         if limit < UNLIMITED:
             raise ConfigError(
-                f"config.yaml: quotas: {key}: {limit} is not a limit; write 0 or more, or -1 for unlimited"
+                f"config.yaml: quotas: {key}: {limit} must be a limit: 0 or more, or -1 for unlimited"
             )
 
 
 def describe_lack(
     lacking: Mapping[str, tuple[int, int]], region: str, reason: str = "The job waits for training quota"
 ) -> str:
-    """Name the short quotas: the log message of a job that stays QUEUED."""
+    """Return the log message of a job that stays QUEUED, which names the exhausted quotas."""
     parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
     return f"{reason} in {region}: {', '.join(parts)}."

@@ -15,7 +15,7 @@ from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.messages import Pb, copied, current_time, set_created
 
 Key = tuple[int, int]
-"""(create_time in µs, id): the order of lists and their pages."""
+"""Sort key of lists and their pages: create_time in µs, and id."""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,7 +30,7 @@ class TableResource:
     """Terminal states of this kind."""
 
     def show(self, pb: Pb) -> None:
-        """Replace the message by a stored one."""
+        """Replace the message by a stored message."""
         self.pb = pb
 
     @property
@@ -43,17 +43,17 @@ class TableResource:
 
     @property
     def state_name(self) -> str:
-        """The state as the service names it."""
+        """The state's name in the service."""
         states = self.pb.DESCRIPTOR.fields_by_name["state"].enum_type.values_by_number
         return str(states[self.pb.state].name)
 
 
 @dataclass(eq=False, slots=True)
 class CancellableResource(TableResource):
-    """A resource that runs until it ends or is cancelled; events announce both."""
+    """A resource that runs until it ends or is cancelled. Events announce both."""
 
     cancelled: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
-    """Set when its end was requested."""
+    """Event that is set when the resource's end was requested."""
     ended: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
 
     CANCELLING: ClassVar[int]
@@ -74,29 +74,30 @@ R = TypeVar("R", bound=TableResource)
 
 
 class ResourceTable(ABC, Generic[R]):
-    """The only place that adds, changes and removes resources of a kind; each change is stored on disk
+    """The only code that adds, changes and removes resources of a kind; each change is stored on disk
     first."""
 
     TABLE: ClassVar[str]
-    """Table of the database; its column `id` holds the ids of the resources."""
+    """Table of the database, whose column `id` holds the ids of the resources."""
     BODY: ClassVar[str]
     """Column with the serialized resources."""
     NUMBER: ClassVar[str] = "id"
     """Column with the numbers from `Database.next_id`."""
     EXTRA: ClassVar[tuple[str, ...]] = ()
-    """Further columns that make a resource."""
+    """Further columns from which a resource is restored."""
     PB: ClassVar[Any]
     """The plain protobuf class."""
     RECORD: ClassVar[type[ResourceRecord]]
     INPUTS: ClassVar[frozenset[str]]
-    """Fields of a create request that the resource keeps."""
+    """Fields of a create request that the resource retains."""
     INITIAL: ClassVar[int]
     """State of a new resource."""
     SCHEMA: ClassVar[str] = ""
-    """CREATE TABLE IF NOT EXISTS …, for a table that is missing in the layout of `database`."""
+    """Statement CREATE TABLE IF NOT EXISTS …, for a table that is missing in the layout of `database`."""
 
     def __init__(self, database: Database, custom_jobs: Any = None) -> None:
-        """`custom_jobs` is the table of custom jobs, for kinds whose jobs start some."""
+        """Set the database. `custom_jobs` is the table of custom jobs, for kinds whose jobs start custom
+        jobs."""
         self._database, self._jobs = database, custom_jobs
         self._by_id: dict[str, R] = {}
         self._order: list[tuple[Key, R]] = []
@@ -119,17 +120,17 @@ class ResourceTable(ABC, Generic[R]):
 
     @abstractmethod
     def _restored(self, record: Any, pb: Pb, *extra: Any) -> R:
-        """Make a resource from its message and its `EXTRA` columns; a new resource gets the defaults of
-        these."""
+        """Return a resource from its message and its `EXTRA` columns, or their defaults for a new
+        resource."""
 
     def _columns(self, resource: R) -> dict[str, Any]:
-        """Values of the columns that only this kind has."""
+        """Return the values of the columns that only this kind has."""
         return {}
 
     async def create(self, project: str, location: str, requested: Pb) -> R:
         """Store a new resource. It is on disk when this returns.
 
-        Raises StorageFull when it could not be written; the resource then does not exist.
+        Raises StorageFull when the write failed; the resource then does not exist.
         """
         return await self._database.finish(self._create(project, location, requested))
 
@@ -139,7 +140,7 @@ class ResourceTable(ABC, Generic[R]):
         return resource
 
     async def prepare(self, project: str, location: str, requested: Pb) -> tuple[R, Change]:
-        """Make a new resource, to be stored together with other changes.
+        """Prepare a new resource, to be stored together with other changes.
 
         Raises StorageFull when no number could be stored.
         """
@@ -148,7 +149,7 @@ class ResourceTable(ABC, Generic[R]):
         return resource, self.addition(resource)
 
     def new_pb(self, record: ResourceRecord, requested: Pb) -> Pb:
-        """Make the message of a new resource from the input fields of a request."""
+        """Return the message of a new resource from the input fields of a request."""
         pb = copied(requested)
         for field_, _ in requested.ListFields():
             if field_.name not in self.INPUTS:
@@ -166,7 +167,7 @@ class ResourceTable(ABC, Generic[R]):
     async def update(self, resource: R, change: Callable[[Pb], None], /) -> None:
         """Apply `change` to a copy of the message, store it, then show it.
 
-        Raises StorageFull when it could not be written; then nothing has changed.
+        Raises StorageFull when the write failed; then nothing has changed.
         """
         await self._database.finish(self._update(resource, change))
 
@@ -204,7 +205,7 @@ class ResourceTable(ABC, Generic[R]):
         return Change(write, show)
 
     def custom_job_of(self, resource: R) -> Any:
-        """The custom job that does the work of this resource, `None` unless exactly one does."""
+        """Return the custom job that does the work of this resource, `None` unless exactly one does."""
         return None
 
     def needs_log(self, job: JobRecord) -> bool:
@@ -215,15 +216,16 @@ class ResourceTable(ABC, Generic[R]):
         return self._by_id.get(resource_id)
 
     def all(self) -> Iterator[R]:
-        """All resources, oldest first."""
+        """Yield all resources, oldest first."""
         return (resource for _, resource in self._order)
 
     def active(self) -> list[R]:
-        """Resources that have not ended, oldest first."""
+        """Return the resources that have not ended, oldest first."""
         return [resource for resource in self.all() if not resource.terminal]
 
     def newest_first(self, before: Key | None = None) -> Iterator[R]:
-        """Resources with a key below `before`, descending; later additions do not disturb the iterator."""
+        """Yield the resources with a key below `before`, descending. Later additions do not disturb the
+        iterator."""
         end = len(self._order) if before is None else bisect.bisect_left(self._order, before, key=_key)
         return (resource for _, resource in reversed(self._order[:end]))
 

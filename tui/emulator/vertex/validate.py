@@ -1,7 +1,7 @@
-"""Server-side checks of a new custom job: one small function per rule; all problems are reported at once.
+"""Server-side checks of a new custom job: one small function per rule. All problems are reported at once.
 
 The rules refuse only what the documentation excludes (docs/facts/vertex.md 1, 2 and 8). A problem is a field
-path and a sentence: what is wrong, and what would be right.
+path and a sentence: what is wrong, and what is valid.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def job_problems(custom_job: Pb, location: str) -> list[Problem]:
 
 
 def resource_problems(resource: Pb, location: str) -> Iterator[Problem]:
-    """Problems of name, labels and key; paths are relative to the resource."""
+    """Yield the problems of name, labels and key. Paths are relative to the resource."""
     for rule in _RESOURCE_RULES:
         yield from rule(resource, location)
 
 
 def spec_problems(spec: Pb) -> Iterator[Problem]:
-    """Problems of a CustomJobSpec; paths are relative to it."""
+    """Yield the problems of a CustomJobSpec. Paths are relative to it."""
     for rule in (*_SPEC_RULES, *SCHEDULING_RULES):
         yield from rule(spec)
     for position, pool in enumerate(spec.worker_pool_specs[:MAX_POOLS]):
@@ -74,7 +74,7 @@ def _display_name(resource: Pb, _location: str) -> Iterator[Problem]:
     if not resource.display_name:
         yield "display_name", "is required"
     elif len(resource.display_name) > MAX_DISPLAY_NAME:
-        yield "display_name", f"has {len(resource.display_name)} characters; {MAX_DISPLAY_NAME} at most"
+        yield "display_name", f"has {len(resource.display_name)} characters; the limit is {MAX_DISPLAY_NAME}"
 
 
 def _labels(resource: Pb, _location: str) -> Iterator[Problem]:
@@ -103,7 +103,7 @@ def _encryption(resource: Pb, location: str) -> Iterator[Problem]:
     match = _KEY.fullmatch(key)
     path = "encryption_spec.kms_key_name"
     if match is None:
-        yield path, f"{key!r} is not of the form projects/P/locations/L/keyRings/R/cryptoKeys/K"
+        yield path, f"{key!r} must have the form projects/P/locations/L/keyRings/R/cryptoKeys/K"
     elif match["location"] != location:
         yield path, f"the key is in {match['location']}; it must be in the same region, {location}"
 
@@ -124,8 +124,7 @@ def _pools(spec: Pb) -> Iterator[Problem]:
     elif pools[0].replica_count != 1:
         yield (
             "worker_pool_specs[0].replica_count",
-            f"is {pools[0].replica_count}; the primary pool has exactly 1 replica, further workers go into "
-            "worker_pool_specs[1]",
+            f"must be 1, not {pools[0].replica_count}; put further workers into worker_pool_specs[1]",
         )
     for position, pool in enumerate(pools[1:MAX_POOLS], start=1):
         if not _empty(pool) and pool.replica_count < 1:
@@ -140,7 +139,7 @@ def _network(spec: Pb) -> Iterator[Problem]:
         return
     match = _NETWORK.fullmatch(spec.network)
     if match is None:
-        yield "network", f"{spec.network!r} is not of the form projects/NUMBER/global/networks/NAME"
+        yield "network", f"{spec.network!r} must have the form projects/NUMBER/global/networks/NAME"
     elif not match["project"].isdecimal():
         yield "network", f"names the project {match['project']!r} by its id; use the project's number"
 
@@ -150,7 +149,7 @@ def _ip_ranges(spec: Pb) -> Iterator[Problem]:
         if not _RANGE.fullmatch(name):
             yield (
                 f"reserved_ip_ranges[{index}]",
-                f"{name!r} is not the name of an allocated range such as vertex-ai-ip-range (a CIDR is not)",
+                f"{name!r} must be the name of an allocated range such as vertex-ai-ip-range, not a CIDR",
             )
 
 
@@ -162,7 +161,7 @@ def _psc(spec: Pb) -> Iterator[Problem]:
     if name and not _ATTACHMENT.fullmatch(name) and not _RANGE.fullmatch(name):
         yield (
             "psc_interface_config.network_attachment",
-            f"{name!r} is neither a name nor of the form projects/P/regions/R/networkAttachments/NAME",
+            f"{name!r} must be a name or have the form projects/P/regions/R/networkAttachments/NAME",
         )
     for index, peering in enumerate(config.dns_peering_configs):
         if not peering.domain.endswith("."):
@@ -176,27 +175,27 @@ def _tensorboard(spec: Pb) -> Iterator[Problem]:
     if not spec.tensorboard:
         return
     if not _TENSORBOARD.fullmatch(spec.tensorboard):
-        yield "tensorboard", f"{spec.tensorboard!r} is not of the form projects/P/locations/L/tensorboards/ID"
+        yield "tensorboard", f"{spec.tensorboard!r} must have the form projects/P/locations/L/tensorboards/ID"
     if not spec.service_account:
         yield "service_account", "is required together with tensorboard"
 
 
 def _service_account(spec: Pb) -> Iterator[Problem]:
     if spec.service_account and not _ACCOUNT.fullmatch(spec.service_account):
-        yield "service_account", f"{spec.service_account!r} is not an account's e-mail address"
+        yield "service_account", f"{spec.service_account!r} must be an account's e-mail address"
 
 
 def _output(spec: Pb) -> Iterator[Problem]:
     prefix = spec.base_output_directory.output_uri_prefix
     if spec.HasField("base_output_directory") and not re.match(r"gs://[^/]+", prefix):
-        yield "base_output_directory.output_uri_prefix", f"{prefix!r} is not of the form gs://BUCKET/PATH"
+        yield "base_output_directory.output_uri_prefix", f"{prefix!r} must have the form gs://BUCKET/PATH"
 
 
 def _experiment(spec: Pb) -> Iterator[Problem]:
     for field in ("experiment", "experiment_run"):
         name = getattr(spec, field)
         if name and not _CONTEXT.fullmatch(name):
-            yield field, f"{name!r} is not of the form projects/P/locations/L/metadataStores/S/contexts/C"
+            yield field, f"{name!r} must have the form projects/P/locations/L/metadataStores/S/contexts/C"
 
 
 _RESOURCE_RULES: tuple[Callable[[Pb, str], Iterator[Problem]], ...] = (_display_name, _labels, _encryption)

@@ -13,7 +13,7 @@ from tui.domain.vertex.catalog import Machine, machines
 from tui.emulator.messages import Pb
 
 Problem = tuple[str, str]
-"""(field path, what is wrong and what would be right)."""
+"""Field path, and a sentence on what is wrong and what is valid."""
 
 DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 DISK_GB = range(100, 64_001)
@@ -27,13 +27,13 @@ _RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
 
 
 def pool_problems(pool: Pb) -> Iterator[Problem]:
-    """Problems of a pool that is not skipped; paths are relative to the pool."""
+    """Yield the problems of a pool that is not skipped. Paths are relative to the pool."""
     for rule in _RULES:
         yield from rule(pool)
 
 
 def machine_problems(pool: Pb) -> Iterator[Problem]:
-    """Problems of a resource pool's machine and disk; paths are relative to the pool."""
+    """Yield the problems of a resource pool's machine and disk. Paths are relative to the pool."""
     for rule in (_machine, _accelerator, _disk):
         yield from rule(pool)
     if pool.machine_spec.reservation_affinity.reservation_affinity_type > 1:
@@ -41,7 +41,7 @@ def machine_problems(pool: Pb) -> Iterator[Problem]:
 
 
 def accelerator_name(machine_spec: Pb) -> str:
-    """Name of the accelerator type, "" if unset or unknown."""
+    """Return the name of the accelerator type, "" if unset or unknown."""
     number = machine_spec.accelerator_type
     known = accelerator_types.AcceleratorType.__members__.items()
     return next((name for name, kind in known if int(kind) == number and number), "")
@@ -63,7 +63,7 @@ def _accelerator(pool: Pb) -> Iterator[Problem]:
     kind, count = accelerator_name(spec), spec.accelerator_count
     type_path = "machine_spec.accelerator_type"
     if spec.accelerator_type and not kind:
-        yield type_path, f"{spec.accelerator_type} is not a known accelerator type"
+        yield type_path, f"{spec.accelerator_type} must be a known accelerator type"
     elif (kind and count < 1) or (count and not kind):
         # The service's words (docs/facts/vertex.md 16).
         yield type_path, "Both `accelerator_type` and `accelerator_count` should be specified or none."
@@ -83,7 +83,7 @@ def _fit(machine: Machine, kind: str, count: int) -> Iterator[Problem]:
     elif machine.name == "cloud-tpu":
         yield from _cloud_tpu(kind, count)
     elif machine.tpu_topologies:
-        yield type_path, f"must be left out on {machine.name}; give machine_spec.tpu_topology"
+        yield type_path, f"must be empty on {machine.name}; set machine_spec.tpu_topology"
     elif kind not in offered:
         have = f"it takes {', '.join(offered)}" if offered else "it takes none"
         yield type_path, f"accelerator {kind} is not supported on {machine.name}; {have}"
@@ -111,9 +111,9 @@ def _tpu_topology(pool: Pb) -> Iterator[Problem]:
         problem = f"{spec.tpu_topology!r} is not offered" if spec.tpu_topology else "is required"
         yield path, f"{problem} on {machine.name}; use one of {', '.join(machine.tpu_topologies)}"
     elif spec.tpu_topology and not machine.tpu_topologies:
-        yield path, f"{machine.name} has no TPU; leave it out"
+        yield path, f"{machine.name} has no TPU; omit it"
     if (machine.tpu_topologies or machine.name == "cloud-tpu") and pool.replica_count > 1:
-        yield "replica_count", f"is {pool.replica_count}; a TPU job has one pool with one replica"
+        yield "replica_count", f"must be 1, not {pool.replica_count}: a TPU job has one pool with one replica"
 
 
 def _reservation(pool: Pb) -> Iterator[Problem]:
@@ -127,7 +127,7 @@ def _reservation(pool: Pb) -> Iterator[Problem]:
         yield f"{path}.values", "must name the reservation"
     for index, name in enumerate(affinity.values):
         if not _RESERVATION.fullmatch(name):
-            yield f"{path}.values[{index}]", f"{name!r} is not of the form projects/P/zones/Z/reservations/R"
+            yield f"{path}.values[{index}]", f"{name!r} must have the form projects/P/zones/Z/reservations/R"
 
 
 def _disk(pool: Pb) -> Iterator[Problem]:
@@ -136,7 +136,7 @@ def _disk(pool: Pb) -> Iterator[Problem]:
         kinds = ", ".join(DISK_TYPES)
         yield "disk_spec.boot_disk_type", f"{disk.boot_disk_type!r} is not accepted; use one of {kinds}"
     if disk.boot_disk_size_gb and disk.boot_disk_size_gb not in DISK_GB:
-        yield "disk_spec.boot_disk_size_gb", f"is {disk.boot_disk_size_gb}; 100 to 64000 GB"
+        yield "disk_spec.boot_disk_size_gb", f"must be 100 to 64000 GB, not {disk.boot_disk_size_gb}"
 
 
 def _task(pool: Pb) -> Iterator[Problem]:
@@ -158,26 +158,26 @@ def _python_package(spec: Pb) -> Iterator[Problem]:
         yield f"{path}.package_uris", f"has {len(spec.package_uris)} elements; 1 to {MAX_PACKAGES}"
     for index, uri in enumerate(spec.package_uris):
         if not re.match(r"gs://[^/]+/.", uri):
-            yield f"{path}.package_uris[{index}]", f"{uri!r} is not of the form gs://BUCKET/OBJECT"
+            yield f"{path}.package_uris[{index}]", f"{uri!r} must have the form gs://BUCKET/OBJECT"
 
 
 def _uri(path: str, uri: str) -> Iterator[Problem]:
     if not uri:
         yield path, "is required"
     elif re.search(r"\s", uri):
-        yield path, f"{uri!r} contains white space"
+        yield path, f"{uri!r} must not contain white space"
 
 
 def _environment(pool: Pb) -> Iterator[Problem]:
     kind = pool.WhichOneof("task")
     variables = getattr(pool, kind).env if kind else ()
     if len(variables) > MAX_ENV:
-        yield f"{kind}.env", f"has {len(variables)} variables; {MAX_ENV} at most"
+        yield f"{kind}.env", f"has {len(variables)} variables; the limit is {MAX_ENV}"
     for index, variable in enumerate(variables):
         if not _IDENTIFIER.fullmatch(variable.name):
             yield (
                 f"{kind}.env[{index}].name",
-                f"{variable.name!r} is not a C identifier (letters, digits and _, no digit first)",
+                f"{variable.name!r} must be a C identifier (letters, digits and _, no digit first)",
             )
 
 
@@ -185,14 +185,14 @@ def _arguments(pool: Pb) -> Iterator[Problem]:
     kind = pool.WhichOneof("task")
     total = sum(map(len, getattr(pool, kind).args)) if kind else 0
     if total > MAX_ARGS:
-        yield f"{kind}.args", f"has {total} characters in all; {MAX_ARGS} at most"
+        yield f"{kind}.args", f"has {total} characters in total; the limit is {MAX_ARGS}"
 
 
 def _mounts(pool: Pb) -> Iterator[Problem]:
     for index, mount in enumerate(pool.nfs_mounts):
         path = f"nfs_mounts[{index}]"
         if not mount.path.startswith("/"):
-            yield f"{path}.path", f"{mount.path!r} is not an absolute path"
+            yield f"{path}.path", f"{mount.path!r} must be an absolute path"
         yield from _required(mount, path, ("server", "mount_point"))
     for index, mount in enumerate(pool.lustre_mounts):
         fields = ("instance_ip", "volume_handle", "filesystem", "mount_point")

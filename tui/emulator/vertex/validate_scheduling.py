@@ -21,18 +21,18 @@ _NO_RESERVATION = (0, 1)
 def _strategy(spec: Pb) -> Iterator[Problem]:
     number = spec.scheduling.strategy
     if number and number not in STRATEGIES:
-        yield "scheduling.strategy", f"{number} is not a strategy; use STANDARD, SPOT or FLEX_START"
+        yield "scheduling.strategy", f"{number} must be STANDARD, SPOT or FLEX_START"
 
 
 def _durations(spec: Pb) -> Iterator[Problem]:
     scheduling = spec.scheduling
     timeout = scheduling.timeout
     if scheduling.HasField("timeout") and (timeout.seconds, timeout.nanos) <= (0, 0):
-        yield "scheduling.timeout", "must be more than 0 s; leave it out for 7 days"
+        yield "scheduling.timeout", "must be more than 0 s; omit it for 7 days"
     wait = scheduling.max_wait_duration
     # Only FLEX_START is documented to refuse a wait (docs/UNVERIFIED.md).
     if wait.seconds < 0 or wait.nanos < 0:
-        yield "scheduling.max_wait_duration", "is negative; 0 waits forever"
+        yield "scheduling.max_wait_duration", "must not be negative; 0 waits forever"
 
 
 def _flex_start(spec: Pb) -> Iterator[Problem]:
@@ -74,7 +74,8 @@ def _spot(spec: Pb) -> Iterator[Problem]:
 
 
 def _chips(topology: str) -> int:
-    """Chips of a topology such as 4x4. A host has 8 at most: more chips make a pod."""
+    """Return the number of chips of a topology such as 4x4. A host has at most 8, so more chips make a
+    pod."""
     total = 1
     for part in topology.split("x"):
         total *= int(part) if part.isdecimal() else 0
@@ -88,7 +89,7 @@ def _tpu_alone(spec: Pb) -> Iterator[Problem]:
     for name in used:
         machine = machines().get(name)
         if machine is not None and (machine.tpu_topologies or name == "cloud-tpu"):
-            yield "worker_pool_specs", f"a TPU job ({name}) has one worker pool only"
+            yield "worker_pool_specs", f"a TPU job ({name}) must have only one worker pool"
             return
 
 
