@@ -48,7 +48,7 @@ async def test_zoom_pan_and_back(tmp_path: Path) -> None:
         # A key that has nothing to move says so.
         await pilot.press("minus")
         (said,) = screen.app._notifications
-        assert said.message.endswith("The whole time span is shown already.")
+        assert said.message.endswith("The complete time span is already shown.")
 
 
 async def test_the_crosshair_reads_every_line_over_time_and_by_step(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ async def test_a_value_with_choices_is_picked(folder: Path, monkeypatch: pytest.
         assert value(app, "strategy") == "STANDARD" and isinstance(app.screen, PickScreen)
         await packet(app, pilot, ["escape", "up", *"SPOOT", "enter"])
         assert isinstance(app.screen, PickScreen), "nothing of it can be chosen"
-        assert "Nothing matches. It is one of STANDARD, SPOT." in words(app)
+        assert "Nothing matches. The value must be one of STANDARD, SPOT." in words(app)
         await pilot.press("escape")
         # Choices come from the field that a parameter is the value of, and from its type.
         for name, typed, chosen in (

@@ -1,6 +1,7 @@
-"""The app as the screens see it: the open context, its jobs, the signals, and opening a job.
+"""The app from the screens' perspective: the open context, its jobs, the signals, and opening a job.
 
-Screens import this module and `tui.app` imports the screens: what needs a particular screen is in `tui.app`.
+Screens import this module and `tui.app` imports the screens. Code that needs a particular screen is in
+`tui.app`.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ NO_COLOUR_THEME = "ansi16"
 
 
 class JobScreenFactory(Protocol):
-    """Makes the screen of one job. `replica` is the one to show first, `tab` the tab; "" for none."""
+    """Creates the screen of one job. `replica` is the replica to show first, `tab` the tab; "" for none."""
 
     def __call__(
         self, session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""
     ) -> Screen[Any]:
-        """Return the screen, not shown yet."""
+        """Return the screen, which is not shown yet."""
 
 
 class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
@@ -97,7 +98,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         read_settings: Callable[[], Settings] | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
-        """`read_only` is the option; the settings and the context may say so themselves."""
+        """Set the contexts. `read_only` is the option; the settings and the context may be read-only too."""
         # Textual's constructor chooses the driver.
         self.output = settings.output
         super().__init__()
@@ -138,7 +139,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     @property
     def _first_theme(self) -> str:
-        """The user's theme, which may be unknown, or the default."""
+        """Return the user's theme, which may be unknown, or the default."""
         default = NO_COLOUR_THEME if self.no_color else DEFAULT_THEME
         return self.ui_state.theme(self.settings.theme) or default
 
@@ -146,14 +147,14 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         """Set the theme before anything is styled: changing it would parse all styles again."""
         if theme in self.available_themes:
             self.set_reactive(ConsoleApp.theme, theme)
-            # Textual does this when a theme changes; there is no public way before the start.
+            # Textual does this when a theme changes; there is no public API for it before the start.
             self._refresh_truecolor_filter(self.ansi_theme)
         if theme == NO_COLOUR_THEME and self.no_color:
             self.drop_colours()
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, then the ASCII filter if the user set `ascii`."""
+        """Return Textual's filters, then the ASCII filter if the user set `ascii`."""
         filters = super().get_line_filters()
         return [*filters, self._ascii_filter] if self.settings.ascii else filters
 
@@ -177,7 +178,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         background(self, self.connection.run, "connection")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Show the error of a failed worker; the console goes on."""
+        """Show the error of a failed worker. The console continues."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
             LOG.error("%s failed", event.worker.name, exc_info=error)
@@ -187,7 +188,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     def _on_connection(self, status: ConnectionStatus) -> None:
         # Garbage collection is off from the start of the program (`tui.cli`) until the first list is read or
-        # has failed: objects made at the start stay alive.
+        # has failed: objects created at the start stay alive.
         if status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
             if not self._garbage.started:
                 self._garbage.start()
@@ -210,24 +211,25 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.jobs_changed.publish(change)
 
     def toast_cut(self, text: str) -> None:
-        """Keep the whole text for the Events screen, unless an operation's failure is there already."""
+        """Store the complete text for the Events screen, unless it already contains an operation's
+        failure."""
         if not any(event.text == text for event in list(self.journal.events)[-5:]):
             self.journal.add("console", text)
 
     def notify(self, message: str, **how: Any) -> None:
-        """Show a message for a moment, its secrets masked: errors of services quote what they were sent."""
+        """Show a message briefly with masked secrets: errors of services quote the request."""
         super().notify(mask_text(message), **how)
 
     # The end
 
     async def action_quit(self) -> None:
-        """Quit; with a launch on its way, once it is known what became of it, or at a second key."""
+        """Quit. If a launch is running, quit once its outcome is known, or at a second key."""
         if self.unanswered.settling or not self.unanswered:
             self.exit()
             return
         self.unanswered.settling = True
         self.notify(
-            f"{self.unanswered.names} was sent and no reply has come. vxtui looks for the job for a few "
+            f"{self.unanswered.names} was sent without a reply yet. vxtui looks for the job for a few "
             "seconds, then it quits; ctrl+q again quits at once.",
             severity="warning",
             markup=False,
@@ -263,7 +265,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     @property
     def trouble(self) -> BackendError | None:
-        """Why the context can't be reached; `None` if it can, or while connecting."""
+        """The reason why the context can't be reached; `None` if it can, or while connecting."""
         return self.connection.status.error
 
     @property
@@ -272,7 +274,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return self.connection.access
 
     def unbilled(self, job: Job) -> bool:
-        """Whether the job runs on this machine, where its price is only what it would cost in the cloud."""
+        """Whether the job runs on this machine, where its price is only an estimate of the cloud's price."""
         return self.emulates(job.context)
 
     def emulates(self, name: str) -> bool:
@@ -287,12 +289,13 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return all(self.emulates(name) for name in context.members or [context.name])
 
     def spent(self, job: Job, now: datetime) -> float | None:
-        """Upper bound of a job's cost so far with its parts, in USD; None if unknown."""
+        """Return the upper bound of a job's cost so far, including its parts, in USD; None if unknown."""
         known, _ = self.costs.parts_spent(self.store.own_parts(job), now)
         return None if known is None else known.high
 
     def spent_words(self, job: Job, now: datetime) -> str:
-        """The job's cost so far with its parts; `would` marks a job that is not billed among billed ones."""
+        """Return the job's cost so far, including its parts; `would` marks an unbilled job among billed
+        jobs."""
         text = self.costs.parts_spent_text(self.store.own_parts(job), now)
         alone = self.bills_nothing or not self.unbilled(job) or text == NOT_MEASURED
         return text if alone else f"would {text}"
@@ -316,7 +319,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
     def tell(self, outcome: Outcome[Any], *, cancelling: Iterable[Job] = ()) -> None:
         """Show how an operation ended, and read the jobs that it may have changed.
 
-        `cancelling` are the jobs that it cancels: the toast is shown until the last of them has ended.
+        `cancelling` are the jobs that it cancels: the toast is shown until the last of these jobs has ended.
         """
         listed = [self.store.jobs.get(job.name) for job in cancelling]
         waiting = {job.name for job in listed if job is not None and job.state.active}
@@ -324,7 +327,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.connection.again(hurry=True)
 
     async def load_prices(self) -> None:
-        """Read the prices from disk, in a thread, and have every screen show them."""
+        """Read the prices from disk in a thread, and update every screen."""
         await asyncio.to_thread(self.costs.load)
         self.prices_changed.publish(self.costs)
 
@@ -334,15 +337,15 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             await self.load_prices()
 
     def create_path(self, request: Request) -> str:
-        """REST path that a launch is posted to."""
+        """Return the REST path to which a launch is posted."""
         session = self.session
         project = session.backend.info.project if session else self.connection.context.project
         return format_of(request.body).create_path(project, request.region, request.custom_job)
 
-    # Going to a job or to another context
+    # Opening a job or another context
 
     def open_job(self, name: str, replica: str = "", tab: str = "", job: Job | None = None) -> None:
-        """Open a job's screen, at `replica` or `tab` if it is given; `job` may be missing in the list."""
+        """Open a job's screen, at `replica` or `tab` if it is given. The job may be missing in the list."""
         if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
             kind = kind_of(job) if job is not None else self._kind_of(name)
@@ -354,7 +357,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)
 
     def _kind_of(self, name: str) -> Kind:
-        """The kind of a job. For a job that is not listed yet, its service's names decide."""
+        """Return the kind of a job. For a job that is not listed yet, the names of the services decide."""
         listed = self.store.jobs.get(name)
         services = self.session.backend.jobs if self.session is not None and listed is None else {}
         return next(
@@ -376,7 +379,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.pop_screen()
 
     async def launched(self, job: Job, entry: ProfileEntry) -> None:
-        """After a launch of this profile: open the job's screen above the jobs list."""
+        """Open the job's screen above the jobs list, after a launch of this profile."""
         await asyncio.to_thread(self.profiles.preferences.note_launch, entry, self.context_name)
         self._on_jobs(self.store.put(job))
         self.connection.again(hurry=True)

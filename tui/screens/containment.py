@@ -1,8 +1,8 @@
-"""Contains exceptions: a pane shows its error, a dialog that fails closes, and the console goes on.
+"""Contains exceptions: a pane shows its error, a failed dialog closes, and the console continues.
 
 Textual ends the app at an exception in a handler, a timer, a callback or a render. Here the pane that raised
-it hides its widgets and shows the error; ctrl+r shows them again. A dialog closes, and a toast gives the
-error: the key that opened the dialog tries again.
+the exception hides its widgets and shows the error; ctrl+r shows them again. A dialog closes, and a toast
+shows the error: the key that opened the dialog tries again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ ERROR_ID = "pane-error"
 
 
 class ErrorBoundary:
-    """Shows an exception of a screen or pane, which has it as `boundary`, in place of the widgets."""
+    """Shows an exception in place of the widgets of a screen or pane, whose attribute `boundary` holds this
+    object."""
 
     def __init__(self, widget: Widget, *, kept: tuple[type[Widget], ...] = ()) -> None:
-        """`kept` are the types of the children that stay beside the error."""
+        """Set the widget. `kept` are the types of the children that stay visible beside the error."""
         self.widget = widget
         self._kept = kept
         self._hidden: list[Widget] = []
@@ -38,7 +39,7 @@ class ErrorBoundary:
         """Whether the error is shown."""
 
     def fail(self, headline: str, why: str) -> None:
-        """Show an error in place of the widgets; the first one stays until `retry`."""
+        """Show an error in place of the widgets. The first error stays until `retry`."""
         if self.failed:
             return
         self.failed = True
@@ -51,7 +52,7 @@ class ErrorBoundary:
         notice.show(headline, why, "ctrl+r tries again", bad=True)
 
     def retry(self) -> bool:
-        """Show the widgets again; False where there was no error."""
+        """Show the widgets again. Return False if no error was shown."""
         if not self.failed:
             return False
         self.failed = False
@@ -63,11 +64,12 @@ class ErrorBoundary:
 
 
 Place = ErrorBoundary | ModalScreen[Any]
-"""Where an exception is shown; a dialog is a modal screen."""
+"""The part of the screen that shows an exception. A dialog is a modal screen."""
 
 
 class ContainingApp(App[None]):
-    """An app whose error boundaries and dialogs contain exceptions; all others end it, as Textual does."""
+    """An app whose error boundaries and dialogs contain exceptions. All other exceptions end it, as in
+    Textual."""
 
     def _handle_exception(self, error: Exception) -> None:
         cause, pump = error, None
@@ -78,7 +80,8 @@ class ContainingApp(App[None]):
             super()._handle_exception(error)
 
     def contain(self, error: Exception, pump: MessagePump | None) -> bool:
-        """Show the error where it belongs; False where there is no such place. `pump` handled a message."""
+        """Show the error in its dialog or boundary; return False if there is none. `pump` handled a
+        message."""
         place = _place_of(error, pump, self)
         if place is None:
             return False
@@ -101,9 +104,9 @@ class ContainingApp(App[None]):
 
 
 def _place_of(error: Exception, pump: MessagePump | None, app: App[Any]) -> Place | None:
-    """The dialog that handled the message, else the place around the innermost widget in the traceback.
+    """Return the dialog that handled the message, else the boundary of the innermost widget in the traceback.
 
-    What a dialog calls, e.g. the check of a typed name, may be a method of the screen behind it.
+    A callback of a dialog, e.g. the check of a typed name, may be a method of the screen behind the dialog.
     """
     owners: list[Any] = [pump]
     trace = error.__traceback__
@@ -115,7 +118,7 @@ def _place_of(error: Exception, pump: MessagePump | None, app: App[Any]) -> Plac
         return handling
     for widget in reversed(widgets):
         place = _place_around(widget)
-        # A dialog that failed while it was made is not shown: what was opening it failed.
+        # A dialog that failed during its creation is not shown: the code that was opening it failed.
         if place is None:
             continue
         shown = place in app.screen_stack if isinstance(place, ModalScreen) else place.widget.is_attached

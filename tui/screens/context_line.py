@@ -1,4 +1,4 @@
-"""The state of the context, as every list shows it: its jobs, their cost, and the connection."""
+"""The state of the context in every list: its jobs, their cost, and the connection."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 FRESH = 5.0
-"""Seconds for which a reading counts as live: an idle context is read every four."""
+"""Seconds for which data counts as live: an idle context is read every four seconds."""
 SEP = "   "
 WIDE = 100
-"""Width from which the first line has room for everything."""
+"""Width from which the first line fits completely."""
 
 
 def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> bool:
-    """Show why the context can't be read now, and since when; return whether it can't."""
+    """Show why the context can't be read now, and since when. Return whether it can't be read."""
     error = console.trouble
     if error is None:
         return False
@@ -34,17 +34,17 @@ def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> boo
 
 
 def summary(console: ConsoleApp) -> Content:
-    """Running, waiting and suspended jobs, their accelerators and their cost an hour."""
+    """Return the running, waiting and suspended jobs, their accelerators and their cost per hour."""
     store = console.store
     active = store.active
-    # A job and its parts count once; their machines are those of the own parts.
+    # A job and its parts count once. The parts have the machines.
     jobs = [job for job in active.values() if not store.ends_with(job)]
     running = [job for job in jobs if job.state in AT_WORK]
     parts_at_work = [store.own_part(job) for job in active.values() if job.state in AT_WORK]
     machines = [part for part in parts_at_work if part is not None and part.groups]
     gpus = sum(accelerators_at_work(machines).values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]
-    # A suspended job has no machines and costs nothing; it waits for a person.
+    # A suspended job has no machines and costs nothing, but waits for a person.
     suspended = sum(job.state is JobState.SUSPENDED for job in jobs)
     waiting = len(jobs) - len(running) - suspended
     if waiting:
@@ -53,7 +53,7 @@ def summary(console: ConsoleApp) -> Content:
         parts.append(Content.styled(f"{suspended} suspended", "$text-muted"))
     if gpus:
         parts.append(Content(pieces(gpus, "accelerator")))
-    # The emulator bills nothing: its jobs are never added to those that cost money.
+    # The emulator bills nothing: its jobs are never added to billed jobs.
     free = console.bills_nothing
     rate = console.costs.total_text(job for job in machines if free or not console.unbilled(job))
     rate = " + ".join(filter(None, (rate, console.standing.text())))
@@ -65,7 +65,7 @@ def summary(console: ConsoleApp) -> Content:
 
 
 def connection_text(connection: Connection) -> Content:
-    """`live`, `2/3 not reached`, `connecting…` or `not reached`, with the age of the shown jobs."""
+    """Return `live`, `2/3 not reached`, `connecting…` or `not reached`, with the age of the shown jobs."""
     read_at = connection.read_at
     old = (connection.clock() - read_at).total_seconds() if read_at else 0.0
     seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def edit_file(console: ConsoleApp, path: Path) -> None:
-    """Run $VISUAL, $EDITOR or vi on the file; show an error."""
+    """Run $VISUAL, $EDITOR or vi on the file. Show an error."""
     outcome = await console.operations.profiles().edit(path, lambda: _run_editor(console, path))
     if not outcome.ok:
         console.notify(outcome.text, severity="error", markup=False)

@@ -1,4 +1,4 @@
-"""Events: what this console, earlier ones and verbs have done, and jobs that change state meanwhile."""
+"""Events: actions of this console, earlier consoles and verbs, and jobs that change state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STYLE = {"error": "$text-error", "action": "$text-accent", "state": "", "consol
 
 
 class EventsScreen(ListScreen):
-    """The journal, newest first. Mutations are in the audit file too."""
+    """The journal, newest first. The audit file contains mutations too."""
 
     SCOPE = "events"
     HEADING = "Events"
@@ -56,7 +56,7 @@ class EventsScreen(ListScreen):
             background(self, self._read_audit, "audit file")
 
     async def _read_audit(self) -> None:
-        """Read what earlier runs, other consoles and verbs have done since the last reading."""
+        """Read what earlier runs, other consoles and verbs have done since the last read."""
         try:
             self._audited += await asyncio.to_thread(self.console.journal.read_audit)
         finally:
@@ -66,11 +66,11 @@ class EventsScreen(ListScreen):
 
     @property
     def _events(self) -> list[Event]:
-        """Newest last."""
+        """Return the events, newest last."""
         return sorted([*self._audited, *self.console.journal.events], key=lambda event: event.at)
 
     def _state(self) -> tuple[object, ...]:
-        """The values that the list depends on."""
+        """Return the values that determine the list."""
         events, audited = self.console.journal.events, self._audited
         newest = [log[-1].number if log else 0 for log in (events, audited)]
         return (*newest, self._today())
@@ -79,7 +79,7 @@ class EventsScreen(ListScreen):
         return self.console.clock().astimezone().date()
 
     def tick(self) -> None:
-        """Show new events, those of other programs included."""
+        """Show new events, including events of other programs."""
         super().tick()
         if self.is_current:
             self._follow()
@@ -109,12 +109,12 @@ class EventsScreen(ListScreen):
             )
         else:
             notice.show(
-                "Nothing has happened yet.", "Launches, cancels and jobs that change state show up here."
+                "Nothing has happened yet.", "Launches, cancels and state changes of jobs appear here."
             )
         self.refresh_frame()
 
     def _text(self, event: Event) -> str:
-        """The event's text with the job's name, or its id where the name is not known."""
+        """Return the event's text with the job's name, or its id if the name is unknown."""
         return _RESOURCE.sub(self._job_words, event.text)
 
     def _job_words(self, match: re.Match[str]) -> str:
@@ -130,7 +130,7 @@ class EventsScreen(ListScreen):
         return pieces(shown, "event") if shown == self._total else f"{shown:,} of {self._total:,}"
 
     def order_text(self) -> Content:
-        return Content.styled(plain(f"actions are kept in {self.console.journal.path}"), "$text-muted")
+        return Content.styled(plain(f"actions are stored in {self.console.journal.path}"), "$text-muted")
 
     def unmet(self, condition: str, action: Action) -> str:
         if condition == "job":
@@ -144,7 +144,7 @@ class EventsScreen(ListScreen):
         return job if job in self.console.store.jobs else ""
 
     def action_open(self) -> None:
-        """Open the job the event is about."""
+        """Open the job of the event."""
         if self._job():
             self.console.open_job(self._job())
 
@@ -154,5 +154,5 @@ class EventsScreen(ListScreen):
 
 
 def _when(moment: datetime, today: date) -> str:
-    """The time if it was today, else day and minute."""
+    """Format a time of today as the time, else as day and minute."""
     return f"{moment:%H:%M:%S}" if moment.date() == today else f"{moment:%d %b %H:%M}"

@@ -1,4 +1,4 @@
-"""The rows of a polled list that has one row for each thing, such as schedules."""
+"""The rows of a polled list with one row per item, such as schedules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Change = Callable[[], Awaitable["Outcome[Any]"]]
 
 
 class FlatItem(Protocol):
-    """One thing of the list. `name` is its full resource name and the key of its row."""
+    """One item of the list. `name` is its full resource name and the key of its row."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 
 class RegionalItems(Protocol[Item_co]):
-    """The items of the regions, and why regions could not be read."""
+    """The items of the regions, and the errors of regions that could not be read."""
 
     @property
     def items(self) -> Sequence[Item_co]: ...
@@ -45,7 +45,7 @@ class RegionalItems(Protocol[Item_co]):
 
 
 class FlatRows(Generic[T]):
-    """Reads, filters and shows the items; changes the one under the cursor after a question."""
+    """Reads, filters and shows the items, and changes the item under the cursor after a question."""
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class FlatRows(Generic[T]):
         text: Callable[[T], str],
         cells: Callable[[T], Cells],
     ) -> None:
-        """`noun` names one item; `text` returns what the filter searches in, `cells` makes a row."""
+        """Set the list. `noun` names one item; `text` returns the text that the filter searches, `cells` a
+        row."""
         self._screen = screen
         self._noun = noun
         self._read = read
@@ -84,7 +85,7 @@ class FlatRows(Generic[T]):
 
     @property
     def shown(self) -> Sequence[T]:
-        """The items that the filter leaves."""
+        """The items that match the filter."""
         return list(self._shown.values())
 
     def reload(self) -> None:
@@ -106,7 +107,7 @@ class FlatRows(Generic[T]):
         return all(word in text for word in words)
 
     def count_text(self) -> str:
-        """`3 of 8 schedules`; "" where there are none."""
+        """Return `3 of 8 schedules`; "" if there are none."""
         shown, total = len(self._shown), len(self.items)
         if not total:
             return ""
@@ -126,7 +127,7 @@ class FlatRows(Generic[T]):
             self._screen.console.send_copy(self.chosen.name, f"the {self._noun}'s name")
 
     def confirm(self, question: str, item: T, change: Change, more: Sequence[str] = ()) -> None:
-        """Change the item after a yes; `more` are lines below its name."""
+        """Change the item after a yes. `more` are lines below its name."""
         from tui.screens.dialogs.confirm import ConfirmScreen  # noqa: PLC0415 - rarely used
 
         def answered(yes: bool | None) -> None:
@@ -136,7 +137,7 @@ class FlatRows(Generic[T]):
         self._screen.app.push_screen(ConfirmScreen(question, [item.name, *more]), answered)
 
     def run(self, change: Change, name: str) -> None:
-        """Change something, show how it ended, and read the list again."""
+        """Run the change, show how it ended, and read the list again."""
 
         async def changed() -> None:
             self._screen.console.tell(await change())

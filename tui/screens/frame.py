@@ -35,12 +35,12 @@ class FrameScreen(Screen[None]):
     """A screen whose keys, footer and help come from the registry.
 
     A subclass sets `SCOPE` and `BINDINGS = bindings(SCOPE)`, yields its widgets in `compose_body`, and
-    answers `top_line` and `second_line`. `selection` is what its actions act on, and `unmet` says which of
-    their conditions are not met; a blocked key shows the reason and does nothing else.
+    implements `top_line` and `second_line`. `selection` is the target of its actions, and `unmet` returns
+    which of their conditions are not met; a blocked key only shows the reason.
     """
 
     SCOPE: ClassVar[str] = ""
-    # Textual's choice may be a hidden line, which would take the typed keys.
+    # Textual's choice may be a hidden line, which would receive the typed keys.
     AUTO_FOCUS = ""
     BINDINGS = bindings("app")
 
@@ -49,7 +49,7 @@ class FrameScreen(Screen[None]):
         self.boundary = ErrorBoundary(self, kept=(HeaderLines, KeyFooter))
         self._session = session
         self._blocked_shown = ("", 0.0)
-        """Why the last key did nothing, and until when that is on the screen."""
+        """The reason why the last key did nothing, and the time until which the screen shows it."""
         self._top_line: Line = (Content(""), Content(""))
         """The first line as last shown."""
 
@@ -57,8 +57,8 @@ class FrameScreen(Screen[None]):
     def is_current(self) -> bool:
         """Whether the screen is visible: on top, or only below dialogs.
 
-        Textual's own is also true for the screen below the top one, whatever covers it. That screen would go
-        on to show each change, which slows the keys down.
+        Textual's own property is also true for the screen below the top one, whatever covers it. That screen
+        would continue to show each change, which slows the keys down.
         """
         stack = self.app.screen_stack if self.is_running else []
         above = stack[stack.index(self) + 1 :] if self in stack else [self]
@@ -66,7 +66,8 @@ class FrameScreen(Screen[None]):
 
     @property
     def console(self) -> ConsoleApp:
-        """The app, typed. The screen of `tui.file_viewer` is in another app and does not use this."""
+        """The app, typed. The screen of `tui.file_viewer` is in another app and does not use this
+        property."""
         return cast("ConsoleApp", self.app)
 
     @property
@@ -82,7 +83,7 @@ class FrameScreen(Screen[None]):
 
     @property
     def access(self) -> ContextAccess:
-        """The allowed changes from this screen."""
+        """The allowed changes on this screen."""
         access: ContextAccess = getattr(self._session or self.app, "access", ContextAccess())
         return access
 
@@ -97,15 +98,15 @@ class FrameScreen(Screen[None]):
         yield KeyFooter()
 
     def compose_body(self) -> Iterable[Widget]:
-        """The widgets between the second line and the footer."""
+        """Yield the widgets between the second line and the footer."""
         return ()
 
     def top_line(self) -> Line:
-        """The context and its cost: (left, right)."""
+        """Return the context and its cost: (left, right)."""
         return Content("vxtui"), Content("")
 
     def second_line(self) -> Line:
-        """The content of this screen: (left, right)."""
+        """Return the content of this screen: (left, right)."""
         return Content(""), Content("")
 
     def on_mount(self) -> None:
@@ -118,14 +119,14 @@ class FrameScreen(Screen[None]):
     def has_widgets(self) -> bool:
         """Whether all widgets are mounted and Textual has not begun to remove the screen.
 
-        `is_mounted` stays true after the removal, and `display` is what says in public that it has begun.
+        `is_mounted` stays true after the removal; `display` is the public sign that the removal has begun.
         """
         return self.is_mounted and self.is_attached and self.display
 
     def refresh_frame(self) -> None:
-        """Update the lines and the footer; paints only what differs.
+        """Update the lines and the footer. Only differences are painted.
 
-        The action that has just run may have closed this screen: then there is nothing to update.
+        The last action may have closed this screen; then there is nothing to update.
         """
         if self.has_widgets:
             self._top_line = self.top_line()
@@ -142,11 +143,11 @@ class FrameScreen(Screen[None]):
         self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
 
     def footer_actions(self) -> list[Action]:
-        """The actions of the footer that can run now, the most useful first."""
+        """Return the actions of the footer that can run now, the most useful first."""
         return [action for action in self.possible_actions() if action.footer]
 
     def possible_actions(self) -> list[Action]:
-        """The actions of the active scopes that can run now."""
+        """Return the actions of the active scopes that can run now."""
         possible: list[Action] = []
         for scope in self.scopes():
             selection = self.selection(scope)
@@ -154,22 +155,22 @@ class FrameScreen(Screen[None]):
         return possible
 
     def keep_focus(self, widget: Widget) -> None:
-        """Focus a widget if nothing has the focus: hiding a widget takes its focus away.
+        """Focus a widget if no widget has the focus: hiding a widget removes its focus.
 
-        Not while the terminal itself has lost the focus: Textual restores it later.
+        Do nothing while the terminal itself has lost the focus, because Textual restores it later.
         """
         if self.focused is None and self.app.app_focus and widget.display:
             widget.focus()
 
     def refresh_here(self) -> None:
-        """Read again what only this screen reads, for `ctrl+r`."""
+        """Read again the data that only this screen reads, for `ctrl+r`."""
 
     def confirm_leave(self) -> bool:
-        """Open a dialog that asks before the screen closes; `False` where there is nothing to ask."""
+        """Open a dialog that asks before the screen closes. Return `False` if no question is needed."""
         return False
 
     def note_switched_away(self) -> None:
-        """Note that the user has switched to another list; this screen stays open in its own list."""
+        """Record that the user has switched to another list. This screen stays open in its own list."""
 
     @property
     def keymap(self) -> dict[str, str]:
@@ -178,15 +179,15 @@ class FrameScreen(Screen[None]):
         return dict(getattr(settings, "keys", {}))
 
     def scopes(self) -> tuple[str, ...]:
-        """Active scopes, the most specific first."""
+        """Return the active scopes, the most specific first."""
         return (self.SCOPE, "app") if self.SCOPE else ("app",)
 
     def target(self, action: Action) -> object:
-        """The object that has the action's method, `action_<method>`."""
+        """Return the object with the action's method, `action_<method>`."""
         return self.app if action.scope == "app" else self
 
     def selection(self, scope: str) -> ActionSelection:
-        """What the actions of a scope would act on now."""
+        """Return the current target of the actions of a scope."""
         session, group = self.session, self.group_reason()
         return ActionSelection(
             backend=session.backend if session is not None else None,
@@ -197,7 +198,7 @@ class FrameScreen(Screen[None]):
         )
 
     def unmet(self, condition: str, action: Action) -> str:
-        """Why a condition that the action names is not met here, as a sentence; "" if it is met."""
+        """Return why a condition of the action is not met here, as a sentence; "" if it is met."""
         match condition:
             case "connection":
                 return not_connected(self.app) if self.session is None else ""
@@ -206,7 +207,7 @@ class FrameScreen(Screen[None]):
         raise LookupError(f"{type(self).__name__} does not know the condition {condition} of {action.id}")
 
     def blocked_reason(self, action: Action) -> str | None:
-        """Why the action can't run now, as a sentence; `None` where it can."""
+        """Return why the action can't run now, as a sentence; `None` if it can."""
         refusal = self._refusal(action, self.selection(action.scope))
         return refusal.sentence if refusal is not None else None
 
@@ -216,7 +217,7 @@ class FrameScreen(Screen[None]):
         return available(action, selection)
 
     def group_reason(self) -> str:
-        """Why an action that needs one context is refused: a group is open; "" without a group."""
+        """Return why an action that needs one context is refused: a group is open; "" without a group."""
         connection = getattr(self.app, "connection", None)
         context: Context | None = connection.context if connection is not None else None
         if context is None or context.kind != "group":
@@ -224,13 +225,14 @@ class FrameScreen(Screen[None]):
         return f"{one_context(context)} :context opens it."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key of an inactive scope falls through to the next scope that has it."""
+        """Whether a key is handled here. A key of an inactive scope falls through to the next scope that has
+        it."""
         if action == "do" and parameters:
             return _scope_of(str(parameters[0])) in self.scopes()
         return super().check_action(action, parameters)
 
     async def action_do(self, action_id: str, argument: str | None = None) -> None:
-        """Run an action of the registry, or say why it can't run."""
+        """Run an action of the registry, or show why it can't run."""
         action = action_named(action_id)
         reason = self.blocked_reason(action)
         if reason is not None:
@@ -243,7 +245,7 @@ class FrameScreen(Screen[None]):
         self.refresh_frame()
 
     def _show_blocked(self, reason: str) -> None:
-        """Show the reason shortly, and once however often the key is pressed: a toast covers other lines."""
+        """Show the reason briefly, and only once for repeated keys: a toast covers other lines."""
         now = time.monotonic()
         if reason != self._blocked_shown[0] or now > self._blocked_shown[1]:
             self._blocked_shown = reason, now + BLOCKED_SECONDS
@@ -255,7 +257,7 @@ class FrameScreen(Screen[None]):
 
 
 def frame_of(app: App[Any]) -> FrameScreen | None:
-    """The topmost screen with a frame; dialogs lie above it."""
+    """Return the topmost screen with a frame. Dialogs lie above it."""
     return next((s for s in reversed(app.screen_stack) if isinstance(s, FrameScreen)), None)
 
 

@@ -1,4 +1,4 @@
-"""Base of the list screens: the context line, the filter, the table, the notice."""
+"""Base class of the list screens: the context line, the filter, the table, the notice."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tui.widgets.table.table import Table
 
 
 class ListScreen(FrameScreen):
-    """A table with a filter. A subclass gives `make_table`, `reload` and `count_text`.
+    """A table with a filter. A subclass implements `make_table`, `reload` and `count_text`.
 
-    What no store keeps is read by `polling`, which a subclass makes in its constructor.
+    `polling`, which a subclass creates in its constructor, reads data that no store holds.
     """
 
     PLACEHOLDER = ""
@@ -35,11 +35,11 @@ class ListScreen(FrameScreen):
         return self.query_one(Table)
 
     def make_table(self) -> Table:
-        """The empty table."""
+        """Return the empty table."""
         raise TypeError(f"{type(self).__name__} must make its table")
 
     def completions(self, text: str) -> tuple[str, Sequence[str]]:
-        """The text before the word that `tab` completes in the filter, and the words that fit."""
+        """Return the text before the word that `tab` completes in the filter, and the matching words."""
         return text, ()
 
     def compose_body(self) -> Iterable[Widget]:
@@ -64,7 +64,7 @@ class ListScreen(FrameScreen):
             self.polling.read()
 
     def tick(self) -> None:
-        """Update the ages and read what is polled, once a second."""
+        """Update the ages and read the polled data, once a second."""
         if self.is_current:
             self.refresh_frame()
         if self.polling is not None:
@@ -76,7 +76,7 @@ class ListScreen(FrameScreen):
             self.keep_focus(self.table)
 
     def reload(self) -> None:
-        """Show what the store has now."""
+        """Show the current data of the store."""
         self.refresh_frame()
 
     # Lines
@@ -100,15 +100,15 @@ class ListScreen(FrameScreen):
         return left, right
 
     def count_text(self) -> str:
-        """`42 of 318`."""
+        """Return the count text, e.g. `42 of 318`."""
         return ""
 
     def order_text(self) -> Content:
-        """The order of the list."""
+        """Return the order of the list."""
         return Content("")
 
     def marked_text(self) -> str:
-        """The number of marked rows, and of the parts that a key acts on with them."""
+        """Return the number of marked rows, and of the parts that a key acts on with them."""
         marks, store = self.table.marks, self.console.store
         jobs = [store.jobs[name] for name in marks if name in store.jobs]
         parts = {part.name for job in jobs for part in store.parts_of(job)} - marks
@@ -141,7 +141,7 @@ class ListScreen(FrameScreen):
         self.reload()
 
     def clear_filter(self) -> bool:
-        """Clear the filter; return whether there was one."""
+        """Clear the filter. Return whether there was one."""
         bar = self.query_one(FilterBar)
         had = bool(bar.text)
         bar.clear()
@@ -150,7 +150,7 @@ class ListScreen(FrameScreen):
         return had
 
     async def action_back(self) -> None:
-        """Clear the filter, or go back to the jobs."""
+        """Clear the filter, or return to the jobs."""
         if not self.clear_filter():
             await self.action_do("app.jobs")
 
@@ -159,5 +159,5 @@ class ListScreen(FrameScreen):
         self.refresh_frame()
 
     def show_stale(self, shown: Sequence[str]) -> bool:
-        """Show why this list may be stale; return whether there was a reason."""
+        """Show why this list may be stale. Return whether there was a reason."""
         return show_not_reached(self.console, self.query_one(Notice), alone=not shown)

@@ -1,4 +1,4 @@
-"""Toasts about jobs that end and operations on jobs."""
+"""Toasts about ended jobs and operations on jobs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class JobToasts:
         self._clock = clock
         self._opened_at = clock()
         self._ended: dict[str, dict[str, Job]] = {}
-        """The jobs that a toast counts, by its topic."""
+        """The jobs that a toast counts, by the toast's topic."""
         self._cancelling: set[str] = set()
-        """Names of the jobs in the toast about cancels that have not ended yet."""
+        """Names of the jobs in the toast about cancels that are still running."""
 
     def show_ends(self, change: JobChange) -> None:
-        """Show the jobs that have ended; those that ended while no console was open get no toast."""
+        """Show the jobs that have ended. Jobs that ended while no console was open get no toast."""
         recent = [job for job in change.ended if job.end_time is None or job.end_time >= self._opened_at]
         for state in dict.fromkeys(job.state for job in recent):
             self._show_state(state, [job for job in recent if job.state is state])
@@ -59,14 +59,14 @@ class JobToasts:
         app.notify(text, severity="error" if bad else "information", topic=topic)
 
     def _end_cancelling(self, ended: Mapping[str, Job]) -> None:
-        """Remove the toast about cancels once all of its jobs have ended; another toast says that."""
+        """Remove the toast about cancels once all of its jobs have ended, which another toast reports."""
         self._cancelling -= ended.keys()
         toast = self._app.toast_of(CANCELLING)
         if not self._cancelling and toast is not None:
             self._app.remove_toast(toast)
 
     def show_outcome(self, outcome: Outcome[Any], cancelling: set[str]) -> None:
-        """Show how an operation ended, until the last of the jobs that it cancels has ended."""
+        """Show how an operation ended, until the last job that it cancels has ended."""
         text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
         if self._app.toast_of(CANCELLING) is None:
             self._cancelling.clear()

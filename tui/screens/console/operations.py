@@ -1,4 +1,4 @@
-"""The operations of the open context; their modules are imported when something is first changed."""
+"""The operations of the open context. Their modules are imported on the first change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ConsoleOperations:
-    """Makes the operations; those that need the service are `None` while not connected."""
+    """Creates the operations. Operations that need the service are `None` while not connected."""
 
     def __init__(
         self,
@@ -28,54 +28,54 @@ class ConsoleOperations:
         session: Callable[[], Session | None],
         profile_folder: Path,
     ) -> None:
-        """`runner` and `session` return the open context's runner and session."""
+        """Set the sources. `runner` and `session` return the open context's runner and session."""
         self._runner = runner
         self._session = session
         self._profile_folder = profile_folder
 
     def jobs(self) -> JobOperations | None:
-        """Launch, cancel and delete."""
+        """Return the operations launch, cancel and delete."""
         from tui.actions.operations.jobs import JobOperations  # noqa: PLC0415
 
         session = self._session()
         return JobOperations(self._runner(), session.backend) if session else None
 
     def endpoints(self) -> EndpointOperations | None:
-        """Deploy, undeploy and split."""
+        """Return the operations deploy, undeploy and split."""
         from tui.actions.operations.endpoints import EndpointOperations  # noqa: PLC0415
 
         session = self._session()
         return EndpointOperations(self._runner(), session.backend) if session else None
 
     def resources(self) -> ResourceOperations | None:
-        """Reboot and delete persistent resources."""
+        """Return the operations on persistent resources: reboot and delete."""
         from tui.actions.operations.resources import ResourceOperations  # noqa: PLC0415
 
         session = self._session()
         return ResourceOperations(self._runner(), session.backend) if session else None
 
     def schedules(self) -> ScheduleOperations | None:
-        """Pause, resume and delete schedules."""
+        """Return the operations on schedules: pause, resume and delete."""
         from tui.actions.operations.schedules import ScheduleOperations  # noqa: PLC0415
 
         session = self._session()
         return ScheduleOperations(self._runner(), session.backend) if session else None
 
     def shells(self) -> ShellOperations | None:
-        """Run programs in replicas."""
+        """Return the operations that run programs in replicas."""
         from tui.actions.operations.shells import ShellOperations  # noqa: PLC0415
 
         session = self._session()
         return ShellOperations(self._runner(), session.backend) if session else None
 
     def profiles(self) -> ProfileOperations:
-        """Write profile files."""
+        """Return the operations that write profile files."""
         from tui.actions.operations.profiles import ProfileOperations  # noqa: PLC0415
 
         return ProfileOperations(self._runner(), self._profile_folder)
 
     def emulator(self) -> EmulatorOperations:
-        """Start and stop this machine's emulator, and inject faults."""
+        """Return the operations that start and stop this machine's emulator and inject faults."""
         from tui.actions.operations.emulator import EmulatorOperations  # noqa: PLC0415
 
         return EmulatorOperations(self._runner())

@@ -24,24 +24,24 @@ SCREENS = (
     "rich._emoji_codes",
     "textual.scrollbar",
 )
-"""Modules of the screens that the keys of the jobs screen open; the panes of a job come on top."""
+"""Modules of the screens that the keys of the jobs screen open. The panes of a job are added."""
 CHARTS = ("textual_plot", "textual_plot.axis_formatter")
-"""Modules of a job's charts. Not preloaded at the start: numpy takes some 20 MB."""
+"""Modules of a job's charts. They are not preloaded at the start, because numpy takes about 20 MB."""
 
 PAUSE = 0.3
-"""Seconds without a key after which the next key is not expected at once."""
+"""Seconds without a key after which no further key is expected at once."""
 BETWEEN = 0.01
 """Seconds left for keys between two files of styles."""
 
 
 def screen_modules() -> tuple[str, ...]:
-    """`SCREENS`, with the tabs of each kind of job."""
+    """Return `SCREENS` and the modules of the tabs of each kind of job."""
     panes = {tab.pane.partition(":")[0] for kind in kinds() for tab in kind.tabs}
     return (*SCREENS, *sorted(panes))
 
 
 def missing(modules: tuple[str, ...]) -> list[str]:
-    """Modules that are not imported yet."""
+    """Return the modules that are not imported yet."""
     return [name for name in modules if name not in sys.modules]
 
 
@@ -62,14 +62,14 @@ class KeyReporter(Protocol):
 
 
 async def import_in_pause(app: KeyReporter, modules: tuple[str, ...]) -> None:
-    """Import the missing modules once no key has come for `PAUSE`: the thread takes time from keys."""
+    """Import the missing modules once no key has arrived for `PAUSE` seconds: the import delays keys."""
     while missing(modules) and (left := PAUSE - app.quiet_for()) > 0:  # noqa: ASYNC110 - a pause sets nothing
         await asyncio.sleep(left)
     await import_modules(modules)
 
 
 async def read_styles(app: KeyReporter, stylesheet: CachedStylesheet, *folders: str) -> None:
-    """Parse the styles of the screens and dialogs in these folders of `tui/screens`, or in all."""
+    """Parse the styles of the screens and dialogs in these folders of `tui/screens`, or in all folders."""
     screens = Path(__file__).parent.parent
     for folder in folders or ("",):
         for path in sorted((screens / folder).rglob("*.tcss")):

@@ -1,4 +1,4 @@
-"""The profiles on disk, in the order in which the user is likely to launch them."""
+"""The profiles on disk, in the order in which the user will probably launch them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class ProfileEntries:
-    """The entries as last read, with the user's favourites and last launches."""
+    """The last read entries, with the user's favourites and last launches."""
 
     def __init__(self, read: Callable[[], list[ProfileEntry]], folder: Path, state_dir: Path) -> None:
-        """`read` reads the entries (blocking); new profiles are written to `folder`."""
+        """Set the sources. `read` reads the entries (blocking); new profiles are written to `folder`."""
         self._read = read
         self.folder = folder
         self.preferences = ProfilePreferences(state_dir)
@@ -32,5 +32,5 @@ class ProfileEntries:
         self.entries = self.preferences.ordered(entries, context.name, local=local, family=family)
 
     def named(self, name: str) -> ProfileEntry | None:
-        """The entry of this name, if there is one."""
+        """Return the entry of this name, if any."""
         return next((entry for entry in self.entries if entry.name == name), None)

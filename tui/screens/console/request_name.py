@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def named_now(console: ConsoleApp, job: Mapping[str, Any], profile: Path) -> dict[str, Any]:
-    """The custom job of a profile's file with the placeholders of its name filled in."""
+    """Return the custom job of a profile's file with the placeholders of its name filled in."""
     connection = console.connection
     await asyncio.to_thread(connection.journal.read_launches)
     return await asyncio.to_thread(named, job, profile, console.clock(), connection.taken_names)

@@ -1,6 +1,6 @@
 """The cost of machines that no job is billed for: persistent resources and model servers.
 
-They cost money until somebody ends them, so the first line of every list has them.
+They cost money until a user ends them, so the first line of every list shows their cost.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tui.store.jobs.costs import Costs
 
 Worker = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-"""Runs work in the background."""
+"""A function that runs work in the background."""
 EVERY = (60.0, 10.0)
-"""Seconds between two readings of a context in the cloud, and of the emulator."""
+"""Seconds between two reads of a context in the cloud, and of the emulator."""
 TICK = 2.0
 _UNBILLED = frozenset({"PROVISIONING", "STOPPING"})
 """States of a persistent resource that cost nothing (docs/facts/vertex.md 9.1)."""
@@ -67,7 +67,7 @@ class StandingCosts:
 
     async def _read(self, session: Session) -> None:
         try:
-            # Their screens show read errors; here the last known rows stay.
+            # Their screens show read errors; here the last known rows remain.
             if session.backend.offers("resources"):
                 with suppress(BackendError):
                     machines = await session.backend.resources.list_all()
@@ -83,7 +83,8 @@ class StandingCosts:
             self._next = time.monotonic() + EVERY[session.backend.info.local]
 
     def text(self) -> str:
-        """`~$318/h serving, resources`; "" where nothing costs, or no price is known."""
+        """Return the cost, e.g. `~$318/h serving, resources`; "" where nothing costs money, or no price is
+        known."""
         rates = {"serving": self._serving(), "resources": self._machines()}
         costs = self._console.costs
         words = costs.rates_text(rate for values in rates.values() for rate in values)
@@ -107,5 +108,5 @@ class StandingCosts:
         ]
 
     def _counts(self, context: str) -> bool:
-        """Whether the context counts: the emulator's costs are never added to billed ones."""
+        """Whether the context counts. The emulator's costs are never added to billed costs."""
         return self._console.bills_nothing or not self._console.emulates(context)

@@ -1,4 +1,4 @@
-"""Launches that were sent and have no reply yet: the console looks for their jobs before it quits."""
+"""Launches that were sent and have no reply yet. Before it quits, the console looks for their jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class UnansweredLaunches:
-    """The launches of this console, until each has its outcome."""
+    """The launches of this console that have no outcome yet."""
 
     def __init__(self) -> None:
         self._sent: dict[asyncio.Task[Outcome[Any]], SentLaunch] = {}
@@ -25,22 +25,22 @@ class UnansweredLaunches:
         return bool(self._sent)
 
     def add(self, launch: asyncio.Task[Outcome[Any]], sent: SentLaunch) -> None:
-        """`launch` has sent the request."""
+        """Add a launch that has sent its request."""
         self._sent[launch] = sent
         launch.add_done_callback(self._ended)
 
     def _ended(self, launch: asyncio.Task[Outcome[Any]]) -> None:
-        # A launch that was cancelled for good has no outcome: its job may exist.
+        # A launch that was cancelled for good has no outcome, although its job may exist.
         if not launch.cancelled():
             self._sent.pop(launch, None)
 
     @property
     def names(self) -> str:
-        """Names of the launched jobs, in words."""
+        """Return the names of the launched jobs, in words."""
         return ", ".join(sent.name for sent in self._sent.values())
 
     async def settle(self) -> None:
-        """Interrupt the launches; each looks for its job, for a few seconds at most."""
+        """Interrupt the launches. Each looks for its job, for a few seconds at most."""
         launches = list(self._sent)
         for launch in launches:
             launch.cancel()
@@ -50,7 +50,7 @@ class UnansweredLaunches:
         ]
 
     def parting_words(self) -> list[str]:
-        """What became of each settled launch, and what to check for a launch without an outcome."""
+        """Return the outcome of each settled launch, and what to check for a launch without an outcome."""
         unknown = [
             sentences(f"{sent.name} was sent and no reply has come", sent.look_first)
             for sent in self._sent.values()

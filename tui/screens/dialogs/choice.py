@@ -1,4 +1,4 @@
-"""A question with a few named answers, each with its own key; esc gives no answer and changes nothing."""
+"""A question with a few named answers, each with a key. Pressing esc answers nothing and changes nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from tui.domain.core.text import plain
 Answer = tuple[str, str, str]
 """Key, label, and a note."""
 REASONS_SHARE = 34
-"""Percent of the screen's height for the reasons, as in the style sheet."""
+"""Percentage of the screen's height for the reasons, as in the style sheet."""
 
 
 class ChoiceScreen(ModalScreen[str]):
     """Returns the pressed key. There is no default answer: enter does nothing, so a held key is harmless.
 
-    `reasons` are lines between the question and the answers; `REASONS_SHARE` of the screen's rows shows them.
+    `reasons` are lines between the question and the answers. They take at most `REASONS_SHARE` percent of the
+    rows.
     """
 
     CSS_PATH = "choice.tcss"

@@ -1,4 +1,4 @@
-"""A question before something that can't be undone; it names the object, and No is the default."""
+"""A question before an irreversible action. It names the object, and No is the default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.domain.core.text import plain
 
 
 class ConfirmScreen(ModalScreen[bool]):
-    """Returns True for `y` only; enter, esc, `n` and a held key mean No.
+    """Returns True only for `y`. Enter, esc, `n` and a held key mean No.
 
     `question` has no key hint; `details` are lines below it, e.g. one per job.
     """

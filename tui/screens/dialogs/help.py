@@ -1,4 +1,4 @@
-"""The keys that work here, from the registry; a blocked one shows the reason."""
+"""The keys that work on the current screen, from the registry. A blocked key shows the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.widgets.labelled_lines import EMPTY, Labelled
 from tui.widgets.long_lines import LongLines
 
 WIDE = 108
-"""Width from which there is room for the action ids, which the setting `keys` takes."""
+"""Width from which the action ids fit, which the setting `keys` uses."""
 HELP = 58
 _TITLES = {
     "app": "everywhere", "table": "in the list", "job_events": "events", "quota_grid": "quotas",
@@ -29,13 +29,13 @@ _TITLES = {
 
 
 def _title(scope: str) -> str:
-    """The place of the keys; a kind's own keys are listed under its noun."""
+    """Return the title of a scope. A kind's own keys are listed under its noun."""
     nouns = {kind.scope: kind.words.noun for kind in kinds()}
     return nouns.get(scope) or _TITLES.get(scope, scope)
 
 
 class HelpScreen(ModalScreen[None]):
-    """A list by scope, the most specific first."""
+    """The keys by scope, the most specific scope first."""
 
     CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -56,7 +56,7 @@ class HelpScreen(ModalScreen[None]):
             with VerticalScroll(id="keys"):
                 lines = LongLines("list")
                 self._named = self.app.size.width >= WIDE
-                # Before it is laid out: each further layout takes longer than all that is drawn.
+                # Set the content before the layout: each further layout takes longer than all drawing.
                 lines.show(self._keys(named=self._named))
                 yield lines
 

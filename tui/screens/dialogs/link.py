@@ -1,4 +1,4 @@
-"""Pages on the web: opened in the browser where this session has one, else shown and copied."""
+"""Web pages: opened in the browser if this session has one, else shown and copied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Page = tuple[str, str]
 
 
 def show_page(console: ConsoleApp, page: Page, note: str = "") -> None:
-    """Open it, or show and copy its address."""
+    """Open the page, or show and copy its address."""
     title, uri = page
 
     async def show() -> None:
@@ -39,7 +39,7 @@ def show_page(console: ConsoleApp, page: Page, note: str = "") -> None:
 
 
 def show_link(console: ConsoleApp, job: Job) -> None:
-    """Show the job's page in the cloud console, or one of the addresses that it has while it runs."""
+    """Show the job's page in the cloud console, or one of the addresses that exist while it runs."""
     pages = [*cloud_pages(console, job), *access_pages(job)]
     if len(pages) == 1:
         show_page(console, pages[0])
@@ -51,16 +51,16 @@ def show_link(console: ConsoleApp, job: Job) -> None:
 
 
 def show_resource(console: ConsoleApp, name: str, title: str, path: str) -> None:
-    """Show the page of a resource with this full name, e.g. a model; `path` is below the cloud console's."""
+    """Show the page of a resource with this full name, e.g. a model. `path` is below the cloud console's."""
     session = console.session
     if session is None or session.backend.runs_here(name):
-        console.notify(f"{title} is on this machine and has no page in the cloud console.", markup=False)
+        console.notify(f"{title} runs on this machine and has no page in the cloud console.", markup=False)
         return
     show_page(console, (f"Page of {title}", cloud_page(name, path)))
 
 
 def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
-    """The job's page in the cloud console; None for a job on this machine or a kind without a page."""
+    """Return the job's page in the cloud console; none for a job on this machine or a kind without a page."""
     session = console.session
     if session is None or session.backend.runs_here(job.name) or not kind_of(job).page:
         return []
@@ -69,20 +69,21 @@ def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
 
 
 def cloud_page(name: str, path: str) -> str:
-    """Address in the cloud console of the resource with this full name."""
-    # Not the context's project: in a group of contexts each resource has its own.
+    """Return the address in the cloud console of the resource with this full name."""
+    # Use the resource's project: in a group of contexts each resource has its own.
     return f"{CONSOLE}/{path}?project={name.split('/')[1]}"
 
 
 def access_pages(job: Job) -> list[Page]:
-    """Pages of the replicas: shells and dashboards, which exist only while the job runs."""
+    """Return the pages of the replicas: shells and dashboards, which exist only while the job runs."""
     uris = sorted(job.web_access_uris.items())
-    # The emulator's shells are no pages.
+    # The emulator's shells are not pages.
     return [(access_title(key), uri) for key, uri in uris if uri.startswith(("https:", "http:"))]
 
 
 def access_title(key: str) -> str:
-    """The title for a key of `Job.web_access_uris`: a replica's shell, or with a port its dashboard."""
+    """Return the title for a key of `Job.web_access_uris`: a replica's shell, or with a port its
+    dashboard."""
     replica, _, port = key.partition(":")
     return f"dashboard {replica} (port {port})" if port else f"web shell {replica}"
 

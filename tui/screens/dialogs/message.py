@@ -1,4 +1,4 @@
-"""A longer text to read, e.g. an error in full."""
+"""A longer text to read, e.g. a complete error."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 LONGEST = 8_192
-"""Characters shown of a line: laying out more takes too long for a key."""
+"""Number of characters shown of a line: laying out more takes too long for a key."""
 
 
 class MessageScreen(ModalScreen[None]):
-    """Enter, esc or q closes it."""
+    """A dialog with a text. Enter, esc or q closes it."""
 
     CSS_PATH = "message.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "app.pop_screen", "Back")]
 
     def __init__(self, title: str, text: str, *, at_end: bool = False) -> None:
-        """`at_end` shows the end of the text first."""
+        """Set the text. `at_end` shows the end of the text first."""
         super().__init__()
         self._at_end = at_end
         self._title = plain(title)
@@ -58,7 +58,7 @@ def _bounded(line: str) -> str:
 
 
 def show_trouble(console: ConsoleApp) -> None:
-    """Show every error in full, with its fix."""
+    """Show every error completely, with its fix."""
     show_unread(console, console.connection.failing())
 
 

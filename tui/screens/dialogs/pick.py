@@ -1,4 +1,4 @@
-"""A list to choose one option from, by cursor or by typing."""
+"""A list of options, chosen by cursor or by typing."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from tui.domain.core.text import clip, plain
 from tui.widgets.labelled_lines import Labelled, hanging_indent
 
 PADDING = 1
-"""Cells beside an option."""
+"""Padding of an option in cells."""
 LONGEST = 40
-"""Cells of a name beside its meaning. The typed text is searched in the whole name."""
+"""Width of a name beside its meaning, in cells. The typed text is searched in the complete name."""
 Shown = Content | Labelled
 """An option: a text, or a value and its meaning, which is wrapped beside the value."""
 
 
 def value_options(values: Iterable[tuple[str, str]]) -> list[tuple[str, Shown]]:
-    """Options of (value, meaning), the meanings in a column."""
+    """Return options of (value, meaning) with the meanings in a column."""
     return named_options((value, value or "none", meaning) for value, meaning in values)
 
 
 def named_options(options: Iterable[tuple[str, str, str]]) -> list[tuple[str, Shown]]:
-    """Options of (key, name, meaning), the meanings in a column; a long name is cut beside its meaning."""
+    """Return options of (key, name, meaning) with the meanings in a column. A long name is cut beside its
+    meaning."""
     rows = [
         (key, clip(plain(name), LONGEST) if meaning else plain(name), plain(meaning))
         for key, name, meaning in options
@@ -50,8 +51,8 @@ def _whole(shown: Shown) -> Content:
 class PickScreen(ModalScreen[str]):
     """Returns the key of the chosen option, or None on esc. Typing filters the options.
 
-    With `free` the typed text itself can be chosen. `typed` narrows the options from the start;
-    `no_match` is said where it leaves none.
+    With `free` the typed text itself can be chosen. `typed` filters the options from the start; `no_match` is
+    shown if no option remains.
     """
 
     CSS_PATH = "pick.tcss"
@@ -106,7 +107,7 @@ class PickScreen(ModalScreen[str]):
 
     @property
     def _width(self) -> int:
-        """Cells of an option; 0 before the first layout."""
+        """Return the width of an option in cells; 0 before the first layout."""
         return max(0, self.query_one(OptionList).scrollable_content_region.width - 2 * PADDING)
 
     def _fill(self, text: str) -> None:

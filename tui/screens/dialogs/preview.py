@@ -24,7 +24,7 @@ _KEY = re.compile(r"^(\s*(?:- )*)([\w./-]+:)(.*)$")
 
 
 class PreviewScreen(TextScreen):
-    """`j` switches between YAML and JSON, `y` copies, `x` shows the secrets or masks them."""
+    """Shows the request. `j` switches between YAML and JSON, `y` copies, `x` shows or masks the secrets."""
 
     SCOPE = "preview"
     CSS_PATH = "preview.tcss"
@@ -39,7 +39,8 @@ class PreviewScreen(TextScreen):
         as_json: bool = False,
         secrets: Iterable[str] = (),
     ) -> None:
-        """`secrets` are those that a profile declares; others are found by their shape and name."""
+        """Set the request. `secrets` are declared by a profile; other secrets are found by their pattern and
+        name."""
         super().__init__()
         self._title = plain(title)
         self._path = plain(path)
@@ -82,7 +83,7 @@ class PreviewScreen(TextScreen):
         self.show()
 
     def action_format(self) -> None:
-        """YAML or JSON."""
+        """Switch between YAML and JSON."""
         self._json = not self._json
         self.show()
 

@@ -1,4 +1,4 @@
-"""A text that takes the whole screen."""
+"""A text that occupies the entire screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.widgets.header_lines import Line
 
 
 class TextScreen(FrameScreen):
-    """A subclass has the title, the text and the look of its lines, and names `preview.tcss`."""
+    """A subclass defines the title, the text and the style of its lines, and uses `preview.tcss`."""
 
     def compose_body(self) -> Iterable[Widget]:
         with VerticalScroll(id="request"):
@@ -29,7 +29,7 @@ class TextScreen(FrameScreen):
     @property
     @abstractmethod
     def heading(self) -> str:
-        """The heading in the first line; no markup."""
+        """The heading in the first line, without markup."""
 
     @property
     @abstractmethod
@@ -37,11 +37,11 @@ class TextScreen(FrameScreen):
         """The shown text."""
 
     def line(self, line: str) -> Content:
-        """How a line looks."""
+        """Return a line as styled content."""
         return Content(plain(line))
 
     def show(self) -> None:
-        """Show the text as it is now."""
+        """Show the current text."""
         lines = map(self.line, self.text.splitlines())
         self.query_one("#text", Static).update(Content("\n").join(lines))
         self.refresh_frame()
@@ -50,5 +50,5 @@ class TextScreen(FrameScreen):
         return Content.assemble(("vxtui", "bold $accent"), "   ", (self.heading, "bold")), Content("")
 
     def action_back(self) -> None:
-        """Close it."""
+        """Close the screen."""
         self.dismiss()

@@ -29,12 +29,12 @@ from tui.widgets.heat_map.scale import LEVELS, legend, palette
 from tui.widgets.notice import Notice
 
 LEGEND_FROM = 118
-"""Width from which the legend has room in the second line."""
+"""Width from which the legend fits in the second line."""
 MEASURES = tuple(Measure)
 
 
 class FleetScreen(FrameScreen):
-    """A heat map that reads only while it is shown; with `job_name` it shows only that job."""
+    """A heat map that reads only while it is shown. With `job_name` it shows only that job."""
 
     SCOPE = "fleet"
     CSS_PATH = "screen.tcss"
@@ -47,7 +47,7 @@ class FleetScreen(FrameScreen):
         *,
         open_replica: Callable[[str], None] | None = None,
     ) -> None:
-        """`open_replica` shows a replica on the job's screen below this one."""
+        """Set the map. `open_replica` shows a replica on the job's screen below this screen."""
         super().__init__()
         self.job_name = job_name
         self._open_replica = open_replica
@@ -96,7 +96,7 @@ class FleetScreen(FrameScreen):
             background(self, self.feed.run, "fleet")
 
     def jobs(self) -> list[Job]:
-        """Jobs to show: all active ones, or only `job_name`."""
+        """Return the jobs to show: all active jobs, or only `job_name`."""
         known = self.console.store.jobs
         if self.job_name:
             return [known[self.job_name]] if self.job_name in known else []
@@ -112,7 +112,7 @@ class FleetScreen(FrameScreen):
         self.refresh_frame()
 
     def reload(self) -> None:
-        """Show the current figures."""
+        """Show the current values."""
         if self.paused or not self.is_mounted or not self.is_current:
             return
         jobs, feed = self.jobs(), self.feed
@@ -132,19 +132,19 @@ class FleetScreen(FrameScreen):
             notice.show("Reading jobs…")
         elif not jobs:
             headline = "This job no longer exists." if self.job_name else "No job is running."
-            notice.show(headline, "", "Machines show here while a job has them.   1 jobs   2 profiles")
+            notice.show(headline, "", "The machines of running jobs appear here.   1 jobs   2 profiles")
         elif feed is not None and feed.errors:
             names = [plain(name) for name in feed.errors]
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             error = next(iter(feed.errors.values()))
             notice.show(
-                f"Figures of {names[0]}{more} can't be read", error.message, "W why", bad=True, alone=False
+                f"Metrics of {names[0]}{more} can't be read", error.message, "W why", bad=True, alone=False
             )
         else:
             notice.hide()
 
     def current_cell(self) -> HeatCell | None:
-        """The cell under the cursor."""
+        """Return the cell under the cursor."""
         cursor = self.heat_map.cursor
         spots = self._rows.spots.get(cursor[0], ()) if cursor else ()
         return spots[cursor[1]] if cursor and cursor[1] < len(spots) else None
@@ -164,7 +164,7 @@ class FleetScreen(FrameScreen):
             self._put("#legend", self._legend())
 
     def _put(self, selector: str, text: Content) -> None:
-        """Show a line if it differs."""
+        """Show a line if its text has changed."""
         line = self.query_one(selector, Static)
         shown = text.truncate(max(8, self.size.width - 2), ellipsis=True)
         if line.content != shown:
@@ -250,14 +250,14 @@ class FleetScreen(FrameScreen):
             self.console.open_job(spot.job.name, spot.replica)
 
     def action_measure(self) -> None:
-        """The next measure."""
+        """Show the next measure."""
         self.measure = MEASURES[(MEASURES.index(self.measure) + 1) % len(MEASURES)]
         if self.feed is not None:
             self.feed.show(self.measure)
         self.reload()
 
     def action_worst(self) -> None:
-        """Go to the worst cell: the least busy, or the one furthest behind."""
+        """Go to the worst cell: the least busy, or the furthest behind."""
         sign = 1 if self.measure is Measure.LAG else -1
 
         def score(row: HeatRow, cell: int) -> float:
@@ -290,7 +290,7 @@ class FleetScreen(FrameScreen):
         show_unread(self.app, self.feed.errors.items() if self.feed else ())
 
     async def action_back(self) -> None:
-        """Back to the job, or to the jobs."""
+        """Return to the job, or to the jobs."""
         if self.job_name:
             self.dismiss()
         else:

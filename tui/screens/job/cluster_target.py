@@ -27,7 +27,7 @@ class ClusterTarget:
         self._screen = screen
 
     def action_suspend(self) -> None:
-        """End the pods and keep the job, after a question."""
+        """End the pods but keep the job, after a question."""
         self._suspension("suspend")
 
     def action_resume(self) -> None:
@@ -65,7 +65,7 @@ class ClusterTarget:
             confirm_suspension(self._screen.console, operation, self._screen.job)
 
     def _ready(self) -> tuple[Job, JobOperations] | None:
-        """The job and its operations; `None` without a connection."""
+        """Return the job and its operations; `None` without a connection."""
         job, console = self._screen.job, self._screen.console
         operations = console.operations.jobs()
         if job is None or operations is None:
@@ -75,5 +75,5 @@ class ClusterTarget:
 
 def _wrong_number(text: str) -> str:
     if not (text.isascii() and text.isdigit() and int(text) <= MOST_WORKERS):
-        return "A whole number of workers, such as 3."
+        return "The number of workers must be an integer such as 3."
     return ""

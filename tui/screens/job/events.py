@@ -71,7 +71,7 @@ class EventsPane(JobPane):
 
     @property
     def current(self) -> JobEvent | None:
-        """The event under the cursor."""
+        """Return the event under the cursor."""
         return self._events.get(self.events_view.cursor or "")
 
     def unmet(self, condition: str, action: Action) -> str:
@@ -82,7 +82,7 @@ class EventsPane(JobPane):
     def action_open(self) -> None:
         """Show the log at the time of the event."""
         if self.current is not None:
-            # A gap comes before all entries of its time: the log is shown from there.
+            # A gap precedes all entries of its time, so that the log is shown from that time.
             self.post_message(self.LogLineRequested(LogGap(self.current.timestamp, 0, "")))
 
     @on(Table.Chosen)

@@ -42,9 +42,9 @@ from tui.widgets.log.view import LogView
 LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
 SEP = "   "
 BETWEEN_SCANS = 0.005
-"""Seconds for keys between two parts of a search."""
+"""Seconds left for keys between two parts of a search."""
 MIN_ROWS = 16
-"""Rows of the pane from which one of them shows the severities over time."""
+"""Number of rows of the pane from which one row shows the severities over time."""
 
 
 class LogsPane(JobPane):
@@ -96,7 +96,7 @@ class LogsPane(JobPane):
         self._show_times()
 
     def _show_times(self) -> None:
-        """Show the severities over the log's time if there is room."""
+        """Show the severities over the log's time if the pane is high enough."""
         log, strip = self.source.buffer, self._strip
         room = isinstance(log, LogStore) and self.size.height >= MIN_ROWS and len(self.log_view.view)
         bins = histogram(log, bins_for(self.size.width)) if isinstance(log, LogStore) and room else None
@@ -119,7 +119,7 @@ class LogsPane(JobPane):
 
     def _notice(self) -> None:
         notice, view, source = self.notice, self.log_view, self.source.sources["logs"]
-        # Lines that wait to be scanned don't hide it: hiding it would lose the focus.
+        # Lines that wait to be scanned don't hide the view: hiding it would lose the focus.
         empty = not len(view.view) and not view.view.unscanned
         view.display = not empty
         if self.show_not_reached("logs", alone=empty):
@@ -136,7 +136,7 @@ class LogsPane(JobPane):
             notice.show("No lines yet.", "They appear here as the replicas write them.", "")
 
     def _shown(self) -> Content:
-        """Shown replicas, the severity threshold and the search."""
+        """Return the shown replicas, the severity threshold and the search."""
         view = self.log_view
         chosen = view.views.filter.replicas
         names = ", ".join(short_replica(name) for name in sorted(chosen)) if chosen else "all replicas"
@@ -162,7 +162,7 @@ class LogsPane(JobPane):
         return Content.assemble(*parts)
 
     def _place(self) -> Content:
-        """Following or held, and the number of lines."""
+        """Return whether the log is followed, and the number of lines."""
         view, feed = self.log_view, self.source
         total = len(view.view)
         parts: list[Content | str | tuple[str, str]] = []
@@ -228,7 +228,7 @@ class LogsPane(JobPane):
         self.log_view.pause(on)
 
     def action_follow(self) -> None:
-        """Follow the end, or hold."""
+        """Follow the end, or stop following."""
         view = self.log_view
         if view.following:
             view.hold()
@@ -253,7 +253,7 @@ class LogsPane(JobPane):
         self.app.push_screen(PickScreen("Show the lines of", options, chosen), picked)
 
     def select_replica(self, name: str) -> None:
-        """Show one replica's lines; "" shows all."""
+        """Show one replica's lines, or all lines for ""."""
         self.log_view.set_filter(replicas=[name] if name else [])
         self._update_status()
 
@@ -264,7 +264,7 @@ class LogsPane(JobPane):
         view.move_to(view.view.position(self.source.buffer.find(line)))
 
     def action_severity(self) -> None:
-        """The next severity threshold."""
+        """Select the next severity threshold."""
         now = self.log_view.views.filter.severity
         at = LEVELS.index(now) if now in LEVELS else 0
         self.log_view.set_filter(severity=LEVELS[(at + 1) % len(LEVELS)])
@@ -310,24 +310,24 @@ class LogsPane(JobPane):
         self._update_status()
 
     def action_next(self) -> None:
-        """Next match."""
+        """Go to the next match."""
         self._report_jump(self.log_view.next_match(1), "No match below.")
 
     def action_previous(self) -> None:
-        """Previous match."""
+        """Go to the previous match."""
         self._report_jump(self.log_view.next_match(-1), "No match above.")
 
     def action_next_error(self) -> None:
-        """Next error; while following, the last one."""
+        """Go to the next error; while following, to the last error."""
         way = -1 if self.log_view.following else 1
         self._to_error(way, "No error here." if way < 0 else "No error below.")
 
     def action_previous_error(self) -> None:
-        """Previous error."""
+        """Go to the previous error."""
         self._to_error(-1, "No error above.")
 
     def _to_error(self, way: int, otherwise: str) -> None:
-        """Go to the next error, once a long log has been searched."""
+        """Go to the next error once a long log has been searched."""
         view = self.log_view
         jumped = view.next_error(way)
         if jumped is not None:
@@ -393,21 +393,21 @@ class LogsPane(JobPane):
         self._update_status()
 
     def action_only(self) -> None:
-        """Show only matching lines, or all."""
+        """Show only matching lines, or all lines."""
         self.log_view.show_only_matches(not self.log_view.views.only_matches)
         self._update_status()
 
     def action_wrap(self) -> None:
-        """Break long lines, or cut them."""
+        """Wrap long lines, or cut them."""
         self.log_view.toggle_wrap()
 
     def action_json(self) -> None:
-        """Show JSON lines in the next form."""
+        """Show JSON lines in the next format."""
         self.log_view.next_json()
         self._update_status()
 
     def action_times(self) -> None:
-        """The next time column."""
+        """Show the next time column."""
         self.log_view.next_times()
 
     def action_fold(self) -> None:
@@ -419,7 +419,7 @@ class LogsPane(JobPane):
         self.log_view.toggle_mark()
 
     def action_whole(self) -> None:
-        """The whole line."""
+        """Show the complete line."""
         line = self.log_view.cursor
         if isinstance(line, LogEntry):
             self.app.push_screen(MessageScreen(f"{line.replica}  {line.severity.name}", entry_details(line)))
@@ -480,7 +480,7 @@ class LogsPane(JobPane):
 
 
 def compile_search(text: str) -> Pattern | None:
-    """The pattern of a search, case-sensitive if it has capitals. Raises PatternError."""
+    """Return the pattern of a search, which is case-sensitive if it has capitals. Raises PatternError."""
     return compile_pattern(text, ignore_case=text == text.lower()) if text else None
 
 

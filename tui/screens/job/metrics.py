@@ -57,19 +57,19 @@ TITLES = {
 }
 SHARES = frozenset({CPU, MEMORY, GPU, GPU_MEMORY})
 MAX_LINES = 6
-"""With more replicas, min, mean and max are drawn instead."""
+"""Number of replicas above which min, mean and max are drawn instead."""
 SMOOTHINGS = (0.0, 0.6, 0.9, 0.97)
 MOST_RUNS = 200
-"""Runs offered to pin, the newest ones."""
+"""Number of runs offered to pin, the newest first."""
 SPANS = (None, 3600.0, 600.0)
-"""Seconds back from the newest, `None` for all."""
+"""Lengths of the shown time span in seconds, `None` for all."""
 STEP = 0.02
-"""Share of the shown range that the crosshair moves."""
+"""Step of the crosshair as a fraction of the shown range."""
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
 MIN_HEIGHT, MAX_HEIGHT = 10, 18
-"""Lines of one chart."""
+"""Smallest and largest height of one chart, in lines."""
 Drawn = tuple[ChartFormat, list[ChartLine]]
-"""The value that a chart shows."""
+"""The format and the lines of a chart."""
 
 
 class MetricsPane(JobPane):
@@ -96,7 +96,7 @@ class MetricsPane(JobPane):
         self.view = ViewRange()
         self.replica = ""
         self.smoothing = 0.0
-        """Weight of earlier values in the smoothed lines of training steps: 0 is off."""
+        """Weight of earlier values in the smoothed lines of training steps; 0 disables smoothing."""
         self.log_axis = False
         self.pinned: PinnedRun | None = None
         self._scroll = Scroll()
@@ -205,7 +205,7 @@ class MetricsPane(JobPane):
     def _training_charts(
         self, charts: Iterable[TrainingChart], samples: Sequence[TrainingStep], past: History
     ) -> dict[str, Drawn]:
-        """The charts that have a value, over the steps or over time."""
+        """Return the charts that have a value, over the steps or over time."""
         by_time = self._time_view()
         view = self._in_steps(by_time, past.kept) if self.by_step else by_time
         drawn: dict[str, Drawn] = {}
@@ -237,7 +237,7 @@ class MetricsPane(JobPane):
         return XView(window, self.view.cross, self._cross_colour())
 
     def _full(self) -> Range:
-        """The full range, in seconds since the start."""
+        """Return the full range, in seconds since the start."""
         start = self._start()
         series = self.feed.series
         known = [line.points for metric in TRAINING_METRICS for line in series.of(metric) if line.points]
@@ -248,7 +248,7 @@ class MetricsPane(JobPane):
         return min(seconds), max(*seconds, min(seconds) + 1)
 
     def _in_steps(self, x_view: XView, samples: Sequence[TrainingStep]) -> XView:
-        """The view with steps as x: a time becomes the last step reported by then."""
+        """Return the view with steps as x: a time becomes the last step reported by then."""
         start = self._start()
         times = [(sample.timestamp - start).total_seconds() for sample in samples]
 
@@ -278,7 +278,8 @@ class MetricsPane(JobPane):
         return f"{x:,.0f}" if self.by_step else clock_text(x)
 
     def _by_step(self, past: History, value: Value) -> list[ChartLine]:
-        """The steps that led to the current one; undone steps are drawn faint and don't set the range."""
+        """Return the steps that led to the current step. Undone steps are drawn faint and don't affect the
+        range."""
         known = [(s, y) for s in past.kept if (y := value(s)) is not None]
         if not known:
             return []
@@ -297,14 +298,14 @@ class MetricsPane(JobPane):
         return [ChartLine("", xs, tuple(y for _, y in known), self._colour(0))] if known else []
 
     def _with_pinned(self, lines: list[ChartLine], key: str) -> list[ChartLine]:
-        """Add the same figure of the pinned run, from that run's start."""
+        """Add the same metric of the pinned run, from that run's start."""
         other = self.pinned.line(key, by_step=self.by_step, colour=self._colour(1)) if self.pinned else None
         if other is None or not lines:
             return lines
         return [replace(lines[0], name="this run", top=True), other, *lines[1:]]
 
     def _marks(self) -> tuple[Mark, ...]:
-        """Checkpoints and new attempts, at their time or at the step reported by then."""
+        """Return the checkpoints and new attempts, at their time or at the step reported by then."""
         start, colours = self._start(), {CHECKPOINT: self._colour(2), ATTEMPT: self._colour(3)}
         marks = marks_of(self.feed.events.ordered(self.feed.job))
         seconds = [((moment - start).total_seconds(), glyph) for moment, glyph in marks]
@@ -331,7 +332,7 @@ class MetricsPane(JobPane):
         return [ChartLine(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(lines)]
 
     def _summary(self, lines: list[ChartLine]) -> list[ChartLine]:
-        """Min, mean and max over all lines, by time bucket."""
+        """Return min, mean and max over all lines, by time bucket."""
         first, last = min(c.x[0] for c in lines if c.x), max(c.x[-1] for c in lines if c.x)
         width = max(1e-9, (last - first) / 120)
         stretches: dict[int, list[float]] = {}
@@ -355,7 +356,7 @@ class MetricsPane(JobPane):
         feed, notice = self.feed, self.notice
         source = feed.sources["metrics"]
         if feed.runner_gone and feed.job is not None:
-            headline = f"The figures can't be read: {lost_runner(feed.job)}."
+            headline = f"The metrics can't be read: {lost_runner(feed.job)}."
             notice.show(headline, "", "", alone=not any_chart)
         elif self.show_not_reached("metrics", alone=not any_chart):
             pass
@@ -378,9 +379,9 @@ class MetricsPane(JobPane):
             case "steps":
                 return "" if self.feed.training_steps else "No training step has been reported."
             case "chart":
-                return "" if self._charts else "Nothing has been measured: there is no chart."
+                return "" if self._charts else "There is no chart: nothing has been measured."
             case "zoomed":
-                return "The whole time span is shown already." if self.view.span is None else ""
+                return "The complete time span is already shown." if self.view.span is None else ""
         return super().unmet(condition, action)
 
     def action_axis(self) -> None:
@@ -431,7 +432,7 @@ class MetricsPane(JobPane):
         event.stop()
         at = event.x
         if not event.chart.format.x_time:
-            # By step: the crosshair of all charts is a time.
+            # Move by step, because the crosshair of all charts is a time.
             kept = self.feed.history().kept
             near = min(kept, key=lambda sample: abs(sample.step - at), default=None)
             at = (near.timestamp - self._start()).total_seconds() if near is not None else 0.0
@@ -444,18 +445,18 @@ class MetricsPane(JobPane):
         return before != self.view
 
     def action_smooth(self) -> None:
-        """Smooth the lines of training steps more, then not at all."""
+        """Cycle through the smoothing of the training step lines; the last level is off."""
         at = SMOOTHINGS.index(self.smoothing)
         self.smoothing = SMOOTHINGS[(at + 1) % len(SMOOTHINGS)]
         self.show(Changed.TRAINING_STEPS)
 
     def action_log_axis(self) -> None:
-        """Draw the figures of training steps by their logarithm, or plainly."""
+        """Switch the axis of the training step metrics between logarithmic and linear."""
         self.log_axis = not self.log_axis
         self.show(Changed.TRAINING_STEPS)
 
     def action_pin(self) -> None:
-        """Choose a run to draw beside this one; choosing the pinned run again removes it."""
+        """Choose a run to draw beside this run. Choosing the pinned run again removes it."""
         if self.pinned is not None:
             self.pinned = None
             self.show(Changed.TRAINING_STEPS)
@@ -482,7 +483,7 @@ class MetricsPane(JobPane):
         self.show(Changed.TRAINING_STEPS)
 
     def action_replica(self) -> None:
-        """Choose the replica whose figures are shown."""
+        """Choose the replica whose metrics are shown."""
         names = sorted(
             {s.replica for m in TRAINING_METRICS for s in self.feed.series.of(m)}, key=replica_order
         )

@@ -29,9 +29,9 @@ from tui.widgets.state import state_content
 
 LABEL = 14
 BESIDE_BAR = 46
-"""Cells of a row beside the progress bar."""
+"""Number of cells of a row beside the progress bar."""
 MOST_TROUBLES = 5
-"""Replicas that are named with their reasons; the tab of replicas has all."""
+"""Number of replicas that are named with their reasons. The Replicas tab lists all."""
 Row = tuple[str, Content]
 
 
@@ -41,7 +41,7 @@ class OverviewPane(JobPane):
     EXTRA = ("pane",)
     TITLE = "Overview"
     WORK_BESIDE = True
-    """Whether the progress fits beside the state; a longer one takes the whole width."""
+    """Whether the progress fits beside the state. A longer progress takes the full width."""
     NEEDS = Changed.JOB | Changed.TRAINING_STEPS | Changed.LOGS | Changed.SOURCES
     DEFAULT_CSS = """
     OverviewPane Scroll { scrollbar-gutter: stable; }
@@ -83,14 +83,15 @@ class OverviewPane(JobPane):
         self._facts_view.show_rows(self._rows(job))
 
     def _rows(self, job: Job) -> list[Sequence[Column]]:
-        """The blocks in rows of columns. Problems take the whole width: they quote log lines."""
+        """Return the blocks in rows of columns. Problems take the full width, because they quote log
+        lines."""
         columns = columns_in(self.size.width)
         state, work, machines, facts = (
             block(job) for block in (self._state, self._training, self._machines, self._facts)
         )
         wrong: list[Sequence[Column]] = [[self._error(job)], [self._troubles(job)], [self._problem()]]
         why = self._why(job)
-        # Long, and copied as a whole.
+        # The name is long, and copied as one piece.
         name = table([("name", Content.styled(plain(job.name), "$text-muted"))])
         if columns == 1:
             return [[[*state, *why]], *wrong, [work], [machines], [[*facts, *name]]]
@@ -136,7 +137,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _why(self, job: Job) -> list[Labelled]:
-        """Why the job is in its state or waits, in the service's words, and what helps."""
+        """Return why the job is in its state or waits, in the service's words, and the remedy."""
         rows: list[Row] = []
         if job.reason and job.error is None:
             rows.append(("reason", Content(plain(job.reason))))
@@ -147,7 +148,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _cost(self, job: Job, now: datetime) -> Content | None:
-        """The cost so far and per hour; None while no prices are loaded."""
+        """Return the cost so far and per hour; None while no prices are loaded."""
         costs = self.console.costs
         if costs.prices is None:
             return None
@@ -167,7 +168,7 @@ class OverviewPane(JobPane):
         if job.error is None:
             return []
         if job.state is JobState.CANCELLED:
-            # Nothing failed: there is nothing to explain.
+            # Nothing failed, so there is nothing to explain.
             return table([("cancelled", Content(plain(job.error.summary)))])
         failed = first_failed(job)
         last = self._last_lines(failed)
@@ -188,7 +189,7 @@ class OverviewPane(JobPane):
         return lines
 
     def _troubles(self, job: Job) -> list[Labelled]:
-        """Replicas for whose state the service gives a reason."""
+        """Return the replicas for whose state the service gives a reason."""
         replicas = [replica for replica in job.replicas if replica.reason]
         rows = [
             (plain(replica.id), Content(plain(_trouble(replica)))) for replica in replicas[:MOST_TROUBLES]
@@ -200,7 +201,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _problem(self) -> list[Labelled]:
-        """Problems that the training reports."""
+        """Return the problems that the training reports."""
         problem = self.feed.progress.problem
         return table([("problem", Content.styled(plain(problem), "$text-error"))]) if problem else []
 
@@ -259,7 +260,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _left(self, job: Job, samples: Sequence[TrainingStep]) -> timedelta | None:
-        """The remaining time at the pace of the last steps, else as the job reports it."""
+        """Return the remaining time at the pace of the last steps, else as the job reports it."""
         if not job.state.active or job.state is JobState.SUSPENDED:
             return None
         progress = self.feed.progress
@@ -306,12 +307,12 @@ class OverviewPane(JobPane):
 
 
 def table(rows: Sequence[Row]) -> list[Labelled]:
-    """Labels at the left, facts at the right; an empty label continues the row above."""
+    """Return labels at the left and facts at the right. An empty label continues the row above."""
     return [(Content.styled(f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
 
 
 def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Content:
-    """The number of rollbacks, and the steps of the last one."""
+    """Return the number of rollbacks, and the steps of the last rollback."""
     last = undone[-1]
     often = f"{len(undone)} times, last " if len(undone) > 1 else ""
     words = f"{often}from step {last[-1].step:,} to {last[0].step:,}"
@@ -319,7 +320,7 @@ def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Conte
 
 
 def _helps(diagnosis: Diagnosis | None) -> list[Row]:
-    """The meaning of a failure or a wait, and the next step."""
+    """Return the meaning of a failure or a wait, and the next step."""
     rows: list[Row] = []
     if diagnosis is not None and diagnosis.meaning:
         rows.append(("likely" if diagnosis.guess else "that means", Content(plain(diagnosis.meaning))))
@@ -329,7 +330,7 @@ def _helps(diagnosis: Diagnosis | None) -> list[Row]:
 
 
 def _trouble(replica: Replica) -> str:
-    """`out of memory (OOMKilled), exit code 137, restarted 2 times, on node-3`."""
+    """Return `out of memory (OOMKilled), exit code 137, restarted 2 times, on node-3`."""
     parts = [replica.reason]
     code, again = f"exit code {replica.exit_code}", replica.reason.startswith("restarted: ")
     if replica.exit_code is not None and code not in replica.reason:
@@ -361,7 +362,7 @@ def _starts(job: Job, now: datetime) -> list[Row]:
 
 
 def _node_words(job: Job, unbilled: bool) -> str:
-    """The parts of a cluster that the cost includes, and those that it does not."""
+    """Return the parts of a cluster that the cost includes, and the parts that it does not."""
     bill = f"Compute Engine {'would bill' if unbilled else 'bills'} nodes with or without pods"
     durations = [
         f"{n.share:.3g} of {pieces(n.nodes, 'node')} ({plain(n.machine_type) or 'of unknown type'})"

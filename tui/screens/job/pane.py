@@ -30,10 +30,10 @@ class Scroll(VerticalScroll):
 
 
 class JobPane(VerticalGroup):
-    """One tab. The screen calls `show` while it is visible, and asks it for its status and its actions.
+    """One tab. The screen calls `show` while the tab is visible, and reads its status and its actions.
 
-    A pane keeps its widgets in attributes: it may be asked to show something while the screen opens or
-    closes, when a query does not find them.
+    A pane stores its widgets in attributes, because `show` may run while the screen opens or closes, when a
+    query does not find them.
 
     `NEEDS` are the changes that it shows; `SCOPE` holds its actions, `EXTRA` its cursor keys.
     """
@@ -47,7 +47,7 @@ class JobPane(VerticalGroup):
     """
 
     def __init__(self, feed: Any) -> None:
-        """`feed` is the job's, or for a log alone any `LogFeed`."""
+        """Set the feed: the job's, or for a log alone any `LogFeed`."""
         super().__init__(id=f"pane-{type(self).TITLE.lower()}")
         self.feed: JobFeed = feed
         self.notice = Notice()
@@ -59,13 +59,14 @@ class JobPane(VerticalGroup):
         return cast("ConsoleApp", self.app)
 
     def show(self, changed: Changed) -> None:
-        """Update what is shown."""
+        """Update the shown content."""
 
     def tick(self) -> None:
         """Update the ages, once a second."""
 
     def show_not_reached(self, name: str, *, alone: bool) -> bool:
-        """Show why one of the feed's sources can't be read, and since when; return whether it can't."""
+        """Show why one of the feed's sources can't be read, and since when. Return whether it can't be
+        read."""
         source = self.feed.sources[name]
         if source.error is None:
             return False
@@ -74,11 +75,11 @@ class JobPane(VerticalGroup):
         return True
 
     def default_focus(self) -> Widget | None:
-        """The widget that gets the focus when the tab is opened."""
+        """Return the widget that gets the focus when the tab is opened."""
         return None
 
     def status(self) -> Content:
-        """Status text at the right end of the second line."""
+        """Return the status text at the right end of the second line."""
         return Content("")
 
     def title(self) -> str:
@@ -86,7 +87,7 @@ class JobPane(VerticalGroup):
         return self.TITLE
 
     def back(self) -> bool:
-        """Cancel what was started here; False if there is nothing."""
+        """Cancel what was started in this tab. Return False if there is nothing to cancel."""
         return False
 
     def pause(self, on: bool) -> None:
@@ -94,13 +95,13 @@ class JobPane(VerticalGroup):
 
     @property
     def selected_job(self) -> Job | None:
-        """The job that its actions act on."""
+        """Return the job that the tab's actions act on."""
         return self.feed.job
 
     def unmet(self, condition: str, action: Action) -> str:
-        """Why a condition of one of its actions is not met, as a sentence; "" if it is met."""
+        """Return why a condition of one of the tab's actions is not met, as a sentence; "" if it is met."""
         raise LookupError(f"{type(self).__name__} does not know the condition {condition} of {action.id}")
 
     def scopes(self) -> Iterable[str]:
-        """Scopes of its actions."""
+        """Return the scopes of the tab's actions."""
         return tuple(scope for scope in (self.SCOPE, *self.EXTRA) if scope)

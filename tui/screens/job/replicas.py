@@ -123,7 +123,7 @@ class ReplicasPane(JobPane):
         self._go_to_wanted()
 
     def select(self, replica: str) -> None:
-        """Put the cursor on a replica, once it is shown."""
+        """Move the cursor to a replica once it is shown."""
         self._wanted = replica
 
     def _go_to_wanted(self) -> None:
@@ -193,7 +193,7 @@ class ReplicasPane(JobPane):
         self.show(Changed.JOB)
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
+        """Sort by the chosen column; by the next column if none is chosen or it is already sorted."""
         tree = self.tree_view
         chosen, order = tree.chosen_column, list(SORTS)
         if chosen not in SORTS or chosen == tree.sorted_by:

@@ -19,15 +19,16 @@ CHECKPOINT, ATTEMPT = "▴", "◆"
 MARKED = {CHECKPOINT: "checkpoint", ATTEMPT: "attempt"}
 """The meaning of each mark at the foot of a chart."""
 MOST_MARKS = 60
-"""Marks drawn, the newest ones: a chart has about as many columns."""
+"""Number of drawn marks, the newest first: a chart has about as many columns."""
 READ_SECONDS = 30.0
 _ATTEMPTS = frozenset({"resumed", "preempted"})
 
 
 def smoothed(line: ChartLine, weight: float) -> ChartLine:
-    """The exponential moving average of a line: `weight` is that of the values before, 0 to below 1.
+    """Return the exponential moving average of a line. `weight` (0 to below 1) is the weight of earlier
+    values.
 
-    The first values are corrected for the average's start at zero, as TensorBoard does.
+    The first values are corrected for the average's start at zero, as in TensorBoard.
     """
     if not weight:
         return line
@@ -40,7 +41,7 @@ def smoothed(line: ChartLine, weight: float) -> ChartLine:
 
 
 def marks_of(events: Iterable[JobEvent]) -> list[tuple[datetime, str]]:
-    """The moments of the newest checkpoints and of new attempts, each with its glyph."""
+    """Return the times of the newest checkpoints and of new attempts, each with its glyph."""
     marks = [(e.timestamp, CHECKPOINT if e.kind == "checkpoint" else ATTEMPT) for e in events if _marked(e)]
     return marks[-MOST_MARKS:]
 
@@ -51,14 +52,14 @@ def _marked(event: JobEvent) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRun:
-    """Another run's training steps; `start` is when it began to run."""
+    """Another run's training steps. `start` is the start time of that run."""
 
     name: str
     start: datetime
     samples: Sequence[TrainingStep]
 
     def line(self, key: str, *, by_step: bool, colour: str) -> ChartLine | None:
-        """The run's line in the chart of this key; None where the run did not report that figure."""
+        """Return the run's line in the chart of this key; None if the run did not report that metric."""
         charts = [*main_charts(self.samples), *other_charts(self.samples)]
         chart = next((chart for chart in charts if chart.key == key), None)
         if chart is None:
@@ -70,7 +71,7 @@ class PinnedRun:
 
 
 async def read_run(session: Session, job: Job) -> tuple[PinnedRun | None, str]:
-    """Read the steps of another run; None and why where there are none."""
+    """Read the steps of another run. Return None and the reason if there are none."""
     try:
         async with asyncio.timeout(READ_SECONDS):
             samples = await session.backend.progress.training_steps(job.runner)

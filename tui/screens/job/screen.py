@@ -46,7 +46,7 @@ from tui.widgets.table.table import Table
 
 MIN_NAME = 16
 WIDE = 100
-"""Width from which the first line has room for the job's cost."""
+"""Width from which the job's cost fits in the first line."""
 
 
 class JobScreen(FrameScreen):
@@ -68,13 +68,13 @@ class JobScreen(FrameScreen):
         *,
         tab: str = "",
     ) -> None:
-        """`replica` or `tab` is what to show first. Without a `kind` it is the first kind's screen."""
+        """Set the job. `replica` or `tab` is shown first. Without a `kind` it is the first kind's screen."""
         super().__init__(session)
         self.kind, self.job_name = kind or kind_of(None), job_name
         self._first_replica = replica
         self.feed = JobFeed(session, job_name, self._changed, log_folder)
         self.panes: dict[str, JobPane] = {tab.key: resolve(tab.pane)(self.feed) for tab in self.kind.tabs}
-        """By the key of the tab."""
+        """Panes by the key of the tab."""
         self._pane = self.panes.get(tab) or next(iter(self.panes.values()))
         self._switcher = ContentSwitcher(initial=self._pane.id)
         self._status_line = Static("", id="status-line", markup=False)
@@ -127,12 +127,12 @@ class JobScreen(FrameScreen):
     # Updates
 
     def _jobs_changed(self, change: JobChange) -> None:
-        """Read this job at once when the list drops it: an ended job is read seldom."""
+        """Read this job at once when the list drops it: an ended job is rarely read."""
         if self.job_name in change.removed:
             self.feed.kick()
 
     def _connection_changed(self, _status: ConnectionStatus) -> None:
-        """Take the new session after a reconnect: the old one is closed."""
+        """Use the new session after a reconnect: the old session is closed."""
         session = self.console.session
         if session is not None and session is not self.feed.session:
             self.feed.use(session)
@@ -160,10 +160,10 @@ class JobScreen(FrameScreen):
             self.call_after_refresh(self._keep_focus)
 
     def _show_gone(self) -> None:
-        """Say that the job was deleted, under what was read of it before."""
+        """Show that the job was deleted, under the data that was read before."""
         if self.feed.gone and self.job is not None:
             headline = f"{plain(self.job.display_name)} was deleted."
-            why = "What was read before stays here until you leave."
+            why = "The data read before stays here until you leave."
             self._gone_notice.show(headline, why, "esc goes back", bad=True, alone=False)
 
     def _keep_focus(self) -> None:
@@ -223,13 +223,13 @@ class JobScreen(FrameScreen):
 
     @property
     def parent_job(self) -> Job | None:
-        """The job that this one is a part of."""
+        """Return the job that runs this job as a part."""
         store = self.console.store
         listed = store.jobs.get(self.job_name)
         return store.parent_of(listed) if listed else None
 
     def _spent(self, job: Job, now: datetime) -> str:
-        """Its cost so far; "" if it is not known or the line is narrow."""
+        """Return the job's cost so far; "" if it is unknown or the line is narrow."""
         console = self.console
         text = console.costs.parts_spent_text(console.store.own_parts(job), now)
         if text == NOT_MEASURED or self.size.width < WIDE:
@@ -237,7 +237,7 @@ class JobScreen(FrameScreen):
         return ("would cost " if console.unbilled(job) else "") + text
 
     def _figures(self) -> Content:
-        """The training's progress, or why it is not known."""
+        """Return the training's progress, or why it is unknown."""
         trouble, progress = self.feed.trouble, self.feed.progress
         if self.feed.gone:
             return Content.styled("deleted", "bold $text-error")
@@ -257,7 +257,7 @@ class JobScreen(FrameScreen):
         return Content("   ").join(parts)
 
     def _not_reached(self, source: DataSource) -> str:
-        """What can't be read, and for how long: one source or the whole context."""
+        """Return which source, or the entire context, can't be read, and for how long."""
         name, since, console = source.name, source.failing_since, self.console
         if console.trouble is not None:
             name = plain(console.context_name)
@@ -265,7 +265,7 @@ class JobScreen(FrameScreen):
         return not_reached(name, since, self.feed.now())
 
     def second_line(self) -> Line:
-        """The tabs and the status of the visible one; a long status gets a line of its own."""
+        """Return the tabs and the status of the visible tab. A long status gets a separate line."""
         tabs, note = self._tabs(), self._status()
         fits = tabs.cell_length + note.cell_length <= self.size.width - 3
         self._show_status_line(Content("") if fits else note)
@@ -287,9 +287,9 @@ class JobScreen(FrameScreen):
             line.update(text, layout=False)
 
     def footer_actions(self) -> list[Action]:
-        """Put the actions on an ended job first: there is little left to follow.
+        """Put the actions on an ended job first, because little is left to follow.
 
-        While it runs, its keys have the room that cloning would take. A suspended job is resumed.
+        While the job runs, its keys use the room that cloning would take. A suspended job is resumed.
         """
         shown = super().footer_actions()
         if self.job is not None and self.job.state is JobState.SUSPENDED:
@@ -319,7 +319,7 @@ class JobScreen(FrameScreen):
         self._open(panes[(panes.index(self.pane) + way) % len(panes)])
 
     def _tab(self, key: str) -> JobPane | None:
-        """Open a tab; `None` where this kind of job has no such tab."""
+        """Open a tab. Return `None` if this kind of job has no such tab."""
         pane = self.panes.get(key)
         if pane is not None:
             self._open(pane)
@@ -383,11 +383,11 @@ class JobScreen(FrameScreen):
     # Actions
 
     def action_next_tab(self) -> None:
-        """Next tab."""
+        """Open the next tab."""
         self._beside(1)
 
     def action_previous_tab(self) -> None:
-        """Previous tab."""
+        """Open the previous tab."""
         self._beside(-1)
 
     def action_tab_overview(self) -> None:
@@ -419,17 +419,17 @@ class JobScreen(FrameScreen):
         self._tab("events")
 
     def action_cancel(self) -> None:
-        """Cancel, after a question."""
+        """Cancel the job, after a question."""
         if self.job is not None:
             confirm_cancel(self.console, [self._with_progress(self.job)])
 
     def action_delete(self) -> None:
-        """Delete, after a question."""
+        """Delete the job, after a question."""
         if self.job is not None:
             confirm_delete(self.console, [self._with_progress(self.job)])
 
     def _with_progress(self, job: Job) -> Job:
-        """The job with the progress from the log, for the question."""
+        """Return the job with the progress from the log, for the question."""
         return replace(job, progress=self.feed.progress)
 
     def action_shell(self) -> None:
@@ -440,7 +440,7 @@ class JobScreen(FrameScreen):
             open_shell(self.console, self.job)
 
     def action_fleet(self) -> None:
-        """This job's machines as a heat map."""
+        """Show this job's machines as a heat map."""
         from tui.screens.fleet.screen import FleetScreen  # noqa: PLC0415 - rarely opened
 
         self.app.push_screen(FleetScreen(self.job_name, open_replica=self.show_replica))
@@ -481,14 +481,14 @@ class JobScreen(FrameScreen):
         show_unread(self.app, [(source.name, source.error) for source in sources if source.error is not None])
 
     def action_back(self) -> None:
-        """Cancel what was started here, else close the screen."""
+        """Cancel what was started in the tab, or close the screen."""
         if not self.pane.back():
             self.dismiss()
 
 
 @cache
 def screen_class(kind: Kind) -> type[JobScreen]:
-    """The screen's class for a kind; a kind with its own keys has its own class."""
+    """Return the screen's class for a kind. A kind with additional keys has a separate class."""
     if not kind.actions:
         return JobScreen
     return type("JobScreen", (JobScreen,), {"__module__": __name__, "BINDINGS": bindings(kind.scope)})

@@ -99,7 +99,7 @@ class SpecPane(JobPane):
             case "spec":
                 return "The specification has not been read." if self._spec is None else ""
             case "secrets":
-                return "" if self._hidden else "It contains no secrets."
+                return "" if self._hidden else "The specification contains no secrets."
             case "match":
                 return "" if self.spec_view.hits else "There is no match; / starts a search."
         return super().unmet(condition, action)
@@ -127,11 +127,11 @@ class SpecPane(JobPane):
         self.spec_view.focus()
 
     def action_next(self) -> None:
-        """Next match."""
+        """Go to the next match."""
         self.spec_view.jump(1)
 
     def action_previous(self) -> None:
-        """Previous match."""
+        """Go to the previous match."""
         self.spec_view.jump(-1)
 
     def action_unmask(self) -> None:

@@ -1,4 +1,4 @@
-"""The tasks of a job: parts that are, or have, jobs of their own."""
+"""The tasks of a job: parts that are jobs, or have jobs."""
 
 from __future__ import annotations
 
@@ -68,25 +68,25 @@ class TasksPane(JobPane):
         if rows:
             notice.hide()
         else:
-            notice.show("No tasks yet.", "The service has not created any for this job.")
+            notice.show("No tasks yet.", "The service has not created tasks for this job.")
 
     @property
     def _tasks(self) -> dict[str, Task]:
         job = self.feed.job
         tasks = job.tasks if job else ()
-        # It is read with each key, and a job may have a thousand tasks.
+        # This runs with each key, and a job may have a thousand tasks.
         if tasks is not self._by_id[0]:
             self._by_id = tasks, {task.id: task for task in tasks}
         return self._by_id[1]
 
     @property
     def current(self) -> Task | None:
-        """The task under the cursor."""
+        """Return the task under the cursor."""
         return self._tasks.get(self.table_view.cursor or "")
 
     @property
     def selected_job(self) -> None:
-        """None: the job of a task is read before it is changed, and checked then."""
+        """Return None: the job of a task is read and checked before it is changed."""
 
     def unmet(self, condition: str, action: Action) -> str:
         task = self.current
@@ -95,11 +95,11 @@ class TasksPane(JobPane):
                 return "No task is selected." if task is None else ""
             case "task_job":
                 has_job = task is not None and bool(task.job)
-                return "" if has_job else "The service does not say which job runs this task."
+                return "" if has_job else "The service does not report which job runs this task."
         return super().unmet(condition, action)
 
     def action_open(self) -> None:
-        """The job that runs the task."""
+        """Open the job that runs the task."""
         if self.current is not None and self.current.job:
             self.post_message(self.JobRequested(self.current.job))
 
@@ -121,7 +121,7 @@ class TasksPane(JobPane):
             open_shell(self.console, job)
 
     def with_task_job(self, purpose: str, act: Callable[[Job], None]) -> None:
-        """Read the job of the task under the cursor and act on it; `purpose` names the action in an error."""
+        """Read the job of the task under the cursor and act on it. `purpose` names the action in an error."""
         task = self.current
         if task is None or not task.job:
             return

@@ -1,4 +1,4 @@
-"""TensorBoard on a job's events, from the console; it ends with the console, or when another is started."""
+"""TensorBoard on a job's events, from the console. It ends with the console, or when another is started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start_tensorboard(console: ConsoleApp, job: Job) -> None:
-    """Start it in the background, and open its page or show the address."""
+    """Start TensorBoard in the background, and open its page or show the address."""
     background(console, partial(_run, console, job), "tensorboard")
 
 

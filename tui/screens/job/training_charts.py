@@ -1,4 +1,4 @@
-"""Which charts the reported training steps have: loss, throughput, learning rate, and each other number."""
+"""The charts of the reported training steps: loss, throughput, learning rate, and other numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tui.widgets.plot.chart import ChartLine
 from tui.widgets.plot.view_range import Range, part
 
 Value = Callable[[TrainingStep], float | None]
-"""The value of a training step to draw."""
+"""A function that returns the value of a training step to draw."""
 LONGEST_TITLE = 30
 MOST_SAMPLES = 1_000
-"""Steps drawn in the charts of other numbers; a terminal has fewer columns."""
+"""Number of steps drawn in the charts of other numbers; a terminal has fewer columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingChart:
-    """One chart. `from_zero`: its y axis begins at 0."""
+    """One chart. `from_zero` starts its y axis at 0."""
 
     key: str
     title: str
@@ -32,17 +32,18 @@ class TrainingChart:
 
 
 def loss_text(value: float) -> str:
-    """A loss with enough digits for its chart."""
+    """Format a loss with enough digits for its chart."""
     return f"{value:.4g}"
 
 
 def percent(value: float) -> str:
-    """`61 %` of a share."""
+    """Format a fraction as `61%`."""
     return f"{value * 100:.0f}%"
 
 
 def clock_text(seconds: float) -> str:
-    """`40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as possible for distinct ticks."""
+    """Format seconds as `40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as possible for distinct
+    ticks."""
     whole = round(abs(seconds))
     sign = "-" if seconds < 0 and whole else ""
     minutes, rest = divmod(whole, 60)
@@ -58,14 +59,14 @@ def clock_text(seconds: float) -> str:
 
 
 def main_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
-    """Loss and throughput, in the unit of the newest speed."""
+    """Yield loss and throughput, in the unit of the newest speed."""
     yield TrainingChart("loss", "Loss", "", loss_text, lambda sample: sample.loss)
     unit = next((s.speed_unit for s in reversed(samples) if s.speed is not None), "")
     yield TrainingChart("speed", "Throughput", short_unit(unit), figure, _speed_in(unit), from_zero=True)
 
 
 def other_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
-    """The learning rate and the other numbers of these steps by name, in order of appearance."""
+    """Yield the learning rate and the other numbers of these steps by name, in order of appearance."""
     yield TrainingChart("learning-rate", "Learning rate", "", loss_text, lambda sample: sample.learning_rate)
     numbers = {id(sample): dict(sample.numbers) for sample in samples}
     names = dict.fromkeys(name for number in numbers.values() for name in number)
@@ -76,13 +77,13 @@ def other_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
 
 
 def thinned(samples: Sequence[TrainingStep]) -> Sequence[TrainingStep]:
-    """At most `MOST_SAMPLES` of the steps at even distances, and the last one."""
+    """Return at most `MOST_SAMPLES` of the steps at even distances, and the last step."""
     stride = -(-len(samples) // MOST_SAMPLES)
     return samples if stride <= 1 else (*samples[:-1:stride], samples[-1])
 
 
 def thinned_history(past: History) -> History:
-    """The points that led to the current step, and those of each stretch that was undone."""
+    """Return the points that led to the current step, and the points of each undone stretch."""
     return History(tuple(thinned(past.kept)), tuple(tuple(thinned(stretch)) for stretch in past.undone))
 
 
@@ -95,11 +96,11 @@ def _number_of(numbers: Mapping[int, Mapping[str, float]], name: str) -> Value:
 
 
 def line_part(line: ChartLine, window: Range) -> ChartLine:
-    """The points of a line within the window, and one more on each side."""
+    """Return the points of a line within the window, and one more on each side."""
     x, y = part(line.x, line.y, window)
     return ChartLine(line.name, tuple(x), tuple(y), line.colour)
 
 
 def step_line(known: Sequence[tuple[TrainingStep, float]], colour: str, *, faint: bool = False) -> ChartLine:
-    """The values of training steps over the steps."""
+    """Return the values of training steps over the steps."""
     return ChartLine("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)

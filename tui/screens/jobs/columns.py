@@ -1,4 +1,4 @@
-"""The choice of columns; the list behind it shows each change at once."""
+"""The choice of columns. The list behind the dialog shows each change at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.widgets.table.job_table import JobTable
 
 
 class ColumnsScreen(ModalScreen[None]):
-    """Space shows or hides the column under the cursor; a column shown here keeps its room at any width."""
+    """Space shows or hides the column under the cursor. A column shown here appears at any width."""
 
     CSS_PATH = "columns.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,14 +66,14 @@ class ColumnsScreen(ModalScreen[None]):
             hidden.discard(column.key)
             kept.add(column.key)
         elif at:
-            # The first column, the state, always stays.
+            # The first column, the state, is always shown.
             hidden.add(column.key)
             kept.discard(column.key)
         table.set_columns(hidden, kept)
         self._fill(at)
 
     def action_reset(self) -> None:
-        """Let the width choose again."""
+        """Choose the columns by the width again."""
         self._table.set_columns((), ())
         self._fill(self.query_one(OptionList).highlighted or 0)
 

@@ -1,4 +1,4 @@
-"""Two runs of one kind side by side: the differing lines, or all."""
+"""Two runs of one kind side by side: the differing lines, or all lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def open_comparison(console: ConsoleApp, jobs: Sequence[Job]) -> None:
 
 
 class CompareScreen(ListScreen):
-    """Two runs in columns. It reads both when it is opened and on `ctrl+r`."""
+    """Two runs in columns. Both are read when the screen is opened and on `ctrl+r`."""
 
     SCOPE = "compare"
     HEADING = "Compare"
@@ -138,7 +138,7 @@ class CompareScreen(ListScreen):
 
     def order_text(self) -> Content:
         noun = kind_of(self.jobs[0]).words.noun
-        return Content.styled(f"{noun}s, the older one is A", "$text-muted")
+        return Content.styled(f"{noun}s; A is the older run", "$text-muted")
 
     # Actions
 
@@ -148,7 +148,7 @@ class CompareScreen(ListScreen):
         return super().unmet(condition, action)
 
     def action_all(self) -> None:
-        """Show all lines, or only those that differ."""
+        """Show all lines, or only differing lines."""
         self._all = not self._all
         self.table.clear_widths()
         self.reload()
@@ -168,7 +168,7 @@ class CompareScreen(ListScreen):
         self.console.open_job(self.jobs[1].name)
 
     async def action_back(self) -> None:
-        """Clear the search, or go back."""
+        """Clear the search, or close the screen."""
         if not self.clear_filter():
             self.dismiss()
 

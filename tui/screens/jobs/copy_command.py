@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 GCLOUD, KUBECTL = "gcloud", "kubectl"
 READ_SECONDS = 30.0
-"""Seconds that reading a job's specification may take."""
+"""Timeout in seconds for reading a job's specification."""
 
 
 def copy_command(console: ConsoleApp, jobs: Sequence[Job]) -> None:
-    """Read the jobs' specifications and copy their commands; a secret has a placeholder."""
+    """Read the jobs' specifications and copy their commands. A placeholder replaces each secret."""
     if jobs:
         background(console, partial(_copy, console, jobs), "copy the command")
 
@@ -63,7 +63,7 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
 
 
 def _form(job: Job) -> str:
-    """The form in which a job is copied: that of its service's command line."""
+    """Return the format in which a job is copied: that of its service's command line."""
     body = kind_of(job).body
     return KUBECTL if body and format_of(body).family == "kubernetes" else GCLOUD
 

@@ -27,11 +27,11 @@ SUSPENSION = {
     "suspend": ("Suspend", "its pods end, and it starts again when it is resumed"),
     "resume": ("Resume", "its pods start again"),
 }
-"""The verb and the effect of each operation, for its question."""
+"""The verb and the effect of each operation, for the question."""
 DONE = {"Cancel": "Cancelling", "Delete": "Deleted"}
 """The verb in a message about several jobs."""
 MOST_FAILURES = 5
-"""Failures of an operation on many jobs that its message names."""
+"""Number of failures of an operation on many jobs that its message names."""
 Then = Callable[[], None] | None
 
 
@@ -45,11 +45,11 @@ def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 
 
 def _cancelled_too(console: ConsoleApp, job: Job) -> str:
-    """The jobs that end with a job: its parts, and the job above it that has no other part."""
+    """Return the jobs that end with a job: its parts, and the job above it if it has no other part."""
     parts = sum(part.state.active for part in console.store.parts_of(job)) if job.composite else 0
     if kind_of(job).cancel_suspends:
         return "which suspends it: its pods end, the job stays"
-    # The question names its own tasks already.
+    # The question already names the job's own tasks.
     words = [f"with {pieces(parts, 'running job')} in all"] if parts > job.running_tasks else []
     parent = console.store.parent_of(job)
     if parent is not None and parent.state.active and not parent.composite:
@@ -65,7 +65,7 @@ def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 
 
 def _not_deleted(console: ConsoleApp, job: Job) -> str:
-    """Say that the parts of a job, which are jobs of their own, stay."""
+    """Return the parts of a job that are jobs themselves and are not deleted."""
     parts = len(console.store.parts_of(job))
     if not job.state.terminal:
         return "which ends its pods"
@@ -75,7 +75,7 @@ def _not_deleted(console: ConsoleApp, job: Job) -> str:
 def confirm_change(
     console: ConsoleApp, verb: str, job: Job, operation: Callable[[Job], Awaitable[Outcome[Any]]], effect: str
 ) -> None:
-    """Change one job after a yes, e.g. suspend it; `effect` describes the result."""
+    """Change one job after a yes, e.g. suspend it. `effect` describes the result."""
     _confirm(console, verb, [job], operation, also=lambda _: effect)
 
 
@@ -115,7 +115,7 @@ def _confirm(
     *,
     also: Callable[[Job], str] = lambda _: "",
 ) -> None:
-    """`also` returns further effects of the operation on a job."""
+    """Run an operation on jobs after a yes. `also` returns further effects of the operation on a job."""
     now = console.clock()
     if len(jobs) == 1:
         effect = f", {plain(also(jobs[0]))}" if also(jobs[0]) else ""
@@ -145,7 +145,7 @@ def _confirm(
 
 
 def choices(jobs: Iterable[Job], now: datetime) -> list[tuple[str, Content]]:
-    """(resource name, words) of each job to choose from; the words distinguish jobs of one name."""
+    """Return (resource name, words) of each job to choose from. The words distinguish jobs of one name."""
     return [
         (
             job.name,
@@ -158,7 +158,7 @@ def choices(jobs: Iterable[Job], now: datetime) -> list[tuple[str, Content]]:
 
 
 def _titles(jobs: Sequence[Job]) -> list[str]:
-    """The jobs' names, with the id where a name repeats, and region and context where the id repeats."""
+    """Return the jobs' names, with the id if a name repeats, and region and context if the id repeats."""
     names = Counter(job.display_name for job in jobs)
     ids = Counter(job.id for job in jobs)
     titles = []

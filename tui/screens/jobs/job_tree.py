@@ -1,4 +1,4 @@
-"""The jobs list as a tree: jobs below the job that they are a part of, folded until the user opens them."""
+"""The jobs list as a tree: parts are below their job, folded until the user opens them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class JobTree:
     def __init__(self, store: JobStore) -> None:
         self._store = store
         self.depths: Mapping[str, int] = {}
-        """How deep a job stands below others, for each listed job that does."""
+        """Depth of each listed job that is below another job."""
         self.dimmed: frozenset[str] = frozenset()
-        """Jobs that do not match the filter: they are listed because a part of theirs does."""
+        """Jobs that do not match the filter, but are listed because a part of theirs does."""
         self.count = 0
-        """Matching jobs that are a part of another listed one, in any group."""
+        """Number of matching jobs that are a part of another listed job, in any group."""
         self.folded: Counter[str] = Counter()
-        """Listed parts, in all depths, of each job whose parts can be hidden."""
+        """Number of listed parts, at all depths, of each job whose parts can be hidden."""
         self._known: set[str] = set()
         """Jobs that were folded when they were first listed."""
         self.opened: dict[str, None] = {}
-        """Jobs whose parts the user has opened, in this order; the parts of other jobs are hidden."""
+        """Jobs whose parts the user has opened, in this order. The parts of other jobs are hidden."""
 
     def arrange(self, matches: list[str]) -> list[str]:
         """Order the matching jobs, each part below the job above it."""
@@ -36,7 +36,7 @@ class JobTree:
         return order
 
     def split(self, order: Iterable[str], heads: Mapping[str, str]) -> None:
-        """Separate the parts that are in another group than the job above them; `heads` are the groups."""
+        """Separate the parts that are in another group than the job above them. `heads` are the groups."""
         known = self._store.parents
         together = [name for name in order if name in self.depths and heads[name] == heads[known[name]]]
         depths: dict[str, int] = {}
@@ -45,7 +45,7 @@ class JobTree:
         self.depths = depths
 
     def fold(self, table: Table | None) -> dict[str, str]:
-        """Return the job above each part that can be hidden; fold new jobs that the user has not opened.
+        """Return the job above each part that can be hidden. Fold new jobs that the user has not opened.
 
         A match stays visible: a job that does not match the filter hides nothing.
         """
@@ -59,7 +59,7 @@ class JobTree:
         return parents
 
     def open(self, job: str, on: bool) -> None:
-        """Note that the user has shown or hidden the parts of a job."""
+        """Record that the user has shown or hidden the parts of a job."""
         self.opened.pop(job, None)
         if on:
             self.opened[job] = None

@@ -1,4 +1,4 @@
-"""Opens a tab of the job under the cursor, and suspends and resumes that job."""
+"""Opens a tab of the job under the cursor, and suspends and resumes the job."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class RowActions:
         return self._screen.console.store.jobs.get(self._screen.table.cursor or "")
 
     def action_logs(self) -> None:
-        """Open the job at its log."""
+        """Open the job's log."""
         self._open_tab("logs")
 
     def action_replicas(self) -> None:
-        """Open the job at its replicas."""
+        """Open the job's replicas."""
         self._open_tab("replicas")
 
     def action_metrics(self) -> None:
-        """Open the job at its metrics."""
+        """Open the job's metrics."""
         self._open_tab("metrics")
 
     def _open_tab(self, tab: str) -> None:
@@ -34,7 +34,7 @@ class RowActions:
             self._screen.console.open_job(self.current.name, tab=tab, job=self.current)
 
     def action_suspend(self) -> None:
-        """End the pods of the job and keep it, after a question."""
+        """End the pods of the job but keep the job, after a question."""
         self._change("suspend")
 
     def action_resume(self) -> None:

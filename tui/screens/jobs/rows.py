@@ -1,4 +1,4 @@
-"""The rows of the jobs screen: filter, order and groups; an update costs as much as what changed."""
+"""The rows of the jobs screen: filter, order and groups. The cost of an update depends on the changes."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from tui.widgets.table.rows import Listing, grouped
 from tui.widgets.table.table import Cells, Table
 
 GROUPS = ("", "region", "state", "kind")
-"""What jobs can be grouped by; "" means no groups."""
+"""Properties by which jobs can be grouped; "" for no groups."""
 HEAD = "group "
-"""Prefix of the key of a group's row; no resource name starts like this."""
+"""Prefix of the key of a group's row. No resource name starts with it."""
 PART = "└ "
-"""Before the name of a job that stands below the one it is a part of."""
+"""Prefix of the name of a job that is listed below its parent job."""
 OPEN, CLOSED = "▾ ", "▸ "
-"""Before the name of a job whose parts can be hidden."""
+"""Prefixes of the name of a job whose parts can be hidden: open and closed."""
 MANY = 1_000
-"""From this many jobs, a filter that depends on the time is applied only every `EVERY` seconds."""
+"""Number of jobs from which a filter that depends on the time is applied only every `EVERY` seconds."""
 EVERY = 10
 
 
 @dataclass
 class JobOrder:
-    """How the list is filtered, sorted and grouped."""
+    """The filter, order and grouping of the list."""
 
     sort: str = "age"
     reverse: bool = False
@@ -50,7 +50,7 @@ class JobOrder:
 
 
 class JobRows:
-    """Connects the job store to the table. `cells` makes a job's row, `sources` know its cost."""
+    """Connects the job store to the table. `cells` creates a job's row, `sources` provide its cost."""
 
     def __init__(
         self,
@@ -69,19 +69,21 @@ class JobRows:
         self._job_cells = cells
         self._sources = replace(sources, accelerators=self.accelerators)
         self.groups_known = False
-        """Whether the user has closed or opened the groups already, in an earlier run."""
+        """Whether the user has already closed or opened the groups in an earlier run."""
         self._as_of = as_of
         self._listing: Listing[Job] = Listing(store.jobs)
         self._changed: dict[str, None] = {}
-        """Changed jobs in order of arrival, which is almost that of the list: a set would shuffle them."""
+        """Changed jobs in order of arrival, which nearly equals the list's order; a set would shuffle
+        them."""
         self._shown_texts: dict[str, tuple[str, ...]] = {}
-        """The texts of each row that change with time, as last shown."""
+        """The last shown texts of each row that change with time."""
         self._members: dict[str, list[str]] = {}
         """The jobs of each group."""
         self._suffixes: Mapping[str, str] = {}
         """Short ids of the jobs whose names repeat."""
         self._total = 0, (-1, -1)
-        """Jobs that are a part of no other job, with the numbers of jobs and parents of that count."""
+        """Number of jobs that are not a part of another job, with the numbers of jobs and parents at that
+        count."""
         self._table: Table | None = None
         self._known_parents = 0
         self._shown_order: JobOrder | None = None
@@ -89,7 +91,7 @@ class JobRows:
 
     @property
     def count(self) -> int:
-        """Matching jobs, including those of closed groups."""
+        """Number of matching jobs, including jobs of closed groups."""
         return len(self._listing.order)
 
     @property
@@ -107,13 +109,13 @@ class JobRows:
         return self.total - (self.count - self.tree.count)
 
     def count_text(self) -> str:
-        """`3 of 42 + 8 parts`: a job and its parts count once."""
+        """Return `3 of 42 + 8 parts`: a job and its parts count once."""
         parts, total = self.tree.count, self.total
         text = f"{total - self.hidden:,} of {total:,}" if self.hidden else f"{total:,}"
         return text + (f" + {pieces(parts, 'part')}" if parts else "")
 
     def note(self, names: Iterable[str]) -> None:
-        """These jobs have changed; the next `show` updates them."""
+        """Record changed jobs, which the next `show` updates."""
         self._changed.update(dict.fromkeys(names))
 
     def show(self, table: Table) -> None:
@@ -132,7 +134,7 @@ class JobRows:
             moved = True
         else:
             regrouped = False
-            # The store may learn only later that a job is a part of another one.
+            # The store may learn only later that a job is a part of another job.
             moved = self._listing.update(changed) or self._known_parents != len(self.store.parents)
         self._known_parents = len(self.store.parents)
         if moved or (order.group and self._regrouped(changed)):
@@ -145,15 +147,15 @@ class JobRows:
             table.change([name for name in folded | tree.folded if folded[name] != tree.folded[name]])
             table.change(self._note_repeats())
         table.change(changed.keys())
-        # A job's figures are the sum of those of its parts.
+        # A job's values are the sum of its parts' values.
         table.change({name for part in changed for name in above(part, self.store.parents)})
         if changed and order.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
-        # All rows show the same moment: an age beside an older one would contradict their order.
+        # All rows show the same moment: different moments would contradict the order by age.
         table.change(self._outdated(table))
 
     def tick(self, table: Table) -> None:
-        """Once a second: update the ages in view, and an order or filter by time."""
+        """Update the ages in view, and an order or filter by time, once a second."""
         self._now = self._clock()
         self._ticks += 1
         timed = any(term.key in {"age", "duration"} for term in self.order.query.terms)
@@ -166,12 +168,12 @@ class JobRows:
         table.change(self._outdated(table))
 
     def _outdated(self, table: Table) -> list[str]:
-        """The rows in view whose ages or costs are older than those of this moment."""
+        """Return the rows in view whose ages or costs are outdated."""
         shown = self._shown_texts
         return [key for key in table.in_view if key in shown and shown[key] != self._time_texts(key)]
 
     def _moment(self, job: Job) -> datetime:
-        """The moment of a job's ages and cost: now, or when the job was last read."""
+        """Return the moment of a job's ages and cost: now, or the last read of the job."""
         return self._now if self._as_of is None else min(self._now, self._as_of(job))
 
     # One job
@@ -213,7 +215,7 @@ class JobRows:
         return {**cells, "name": name}
 
     def accelerators(self, job: Job) -> dict[str, int]:
-        """The accelerators of a job with its parts; of an active job, those at work."""
+        """Return the accelerators of a job with its parts; of an active job, those in use."""
         if job.state.active and any(
             name in self.store.jobs for name in self.store.children.get(job.name, ())
         ):
@@ -221,14 +223,15 @@ class JobRows:
         return job.accelerators
 
     def _part_name(self, key: str) -> str:
-        """A part's name without that of the job above it; a narrow column would cut the whole name."""
+        """Return a part's name without its parent's name; a narrow column would cut the complete name."""
         job, parent = self.store.jobs[key], self.store.jobs.get(self.store.parents.get(key, ""))
         beginning = f"{parent.display_name}-" if parent is not None else ""
         rest = job.display_name.removeprefix(beginning)
         return plain(rest) if beginning and rest and rest != job.display_name else ""
 
     def _note_repeats(self) -> list[str]:
-        """Find the jobs whose names repeat; return those whose suffix differs now. Long lists have none."""
+        """Find the jobs whose names repeat. Return those whose suffix has changed. Long lists have no
+        suffixes."""
         jobs, before = self.store.jobs, self._suffixes
         self._suffixes = short_ids(jobs.values()) if len(jobs) <= MANY else {}
         return [
@@ -236,7 +239,7 @@ class JobRows:
         ]
 
     def _time_texts(self, key: str) -> tuple[str, ...]:
-        """The texts of a row that change with time."""
+        """Return the texts of a row that change with time."""
         job = self.store.jobs.get(key)
         if job is None:
             return ()
@@ -255,11 +258,11 @@ class JobRows:
         return f"{HEAD}{job.context}/{job.region}"
 
     def _regrouped(self, changed: Iterable[str]) -> bool:
-        """Whether a job has moved to another group, as when its state changes."""
+        """Whether a job has moved to another group, e.g. because its state has changed."""
         return self.order.group == "state" and any(name in self.store.jobs for name in changed)
 
     def _grouped_order(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:
-        """The keys in order, and the key above each row; `fresh` is a table whose groups are new."""
+        """Return the keys in order, and the key above each row. `fresh` is a table whose groups are new."""
         self._members = {}
         keys = self.tree.arrange(self._listing.order)
         heads: dict[str, str] = {}
@@ -273,14 +276,14 @@ class JobRows:
         return keys, {**heads, **self.tree.fold(self._table)}
 
     def fold(self, table: Table, group: str) -> None:
-        """Show or hide the parts of a job, or the jobs of a group; kept for the next start."""
+        """Show or hide the parts of a job, or the jobs of a group. The choice is saved for the next start."""
         on = not table.is_open(group)
         if not group.startswith(HEAD):
             self.tree.open(group, on)
         table.open_group(group, on)
 
     def _replicas(self, head: str) -> int:
-        """The replicas of a group's jobs, each counted once."""
+        """Return the replicas of a group's jobs, each counted once."""
         jobs = [self.store.jobs[name] for name in self._members.get(head, []) if name in self.store.jobs]
         parts = [self.store.own_part(job) for job in jobs]
         return sum(part.replica_count for part in parts if part is not None)

@@ -46,16 +46,16 @@ COLUMNS = columns(JOB_FIELDS)
 FIRST_RUN = "No jobs here yet."
 
 SHOWN_AT_ONCE = 500
-"""Up to this many jobs each page is shown when it arrives."""
+"""Number of jobs up to which each page is shown when it arrives."""
 FIRST_PAGE = 50
 ID_FROM = 160
-"""Width of the screen from which the ids of the jobs have a column."""
+"""Width of the screen from which the job ids have a column."""
 FIRST_WAIT, TOGETHER = 0.5, 1.0
-"""Seconds until a longer list is first shown while it is read, and between updates."""
+"""Seconds until a longer list is first shown while it is read, and seconds between updates."""
 
 
 class JobsScreen(ListScreen):
-    """The list that the console starts with."""
+    """The list with which the console starts."""
 
     SCOPE = "jobs"
     HEADING = "Jobs"
@@ -80,7 +80,7 @@ class JobsScreen(ListScreen):
         return JobTable()
 
     def completions(self, text: str) -> tuple[str, Sequence[str]]:
-        """What `tab` completes in the filter, from the jobs listed."""
+        """Return the completions of `tab` in the filter, from the listed jobs."""
         return completions(text, self.console.store.jobs.values())
 
     def compose_body(self) -> Iterable[Widget]:
@@ -99,7 +99,7 @@ class JobsScreen(ListScreen):
         self._watched()
 
     def on_screen_suspend(self) -> None:
-        """The list is hidden now: read less often."""
+        """Read less often while the list is hidden."""
         self.console.connection.watch(False)
         self._follow_usage()
 
@@ -128,12 +128,13 @@ class JobsScreen(ListScreen):
         return self.console.connection.as_of(job)
 
     def on_resize(self) -> None:
-        """A wide screen has room for the ids."""
+        """Show the ids on a wide screen."""
         if self.has_widgets:
             self._show()
 
     def _in_view(self) -> Sequence[str]:
-        # The connection asks from its own task: before the table is there, and while the screen is removed.
+        # The connection calls this from another task: before the table exists, and while the screen is
+        # removed.
         if not self.has_widgets:
             return ()
         # A table with its first rows has no height yet.
@@ -159,7 +160,7 @@ class JobsScreen(ListScreen):
     def _link(self) -> None:
         self._follow_usage()
         if self._waiting:
-            # A reading has ended: show its last pages.
+            # A read has ended: show its last pages.
             self._show_waiting()
         elif self.is_current:
             self._notice()
@@ -233,7 +234,7 @@ class JobsScreen(ListScreen):
         bar = self.query_one(FilterBar)
         problem = ""
         try:
-            # While a term is typed, what it asks for is not known yet.
+            # While a term is typed, its meaning is not known yet.
             query = parse(without_unfinished(bar.text) if bar.display else bar.text)
             self.rows.order.query = (
                 query if not bar.display or self._finds(query) else self._query_before(query)
@@ -250,7 +251,8 @@ class JobsScreen(ListScreen):
         return any(query.matches(job, now) for job in self.console.store.jobs.values())
 
     def _query_before(self, query: JobQuery) -> JobQuery:
-        """Without a last word that finds nothing because it is the start of a field's name, such as `sta`."""
+        """Return the query without a last word that matches nothing because it starts a field's name, such as
+        `sta`."""
         head, words = self.completions(query.text)
         fields = bool(words) and words[0][-1] in ":<"
         return parse(head) if fields else query
@@ -280,7 +282,9 @@ class JobsScreen(ListScreen):
             fix = plain(f"{closed.refuses('Launch')} {closed.fix}") if closed else self._first_run_fix()
             notice.show(FIRST_RUN, "", fix)
         else:
-            notice.show(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
+            notice.show(
+                f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles in the meantime"
+            )
 
     def _filter_words(self, bar: FilterBar) -> str:
         """What a filter of the last session hides, or why the filter has no effect; "" for others."""
@@ -294,14 +298,14 @@ class JobsScreen(ListScreen):
         )
 
     def _first_run_fix(self) -> str:
-        """How to launch a first job here."""
+        """Return advice on launching a first job in this context."""
         if self.group_reason():
             return "l launches one: choose a profile, then the context."
         profile, does = self.console.connection.context.first_profile
         return f"l launches one; {profile} {does}."
 
     def _show_regions(self) -> None:
-        """One line for each error that keeps regions from being read."""
+        """Show one line for each error that prevents regions from being read."""
         console = self.console
         lines = []
         if console.trouble is None:
@@ -319,7 +323,7 @@ class JobsScreen(ListScreen):
 
     @property
     def filters(self) -> dict[str, str]:
-        """The saved filters, which the command line completes."""
+        """Return the saved filters, which the command line completes."""
         return self.views.filters
 
     def refresh_frame(self) -> None:
@@ -343,7 +347,7 @@ class JobsScreen(ListScreen):
 
     @property
     def current(self) -> Job | None:
-        """The job under the cursor."""
+        """Return the job under the cursor."""
         return self._row_actions.current
 
     def target(self, action: Action) -> object:
@@ -353,7 +357,7 @@ class JobsScreen(ListScreen):
         return next((part for part in parts if hasattr(part, f"action_{action.method}")), self)
 
     def selected(self) -> list[Job]:
-        """The marked jobs in the order shown, or the one under the cursor."""
+        """Return the marked jobs in the order shown, or the job under the cursor."""
         jobs, table = self.console.store.jobs, self.table
         # Called with each frame, and marks are rare.
         marked = [key for key in table.keys if key in table.marks] if table.marks else []
@@ -373,7 +377,7 @@ class JobsScreen(ListScreen):
                 return "No job is selected." if current is None else ""
             case "tab":
                 kind = kind_of(current)
-                no_tab = f"A {kind.words.noun} has no {action.method} of its own; enter opens it."
+                no_tab = f"A {kind.words.noun} has no {action.method} action; enter opens the job."
                 return "" if kind.has(action.method) else no_tab
             case "two_runs":
                 return not_comparable(self.selected())
@@ -386,7 +390,8 @@ class JobsScreen(ListScreen):
         return super().unmet(condition, action)
 
     def footer_actions(self) -> list[Action]:
-        """A job can be cloned at any time; the footer has room for that once it has ended."""
+        """Return the footer's actions. A job can be cloned at any time; the footer shows that once it has
+        ended."""
         shown, job = super().footer_actions(), self.current
         if job is not None and job.state.terminal:
             return shown
@@ -395,7 +400,7 @@ class JobsScreen(ListScreen):
     # Actions
 
     def action_open(self) -> None:
-        """Open the job under the cursor; open or close a group."""
+        """Open the job under the cursor, or open or close a group."""
         self._open(self.table.cursor or "")
 
     @on(Table.Chosen)
@@ -409,7 +414,8 @@ class JobsScreen(ListScreen):
             self.console.open_job(key)
 
     def action_fold(self) -> None:
-        """Show or hide the parts of the job under the cursor, e.g. a tuning job's trials; close a group."""
+        """Show or hide the parts of the job under the cursor, e.g. a tuning job's trials, or close a
+        group."""
         group = self.table.group(self.table.cursor)
         if group is not None:
             self.rows.fold(self.table, group)
@@ -419,40 +425,40 @@ class JobsScreen(ListScreen):
         await self.action_do("app.profiles")
 
     def action_mark(self) -> None:
-        """Mark or unmark, and go on to the next row."""
+        """Mark or unmark the job, and go to the next row."""
         key = self.table.cursor
         if key is not None and not key.startswith(HEAD):
             self.table.mark([key], key not in self.table.marks)
             self.table.action_cursor_down()
 
     def action_mark_all(self) -> None:
-        """Mark all shown jobs; if all are marked, unmark them."""
+        """Mark all shown jobs. If all are marked, unmark them."""
         keys = [
             key for key in self.table.keys if not key.startswith(HEAD) and key not in self.rows.tree.dimmed
         ]
         self.table.mark(keys, not self.table.marks.issuperset(keys))
 
     async def action_cancel(self) -> None:
-        """Cancel what is selected, after a question."""
+        """Cancel the selected jobs, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - not before the first paint
 
         jobs = allowed_jobs(action_named("jobs.cancel"), self.selection(self.SCOPE))
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
-        """Clear the marks: the next key acts on the row under the cursor again."""
+        """Clear the marks, so that the next key acts on the row under the cursor again."""
         self.table.mark(list(self.table.marks), False)
         self.refresh_frame()
 
     async def action_delete(self) -> None:
-        """Delete what is selected, after a question."""
+        """Delete the selected jobs, after a question."""
         from tui.screens.jobs.job_actions import confirm_delete  # noqa: PLC0415 - not before the first paint
 
         jobs = allowed_jobs(action_named("jobs.delete"), self.selection(self.SCOPE))
         confirm_delete(self.console, jobs, then=self._unmark)
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
+        """Sort by the chosen column; by the next column if none is chosen or it is already sorted."""
         chosen = self.table.chosen_column
         if chosen in SORTS and chosen != self.rows.order.sort:
             self.rows.order.sort = chosen
@@ -461,7 +467,7 @@ class JobsScreen(ListScreen):
         self._show()
 
     def action_sort_by(self, column: str) -> None:
-        """Sort by the column of this name, as its title or its key says it."""
+        """Sort by the column with this title or key."""
         title = column.casefold().strip()
         by_name = {name: c.key for c in self.table.columns for name in (c.title.casefold(), c.key)}
         key = by_name.get(title, title)
@@ -473,7 +479,7 @@ class JobsScreen(ListScreen):
         self._show()
 
     def _after(self, current: str, choices: Sequence[str]) -> str:
-        """The next choice; by kind only while there are several."""
+        """Return the next choice; by kind only if there are several kinds."""
         shows_kinds = any(column.key == "kind" for column in self.table.columns)
         offered = [choice for choice in choices if choice != "kind" or shows_kinds]
         return offered[(offered.index(current) + 1) % len(offered)] if current in offered else offered[0]
@@ -492,12 +498,12 @@ class JobsScreen(ListScreen):
         self._show()
 
     def action_group(self) -> None:
-        """Group by the next property, then not at all."""
+        """Group by the next property; after the last property, don't group."""
         self.rows.order.group = self._after(self.rows.order.group, GROUPS)
         self._show()
 
     def action_pause(self) -> None:
-        """Pause or resume the screen; reading goes on."""
+        """Pause or resume the screen. Reading continues."""
         self._paused = not self._paused
         self._show()
 
@@ -532,7 +538,7 @@ class JobsScreen(ListScreen):
             open_shell(self.console, self.current)
 
     def action_compare(self) -> None:
-        """Show what the two marked runs differ in."""
+        """Show the differences of the two marked runs."""
         from tui.screens.jobs.compare import open_comparison  # noqa: PLC0415 - not before the first paint
 
         open_comparison(self.console, self.selected())
@@ -544,7 +550,7 @@ class JobsScreen(ListScreen):
         self.app.push_screen(ColumnsScreen(self.query_one(JobTable)), lambda _: self.refresh_frame())
 
     def action_why(self) -> None:
-        """Show every read error in full."""
+        """Show every read error completely."""
         show_trouble(self.console)
 
     async def action_back(self) -> None:

@@ -1,4 +1,4 @@
-"""The view of the jobs list in each context, kept for the next start, and the saved filters."""
+"""The view of the jobs list in each context, saved for the next start, and the saved filters."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tui.widgets.header_lines import clickable
 from tui.widgets.table.job_table import JobTable
 
 VIEW = "jobs"
-"""Name of the list in the kept state."""
+"""Name of the list in the saved state."""
 MOST_OPENED = 200
-"""Jobs with shown parts that are kept."""
+"""Number of jobs with shown parts that are saved."""
 COMPARED = 2
-"""Runs that are compared at a time."""
+"""Number of runs that are compared."""
 ALL = "all"
-"""The tab without a filter."""
+"""Name of the tab without a filter."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class JobsView:
 
     @classmethod
     def read(cls, values: dict[str, Any]) -> JobsView:
-        """The kept view, without values that another version or a person wrote wrongly."""
+        """Parse the saved view, and drop values that are invalid."""
         view = cls()
         for name, default in asdict(view).items():
             value = values.get(name)
@@ -63,10 +63,10 @@ class JobsView:
 
 
 class JobsViews:
-    """Keeps the view of each context, and the saved filters."""
+    """Saves the view of each context, and the saved filters."""
 
     def __init__(self, screen: ListScreen, rows: Callable[[], JobRows]) -> None:
-        """`rows` returns the rows of the open context."""
+        """Set the screen. `rows` returns the rows of the open context."""
         self._screen = screen
         self._rows = rows
         self.filters: dict[str, str] = {}
@@ -76,7 +76,7 @@ class JobsViews:
         self._kept: tuple[str, JobsView] | None = None
         """The context and its last saved view."""
         self._now: JobsView | None = None
-        """The view as last shown."""
+        """The last shown view."""
 
     def _view(self) -> JobsView:
         order, tree, table = self._rows().order, self._rows().tree, self._screen.query_one(JobTable)
@@ -93,7 +93,7 @@ class JobsViews:
         )
 
     def restore(self, rows: JobRows) -> None:
-        """Show the list as it was last shown in the open context."""
+        """Restore the last shown view of the open context."""
         self.keep()
         context = self._screen.console.context_name
         view = JobsView.read(self._screen.console.ui_state.view(context, VIEW))
@@ -110,13 +110,13 @@ class JobsViews:
         self._kept, self._now = (context, view), view
 
     def note(self) -> None:
-        """Note the view as it is shown now."""
+        """Record the current view."""
         screen = self._screen
         if screen.has_widgets and self._kept is not None and self._kept[0] == screen.console.context_name:
             self._now = self._view()
 
     def keep(self) -> None:
-        """Save the view in a thread if it has changed since the last time."""
+        """Save the view in a thread if it has changed since the last save."""
         if self._kept is not None and self._now is not None and self._now != self._kept[1]:
             self._kept = self._kept[0], self._now
             save = partial(asyncio.to_thread, self._save, *self._kept)
@@ -127,14 +127,14 @@ class JobsViews:
         self._screen.console.ui_state.keep_view(context, VIEW, asdict(view))
 
     def close(self) -> None:
-        """Save what the last second has changed; the widgets are gone already."""
+        """Save the changes of the last second. The widgets no longer exist."""
         if self._kept is not None and self._now is not None and self._now != self._kept[1]:
             self._save(self._kept[0], self._now)
 
     # Saved filters
 
     def with_tabs(self, left: Content) -> Content:
-        """Put the saved filters, as tabs, before the left part of the second line."""
+        """Return the left part of the second line with the saved filters as tabs before it."""
         if not self.filters:
             return left
         text = self._screen.query_one(FilterBar).text
@@ -167,13 +167,13 @@ class JobsViews:
         """Show a saved filter by its name."""
         text = {ALL: "", **self.filters}.get(name)
         if text is None:
-            words = f"No filter is called {plain(name)}. F saves the filter that is shown."
+            words = f"There is no filter {plain(name)}. F saves the filter that is shown."
             self._screen.notify(words, severity="warning", markup=False)
         else:
             self._show_filter(text)
 
     def unmet(self, condition: str) -> str:
-        """Why a condition on filters is not met, as a sentence; "" if it is met."""
+        """Return why a condition on filters is not met, as a sentence; "" if it is met."""
         text = self._screen.query_one(FilterBar).text
         match condition:
             case "filter":
@@ -197,8 +197,8 @@ class JobsViews:
 
         def check(name: str) -> str:
             if not name or len(name) > 24 or not name.isprintable():
-                return "A name has 1 to 24 characters."
-            return f"{ALL} is the list without a filter." if name == ALL else ""
+                return "A name must have 1 to 24 characters."
+            return f"{ALL} is reserved for the list without a filter." if name == ALL else ""
 
         self._screen.app.push_screen(PromptScreen(f"Name of the filter {text}", known, check=check), save)
 
@@ -210,7 +210,7 @@ class JobsViews:
 
 
 def not_comparable(jobs: Sequence[Job]) -> str:
-    """Why these jobs can't be compared, as a sentence; "" if they can."""
+    """Return why these jobs can't be compared, as a sentence; "" if they can."""
     if len(jobs) != COMPARED:
         marked = f"; {len(jobs)} are marked" if len(jobs) > COMPARED else ""
         return f"Mark two runs with space to compare them{marked}."

@@ -1,4 +1,4 @@
-"""One value of a launch: a line to type in, with a list to choose from where the values are known."""
+"""One value of a launch: an input line, with a list of choices if the values are known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.screens.dialogs.pick import PickScreen, value_options
 
 
 class ValueInput(Input):
-    """A text; `enter` goes on to the next value."""
+    """A text input. `enter` goes to the next value."""
 
     SCOPE = "launchvalue"
     BINDINGS = bindings(SCOPE)
@@ -35,23 +35,23 @@ class ValueInput(Input):
         self.cursor_blink = False
 
     def action_go_on(self) -> None:
-        """Go on to the next value."""
+        """Go to the next value."""
         self.post_message(self.Left(1))
 
     def action_go_back(self) -> None:
-        """Go back to the value before."""
+        """Go to the previous value."""
         self.post_message(self.Left(-1))
 
 
 class ChoiceInput(ValueInput):
-    """A value with choices: `enter` and letters open their list; other text can only be pasted."""
+    """A value with choices: `enter` and letters open the list; other text can only be pasted."""
 
     SCOPE = "launchchoice"
     BINDINGS = bindings(SCOPE)
 
     @dataclass
     class Asked(Message):
-        """Open the list of this line, narrowed by `typed`."""
+        """Open the list of this line, filtered by `typed`."""
 
         line: ChoiceInput
         typed: str
@@ -72,7 +72,7 @@ class ChoiceInput(ValueInput):
 class LaunchField(VerticalGroup):
     """A name, a value, and its explanation or problem.
 
-    The explanation stands beside the value, or below it on a narrow screen while the value has the focus.
+    The explanation is beside the value, or below it on a narrow screen while the value has the focus.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class LaunchField(VerticalGroup):
         yield Static(self._hint, classes="below")
 
     def on_resize(self) -> None:
-        """Keep the explanation of the current value in view when it opens below the line."""
+        """Scroll the explanation of the current value into view when it opens below the line."""
         if self.has_class("-current"):
             self.scroll_visible(animate=False)
 
@@ -122,10 +122,10 @@ class LaunchField(VerticalGroup):
             note.update(text)
 
     def pick(self, offer: Offer, typed: str) -> PickScreen:
-        """The list of the choices, narrowed by `typed`."""
+        """Return the list of the choices, filtered by `typed`."""
         values = [choice.value or "none" for choice in offer.choices]
         no_match = "Nothing matches."
         if len(values) <= MOST_NAMED:
-            no_match += f" It is one of {', '.join(values)}."
+            no_match += f" The value must be one of {', '.join(values)}."
         options = value_options((choice.value, choice.help) for choice in offer.choices)
         return PickScreen(self.field, options, self.value, free=offer.free, typed=typed, no_match=no_match)

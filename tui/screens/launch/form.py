@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 NAME = "\x00name"
-"""Key of the job's name among the problems; no parameter has this name."""
+"""Key of the job's name among the problems; no parameter has this key."""
 
 
 class LaunchForm(VerticalScroll, can_focus=False):
-    """One `LaunchField` for each value, in the order of `tab`. Posts `Changed` when a value differs."""
+    """One `LaunchField` for each value, in tab order. Posts `Changed` when a value changes."""
 
     class Changed(Message):
-        """A value differs."""
+        """A value has changed."""
 
     def __init__(
         self, entry: ProfileEntry, region: str, regions: Sequence[str], word: str = "region"
     ) -> None:
-        """`word` is the context's word for a region."""
+        """Set the profile. `word` is the context's word for a region."""
         super().__init__(id="form")
         self._entry = entry
         own = tuple(Choice(region) for region in regions)
@@ -52,7 +52,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
     @property
     def fields(self) -> list[LaunchField]:
-        """The fields from the top."""
+        """Return the fields from the top."""
         return [self.name_field, self.region_field, *self.parameters.values()]
 
     def compose(self) -> ComposeResult:
@@ -60,7 +60,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
     @property
     def values(self) -> dict[str, str]:
-        """The parameters' texts."""
+        """Return the parameters' texts."""
         return {name: field.value for name, field in self.parameters.items()}
 
     async def fill_in(self, console: ConsoleApp) -> None:
@@ -95,7 +95,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
     @on(ChoiceInput.Asked)
     def _choose(self, event: ChoiceInput.Asked) -> None:
-        """Open a value's list; choosing an entry moves on to the next value."""
+        """Open a value's list. Choosing an entry moves to the next value."""
         event.stop()
         field = next(f for f in self.fields if f.line is event.line)
         # The choices of one value may depend on another: a machine's on the region.
@@ -116,12 +116,13 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
     @on(ValueInput.Left)
     def _left(self, event: ValueInput.Left) -> None:
-        """Go to the next value, or from the last one to the screen's keys."""
+        """Go to the next value, or from the last value to the screen's keys."""
         event.stop()
         self.go(event.move)
 
     def go(self, move: int) -> None:
-        """Focus the value `move` fields on; without a focus, the first or last one; past the ends, none."""
+        """Focus the value `move` fields further; without a focus, the first or last value; past the ends,
+        none."""
         lines = [field.line for field in self.fields]
         at = next(
             (i for i, line in enumerate(lines) if line is self.screen.focused), -1 if move > 0 else len(lines)
@@ -133,7 +134,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         self._mark_current()
 
     def on_descendant_blur(self) -> None:
-        """Take the focus from the values."""
+        """Hide the explanation when no value has the focus."""
         self._mark_current()
 
     def _mark_current(self) -> None:
@@ -142,6 +143,6 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
 
 def _hint(parameter: LaunchParameter) -> str:
-    """The explanation of the value, or its allowed values."""
+    """Return the explanation of the value, or its allowed values."""
     choices: Iterable[str] = () if parameter.secret else parameter.choices
     return parameter.description or " | ".join(choices) or parameter.kind

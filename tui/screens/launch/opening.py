@@ -1,4 +1,4 @@
-"""Opens the launch screen; in a group of contexts the user chooses one first."""
+"""Opens the launch screen. In a group of contexts, the user first chooses a context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.store.profiles.preferences import family_of
 
 
 async def open_launch(console: ConsoleApp, entry: ProfileEntry) -> None:
-    """Show the launch screen of a profile; in a group, ask for the context and open it first."""
+    """Show the launch screen of a profile. In a group, ask for the context and open it first."""
     context = console.connection.context
     if context.kind != "group":
         console.push_screen(LaunchScreen(entry))
@@ -36,7 +36,7 @@ async def open_launch(console: ConsoleApp, entry: ProfileEntry) -> None:
         await _launch_in(console, fitting[0], entry)
     else:
         members = ", ".join(context.members)
-        why = f"No context of the group {context.name} can run {entry.name}: it has {members}."
+        why = f"No context of the group {context.name} can run {entry.name}. Its contexts: {members}."
         console.notify(why, severity="warning", markup=False)
 
 

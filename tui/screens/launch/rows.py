@@ -9,11 +9,11 @@ from textual.css.scalar import Scalar
 from textual.widget import Widget
 
 LEAST = 0.45
-"""Smallest share of the rows for the values, if they need it."""
+"""Smallest fraction of the rows for the values, if they need it."""
 CHECKS = 6
-"""Rows kept for the checks before they are known, so that the values don't jump."""
+"""Number of rows reserved for the checks before they are known, so that the values don't jump."""
 PADDING = 1
-"""Rows above the values."""
+"""Number of rows above the values."""
 
 
 class LaunchRows(VerticalGroup):
@@ -37,7 +37,7 @@ class LaunchRows(VerticalGroup):
             self.watch(part, "virtual_size", self._share)
 
     def on_resize(self) -> None:
-        """Share the new rows."""
+        """Share the rows after a resize."""
         self._share()
 
     def _share(self) -> None:

@@ -52,7 +52,7 @@ SHAPE_LABEL = 10
 CHECK_AFTER = 0.4
 """Seconds without a change before the checks start."""
 CONNECT_AFTER = 1.0
-"""Seconds between two tries while the console is not connected."""
+"""Seconds between two attempts while the console is not connected."""
 HELD_KEY_SECONDS = 1.0
 """Seconds after a failed launch before enter works again: a held key is one press."""
 CHECK_SECONDS = 5.0
@@ -60,7 +60,8 @@ CHECK_SECONDS = 5.0
 
 
 class LaunchScreen(FrameScreen):
-    """Nothing has the focus at first, so that enter launches and letters are keys; tab goes to the values."""
+    """The launch screen. Initially nothing has the focus, so that enter launches and letters are keys; tab
+    goes to the values."""
 
     SCOPE = "launch"
     CSS_PATH = "screen.tcss"
@@ -72,21 +73,21 @@ class LaunchScreen(FrameScreen):
         self._entry = entry
         self._prepared: Prepared | None = None
         self._problems: list[str] = []
-        """The problem with the profile's file."""
+        """Problems of the profile's file."""
         self._wrong_values: list[str] = []
-        """The problems with the values of this launch; each is shown at its field."""
+        """Problems of the values of this launch, each shown at its field."""
         self._under_way = False
         self._waiting = False
         """Whether a launch waits for its checks."""
         self._known = asyncio.Event()
         """Whether all checks of the current request are done."""
         self._packing: asyncio.Task[Outcome[Job]] | None = None
-        """The launch while it builds the package; it can be cancelled until then."""
+        """The task of the launch while it builds the package, during which it can be cancelled."""
         self._given_up = False
         self._failed_at = float("-inf")
         self._fixes: list[Edit] = []
         self._own_name = ""
-        """The name in its field until the user types one."""
+        """The name in the name field until the user types another."""
         self._facts: NameFacts | None = None
         self._timer: Timer | None = None
 
@@ -97,7 +98,7 @@ class LaunchScreen(FrameScreen):
         yield LaunchRows(form, LabelledLines("shape"), known)
 
     def _region(self) -> str:
-        """Default region; "" if a parameter of the profile sets it."""
+        """Return the default region; "" if a parameter of the profile sets the region."""
         own = self._entry.region
         return "" if "${" in own else own or self.console.connection.home_region
 
@@ -133,7 +134,7 @@ class LaunchScreen(FrameScreen):
         self.refresh_frame()
 
     def _named(self, prepared: Prepared, typed: str) -> Prepared:
-        """The job with the typed name, or with the profile's name and its placeholders filled in."""
+        """Return the job with the typed name, or with the profile's name and its placeholders filled in."""
         template = str(prepared.request.custom_job.get("displayName", ""))
         if typed == self._own_name:
             if self._facts is None and not blocks(template):
@@ -145,7 +146,7 @@ class LaunchScreen(FrameScreen):
         return prepared if typed == template else with_edits(prepared, [Edit(("displayName",), typed)])
 
     def _wrong_name(self, prepared: Prepared) -> dict[str, str]:
-        """The problem with the job's name, for the name's field."""
+        """Return the problem with the job's name, for the name's field."""
         name = str(prepared.request.custom_job.get("displayName", ""))
         if self._facts is None and name == self._own_name and is_template(name):
             return {NAME: "The name is being filled in; one moment."}
@@ -153,7 +154,7 @@ class LaunchScreen(FrameScreen):
         return {NAME: " ".join(name_problem)} if name_problem is not None else {}
 
     async def _read_facts(self) -> None:
-        """Read the taken names and the values of the placeholders, which takes a while."""
+        """Read the existing names and the values of the placeholders, which takes a while."""
         changed = await asyncio.to_thread(self.console.journal.read_launches)
         if self._prepared is not None and is_template(self._own_name):
             path, clock = self._entry.path, self.console.clock()
@@ -163,7 +164,7 @@ class LaunchScreen(FrameScreen):
             self._prepare()
 
     def _notes(self) -> list[Labelled]:
-        """Problems found by the rules, and changes for this launch."""
+        """Return the problems found by the rules, and the changes for this launch."""
         lines = [
             (Content.styled("✗ ", "$text-error"), Content(plain(mask_text(text)))) for text in self._problems
         ]
@@ -185,7 +186,7 @@ class LaunchScreen(FrameScreen):
         return lines or [(Content.styled("✓ ", "$text-success"), Content("the profile is valid"))]
 
     def _with_fixes(self, prepared: Prepared) -> Prepared:
-        """The job with the changes of F, without those whose field is gone."""
+        """Return the job with the changes of F, except changes whose field no longer exists."""
         if not self._fixes:
             return prepared
         try:
@@ -197,7 +198,7 @@ class LaunchScreen(FrameScreen):
     # Checks
 
     def _check_soon(self) -> None:
-        """Run the checks again once the typing pauses; the shown results are outdated until then."""
+        """Run the checks again once the typing pauses. Until then, the shown results are outdated."""
         checks = self.query_one(Checks)
         self._known.clear()
         self.workers.cancel_group(self, "preflight")
@@ -226,12 +227,12 @@ class LaunchScreen(FrameScreen):
 
     @property
     def _wrong(self) -> list[Check]:
-        """Checks that found a problem, those that can be fixed here first."""
+        """Return the checks that found a problem, fixable ones first."""
         checks = [check for check in self.query_one(Checks).checks if check.status is CheckStatus.PROBLEM]
         return sorted(checks, key=lambda check: not check.fixable)
 
     def action_fix(self) -> None:
-        """Fix the problem of a check for this launch, or say how."""
+        """Fix the problem of a check for this launch, or show the fix."""
         if not self._wrong or self._prepared is None:
             return
         check = self._wrong[0]
@@ -246,7 +247,7 @@ class LaunchScreen(FrameScreen):
         self._prepare()
 
     def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[LaunchField, str]) -> None:
-        """Change the value that the field comes from; without one, change only the request."""
+        """Change the value that sets the field; without one, change only the request."""
         old = reduce(getitem, edit.path, cast("Any", prepared.request.custom_job))
         for field, was in before.items():
             new = substituted(was, str(old), str(edit.value)) if was else None
@@ -256,7 +257,7 @@ class LaunchScreen(FrameScreen):
         self._fixes.append(edit)
 
     def action_dry(self) -> None:
-        """Show this launch as a dry run prints it."""
+        """Show this launch in the format of a dry run."""
         if self._prepared is None:
             return
         request = self._prepared.request
@@ -313,7 +314,7 @@ class LaunchScreen(FrameScreen):
 
     @property
     def _value(self) -> ValueInput | None:
-        """The value that has the focus."""
+        """Return the value that has the focus."""
         return self.focused if isinstance(self.focused, ValueInput) else None
 
     def scopes(self) -> tuple[str, ...]:
@@ -325,7 +326,7 @@ class LaunchScreen(FrameScreen):
         return value if value is not None and action.scope == value.SCOPE else super().target(action)
 
     def footer_actions(self) -> list[Action]:
-        """The keys that work now: a value with the focus takes the letters and its own keys."""
+        """Return the keys that work now: a focused value receives the letters and its own keys."""
         shown, value = super().footer_actions(), self._value
         if value is None:
             return shown
@@ -340,7 +341,7 @@ class LaunchScreen(FrameScreen):
         return key_text(action, self.keymap).split(" ")
 
     def on_descendant_focus(self) -> None:
-        """Another value takes the keys."""
+        """Update the keys for the newly focused value."""
         self.refresh_frame()
 
     def on_descendant_blur(self) -> None:
@@ -365,11 +366,11 @@ class LaunchScreen(FrameScreen):
         return super().unmet(condition, action)
 
     def action_go(self) -> None:
-        """Launch it once, however long the key is held."""
+        """Launch once, however long the key is held."""
         if self._under_way or self._prepared is None or self.session is None:
             return
         if time.monotonic() - self._failed_at < HELD_KEY_SECONDS:
-            # A held key restarts the wait, or it would launch again after that time.
+            # A held key restarts the wait; otherwise it would launch again after that time.
             self._failed_at = time.monotonic()
             return
         self._under_way = self._waiting = True
@@ -381,7 +382,7 @@ class LaunchScreen(FrameScreen):
         background(self, partial(self._go, self._prepared), "go")
 
     async def _go(self, prepared: Prepared) -> None:
-        """Launch it; a failed check asks first, an unknown one does not."""
+        """Launch the job. A failed check asks first, an unknown check does not."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CHECK_SECONDS):
                 await self._known.wait()
@@ -404,7 +405,7 @@ class LaunchScreen(FrameScreen):
     def _send(self, prepared: Prepared) -> None:
         self._under_way, self._given_up = True, False
         self._answer(Content.styled("Launching…", "$text-warning"))
-        # A worker of the app, not of the screen: it goes on when the job's screen replaces this one.
+        # Use a worker of the app: it continues when the job's screen replaces this screen.
         background(self.console, partial(self._launch, prepared), "launch", exclusive=False)
 
     def _stop_waiting(self) -> None:
@@ -426,7 +427,7 @@ class LaunchScreen(FrameScreen):
             return
 
         def sent(launch: SentLaunch) -> None:
-            # It can't be cancelled any more.
+            # From here on, the launch can't be cancelled.
             self._packing = None
             self.console.unanswered.add(task, launch)
 
@@ -494,7 +495,7 @@ class LaunchScreen(FrameScreen):
         self.query_one("#ahead").scroll_page_up(animate=False)
 
     def action_back(self) -> None:
-        """Leave a value, or else the screen."""
+        """Leave a value, or the screen."""
         if self.focused is not None:
             self.set_focus(None)
         elif self._packing is not None:
