@@ -15,18 +15,18 @@ from tui.config.settings import Settings
 if TYPE_CHECKING:
     from tui.backends.interface import Backend
 
-# Screens don't import backends; the session module provides the errors that they catch.
+# Screens don't import backends; the session module re-exports the errors that they catch.
 __all__ = ["BackendError", "Session", "Stopped", "now"]
 
 
 def now() -> datetime:
-    """The current time; tests replace `Session.clock` instead of patching this."""
+    """Return the current time. Tests replace `Session.clock` instead of patching this function."""
     return datetime.now(UTC)
 
 
 @dataclass(slots=True)
 class Session:
-    """One run of the console or of a verb."""
+    """The shared state of one run of the console or of a verb."""
 
     backend: Backend
     settings: Settings

@@ -1,6 +1,6 @@
 """The frame of the screen, drawn before anything is loaded and shown while the console starts.
 
-It imports only little of the standard library: each import delays the first output.
+It imports only a few modules of the standard library, because each import delays the first output.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _shown_on: int | None = None
 
 
 def screen_options(argv: Sequence[str]) -> dict[str, str | bool] | None:
-    """The arguments of `screen` if `argv` (without the program) opens the screen, else `None`.
+    """Return the arguments of `screen` if `argv` (without the program) opens the screen, else `None`.
 
-    It parses only the screen's options, so that the screen opens without the verbs' parser, which handles
+    Only the screen's options are parsed, so that the screen opens without the verbs' parser, which handles
     everything else and reports errors.
     """
     options: dict[str, str | bool] = {"context_name": "", "read_only": False}
@@ -41,7 +41,7 @@ def screen_options(argv: Sequence[str]) -> dict[str, str | bool] | None:
 
 
 def show(context: str = "", *, ascii_only: bool = False) -> None:
-    """Draw the skeleton if input and output are a terminal, else do nothing."""
+    """Draw the skeleton if input and output are a terminal; otherwise do nothing."""
     global _shown_on  # noqa: PLW0603 - there is one terminal
     if os.environ.get("TERM", "") in {"", "dumb"} or not os.isatty(0):
         return
@@ -57,7 +57,7 @@ def show(context: str = "", *, ascii_only: bool = False) -> None:
 
 
 def _size(tty: int) -> tuple[int, int]:
-    """Columns and rows as Textual reads them: from the environment first, then from the terminal."""
+    """Return columns and rows as Textual reads them: from the environment first, then from the terminal."""
     columns, rows = os.get_terminal_size(tty)
     texts = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
     sizes = [int(text) if text.isdecimal() else 0 for text in texts]
@@ -65,7 +65,8 @@ def _size(tty: int) -> tuple[int, int]:
 
 
 def frame(columns: int, rows: int, context: str = "", *, ascii_only: bool = False) -> str:
-    """The text that `show` draws: the two top lines and the line of keys, at their places on the screen."""
+    """Return the text that `show` draws: the two top lines and the line of keys, at their screen
+    positions."""
     dots = "..." if ascii_only else "…"
     name = "".join(c if c.isprintable() else "?" for c in context)
     top = f" vxtui   {name}"[: max(0, columns - 12)]

@@ -50,7 +50,7 @@ async def test_every_version_says_which_job_made_it(tmp_path: Path) -> None:
         # Its weights are below that job's output.
         await until(pilot, lambda: "vit-ablation " in row(app, "vit-ablation-l16-384"), "the job")
         await pilot.press("j", "j", "enter")
-        await until(pilot, lambda: "say which job made it" in on_screen(app), "why")
+        await until(pilot, lambda: "name the job that made it" in on_screen(app), "why")
         await pilot.press("slash", *"canary", "enter")
         await until(pilot, lambda: "1 of 3 models, 1 version" in lines(app), "the filter")
         assert len(went) == 1
@@ -71,7 +71,7 @@ async def test_a_version_takes_over_step_by_step_and_back(tmp_path: Path) -> Non
         await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
         await until(pilot, lambda: "8.1 % 5xx" in row(app, " 10 %"), "figures")
         # What all machines cost is said even where the column has no room.
-        assert re.search(r"~\$[0-9.]+–?[0-9.]*/h +(figures of the )?last 5 min", lines(app))
+        assert re.search(r"~\$[0-9.]+–?[0-9.]*/h +(metrics of the )?last 5 min", lines(app))
         assert "90.0" in row(app, " 90 %") and "48 ms" in row(app, " 90 %"), row(app, " 90 %")
         assert row(app, "100 %").count("·") == 4, "not measured"
         assert "· nothing" in row(app, "empty") and "~$" in row(app, "n1-standard-4")
@@ -150,7 +150,7 @@ async def test_deploying_asks_for_version_machine_and_share(tmp_path: Path) -> N
         await until(pilot, lambda: len(serving.stored[empty].deployed) == 1, "the deployment")
         await until(pilot, lambda: "100 % to version 1" in said(app), "its end")
         await pilot.press("j", "D")
-        await until(pilot, lambda: "Nothing answers the endpoint" in on_screen(app), "what it means")
+        await until(pilot, lambda: "no model answers the endpoint" in on_screen(app), "what it means")
         await pilot.press("y")
         await until(pilot, lambda: serving.stored[empty].deployed == (), "nothing is deployed")
 
@@ -213,7 +213,7 @@ async def test_what_was_read_stays_while_a_region_can_t_be_read(tmp_path: Path) 
         await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
         serving.error = denied
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: "can't be read; what is shown was read" in flat(app), "why, and how old")
+        await until(pilot, lambda: "can't be read; the data shown was read" in flat(app), "why, and how old")
         assert "3 endpoints" in lines(app) and "front-door" in on_screen(app)
         # Nothing was ever read of the models: none is not the same as not known.
         await pilot.press("7")

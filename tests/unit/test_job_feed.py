@@ -260,4 +260,4 @@ async def test_a_job_that_was_created_again_under_its_name_is_gone() -> None:
         feed.kick()
         await until(lambda: feed.gone)
         error = feed.sources["job"].error
-        assert error is not None and "another job has its name" in error.message
+        assert error is not None and "another job now has its name" in error.message

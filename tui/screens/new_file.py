@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def unwritable(text: str) -> str:
-    """Why no file can be created at this path; "" where one can."""
+    """Return why no file can be created at this path; "" if it can."""
     path = Path(text).expanduser()
     if not text:
         return "enter a path"
     if path.exists():
         return f"{path} exists already; choose another name"
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent}"
+        return f"the folder {path.parent} does not exist"
     return ""
 
 
@@ -21,8 +21,8 @@ def write_new(path: Path, text: str) -> None:
     """Write the text to a new file.
 
     Raises:
-        OSError: where it can't be written, FileExistsError among them.
+        OSError: the file can't be written, e.g. FileExistsError.
     """
-    # "x": a file created meanwhile is not overwritten.
+    # "x" does not overwrite a file that was created in the meantime.
     with path.open("x", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""Polling of what no store keeps: a list reads it while its screen is shown."""
+"""Polling of data that no store holds: a list reads the data while its screen is shown."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tui.widgets.notice import Notice
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The polled service, and the words about it."""
+    """The polled service, and its words."""
 
     service: str
-    """The service that has it, as `Backend.offers` names it."""
+    """The service's name in `Backend.offers`."""
     noun: str
-    """The plural for the listed things: "endpoints"."""
+    """The plural noun of the listed items: "endpoints"."""
     empty: tuple[str, ...]
-    """The notice where there is nothing."""
+    """The notice for an empty list."""
     every: tuple[float, float] | None = (10.0, 2.0)
-    """Seconds between two readings in the cloud and on the emulator; `None`: read when the list opens."""
+    """Seconds between two reads in the cloud and on the emulator; `None` reads only when the list opens."""
 
 
 class Polling:
@@ -44,10 +44,10 @@ class Polling:
         forget: Callable[[], None],
         has_rows: Callable[[], bool],
     ) -> None:
-        """`read` returns why regions can't be read, by region, or raises BackendError.
+        """Set the callbacks. `read` returns why regions can't be read, by region, or raises BackendError.
 
         `show` shows what was read, `forget` drops the rows of another context, and `has_rows` tells whether
-        any were read.
+        any rows were read.
         """
         self._screen = screen
         self._polled = polled
@@ -56,28 +56,29 @@ class Polling:
         self._forget = forget
         self._has_rows = has_rows
         self.every: Callable[[Session], float | None] = self.usual
-        """Returns the seconds until the next reading."""
+        """A function that returns the seconds until the next read."""
         self.errors: Mapping[str, BackendError] = {}
         self.was_read = False
         self._session: Session | None = None
-        """The session that the rows are from."""
+        """The session from which the rows were read."""
         self._reading = False
         self._last = 0.0
         self._complete = 0.0
-        """The last time when everything could be read, by the monotonic clock."""
+        """Monotonic time of the last complete read."""
 
     def usual(self, session: Session) -> float | None:
-        """Seconds between two readings, as declared."""
+        """Return the seconds between two reads, as declared."""
         every = self._polled.every
         return every[session.backend.info.local] if every is not None else None
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing is shown because nothing could be read, or not yet: that is not a count of 0."""
+        """Whether nothing is shown because nothing could be read, or has been read yet, which differs from a
+        count of 0."""
         return not self._has_rows() and (bool(self.errors) or not self.was_read)
 
     def connection_changed(self) -> None:
-        """Read from a new session; what is read only once is read again only if it has never been."""
+        """Read from a new session. Data that is read only once is read again only if it was never read."""
         once = self._polled.every is None and (self.was_read or bool(self.errors))
         if self._screen.is_current and not (once and self._screen.session is self._session):
             self.read()
@@ -91,7 +92,7 @@ class Polling:
                 self.read()
 
     def read(self) -> None:
-        """Read again, unless a reading is in progress."""
+        """Read again, unless a read is in progress."""
         session = self._screen.session
         if session is None:
             self._show()
@@ -119,7 +120,7 @@ class Polling:
             self._show()
 
     def show_notice(self, *, shown: bool, filtered: str, hidden: tuple[str, ...] = ()) -> None:
-        """Show the notice in place of an empty table, or below a table that lacks something.
+        """Show the notice instead of an empty table, or below an incomplete table.
 
         `hidden` is the notice for rows that are hidden for another reason than the filter's text.
         """
@@ -131,7 +132,7 @@ class Polling:
             words = f"The {noun}{where} can't be read{more}"
             if shown and self._complete:
                 ago = age(timedelta(seconds=time.monotonic() - self._complete))
-                words += f"; what is shown was read {ago} ago"
+                words += f"; the data shown was read {ago} ago"
             notice.show(words, error.message, cure(error), bad=True, alone=not shown)
         elif shown:
             notice.hide()

@@ -29,7 +29,7 @@ READ_SECONDS = 30.0
 
 
 def open_shell(console: ConsoleApp, job: Job, replica: str = "") -> None:
-    """Open a shell in a replica of the job; where it has several and none is named, the user chooses."""
+    """Open a shell in a replica of the job. If there are several and none is named, the user chooses."""
     known = known_replicas(job)
     if replica or len(known) == 1:
         background(console, partial(_open, console, job, replica or known[0].id), "shell")
@@ -80,13 +80,13 @@ async def _open(console: ConsoleApp, job: Job, replica: str) -> None:
 
 
 async def _in_the_browser(console: ConsoleApp, job: Job, replica: str) -> None:
-    """Open, show and copy the address of the replica's shell; where it has none, say how to get one."""
+    """Open, show and copy the address of the replica's shell. If there is none, show how to get one."""
     from tui.actions.operations.shells import ENABLE, IN_THE_BROWSER, web_shell  # noqa: PLC0415 - rarely used
 
     assert console.session is not None
     try:
         async with asyncio.timeout(READ_SECONDS):
-            # A list does not say the addresses.
+            # A list does not contain the addresses.
             current = await console.session.backend.job_service(job.runner).get(job.runner)
     except (BackendError, TimeoutError) as error:
         why = str(error) or f"no answer within {READ_SECONDS:.0f} s"

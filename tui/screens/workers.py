@@ -13,17 +13,17 @@ from tui.screens.containment import ContainingApp
 def background(
     node: DOMNode, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = True
 ) -> None:
-    """Run `work` on the event loop; with `exclusive`, other work of the group is cancelled.
+    """Run `work` on the event loop. `exclusive` cancels other work of the group.
 
-    The function is passed, not its coroutine: if it is cancelled before it starts, no coroutine is left that
-    was never awaited. An error is shown by the pane or screen of the node, or by the app (`ContainingApp`).
+    The function is passed instead of its coroutine: if it is cancelled before it starts, no unawaited
+    coroutine is left. The pane or screen of the node, or the app (`ContainingApp`), shows an error.
     """
 
     async def contained() -> None:
         try:
             await work()
         except Exception as error:
-            # Textual tells only the node itself of a worker's error, and nobody listens there.
+            # Textual reports a worker's error only to the node itself, where nothing handles it.
             app = node.app
             if not (isinstance(app, ContainingApp) and app.contain(error, node)):
                 raise

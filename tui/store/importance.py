@@ -1,7 +1,7 @@
-"""How much each parameter of a study matters, by optuna's PED-ANOVA, in a process of its own.
+"""How much each parameter of a study matters, by optuna's PED-ANOVA, in a separate process.
 
-Importing optuna takes half a second, in which no key would be answered; as a program this reads the trials
-as JSON from its standard input and prints the shares.
+Importing optuna takes half a second, in which no key would be answered. As a program, this module reads the
+trials as JSON from its standard input and prints the shares.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from tui.domain.core.task import Task
 from tui.domain.tuning.study import Study, counts, numbers_of, value_of
 
 FEWEST = 4
-"""Fewest trials with a result for which shares can be computed."""
+"""Smallest number of trials with a result for which shares can be computed."""
 SECONDS = 60.0
 
 
 class NotEnough(Exception):
-    """Too few results, or no parameter that two trials differ in."""
+    """There are too few results, or all trials have equal parameters."""
 
 
 async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:
-    """Return the share of each parameter that every trial has, the largest first; the shares add up to 1.
+    """Return the share of each parameter that every trial has, largest first; the shares add up to 1.
 
     Raises:
-        NotEnough: if too few trials have ended.
-        OSError: if the program can't be started, or fails.
-        TimeoutError: after `SECONDS`.
+        NotEnough: too few trials have ended.
+        OSError: the program can't be started, or fails.
+        TimeoutError: the computation exceeds `SECONDS`.
     """
     request = _request(study, tasks)
     program = await asyncio.create_subprocess_exec(
@@ -55,7 +55,7 @@ async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:
 def _request(study: Study, tasks: Sequence[Task]) -> dict[str, Any]:
     ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
     if len(ended) < FEWEST:
-        raise NotEnough(f"{FEWEST} trials with a result are needed; {len(ended)} have ended.")
+        raise NotEnough(f"At least {FEWEST} trials must have a result; {len(ended)} have one.")
     columns = {}
     for parameter in study.parameters:
         numbers = numbers_of(ended, parameter)

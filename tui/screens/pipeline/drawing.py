@@ -20,7 +20,7 @@ from tui.widgets.dag.view import NOTE, DagNode, DagView
 from tui.widgets.state import state_content
 
 WORDS = {"SKIPPED": "cached", "NOT_TRIGGERED": "no run"}
-"""Notes instead of a time, by the service's state."""
+"""Notes shown instead of a time, by the service's state."""
 
 
 class TasksDrawing(VerticalGroup):
@@ -48,7 +48,7 @@ class TasksDrawing(VerticalGroup):
         yield self.dag
 
     def show(self, branches: Mapping[str, Branch], now: datetime) -> None:
-        """Show the tasks as they are now. Raises NotDrawable."""
+        """Show the current tasks. Raises NotDrawable."""
         self._branches, self._now = branches, now
         if self.group not in branches:
             self.group = ""
@@ -68,7 +68,7 @@ class TasksDrawing(VerticalGroup):
         self.set_class(bool(group), "inside")
 
     def why_not(self, branches: Mapping[str, Branch], now: datetime) -> str:
-        """Why these tasks are not drawn; "" where they are."""
+        """Return why these tasks can't be drawn; "" if they can."""
         try:
             self.show(branches, now)
         except NotDrawable as error:
@@ -76,7 +76,7 @@ class TasksDrawing(VerticalGroup):
         return ""
 
     def open(self, group: str, cursor: str = "") -> str:
-        """Show the tasks of a group, or with "" of the pipeline; return why they can't be drawn."""
+        """Show the tasks of a group, or of the pipeline for "". Return why they can't be drawn."""
         before, self.group = self.group, group
         try:
             self._show()
@@ -88,14 +88,14 @@ class TasksDrawing(VerticalGroup):
         return ""
 
     def close(self) -> bool:
-        """Back to the tasks around the open group; False where none is open."""
+        """Show the tasks around the open group. Return False if no group is open."""
         if not self.group:
             return False
         group = self.group
         return not self.open(self._branches[group].task.parent if self._branches[group].depth else "", group)
 
     def go_to(self, id: str) -> str:
-        """Put the cursor on a task of any group; return why it can't be drawn."""
+        """Move the cursor to a task of any group. Return why it can't be drawn."""
         around = above(self._branches, id)
         return self.open(around[0] if around else "", id)
 

@@ -1,4 +1,4 @@
-"""The facts of a pipeline: those of every job, the progress of its tasks, and its parameters."""
+"""The facts of a pipeline: the facts of every job, the progress of its tasks, and its parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BAR = 30
 
 
 class PipelineOverviewPane(OverviewPane):
-    """The Overview tab with the progress of the tasks in place of the training's."""
+    """The Overview tab with the progress of the tasks instead of the training's."""
 
     WORK_BESIDE = False
 

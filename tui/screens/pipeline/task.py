@@ -1,4 +1,4 @@
-"""One task of a pipeline in full: values, artifacts with their metadata, attempts; line by line."""
+"""One complete task of a pipeline: values, artifacts with their metadata, attempts; line by line."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ COLUMNS = (
     Column("value", "VALUE", 20, flex=True),
 )
 LONGEST_VALUE = 20_000
-"""Shown characters of a value; copying takes all."""
+"""Number of shown characters of a value; copying copies all."""
 
 
 class TaskScreen(ListScreen):
-    """One task. It shows what the feed of the pipeline's screen reads."""
+    """The screen of one task. It shows what the feed of the pipeline's screen reads."""
 
     SCOPE = "task"
     HEADING = "Task"
@@ -118,7 +118,7 @@ class TaskScreen(ListScreen):
 
     @property
     def current(self) -> Fact | None:
-        """The line under the cursor."""
+        """Return the line under the cursor."""
         return self._facts.get(self.table.cursor or "")
 
     def top_line(self) -> Line:
@@ -153,14 +153,14 @@ class TaskScreen(ListScreen):
                 return "No line is selected." if fact is None else ""
             case "linked":
                 linked = fact is not None and bool(fact.job or fact.task)
-                return "" if linked else "This line leads to no job and to no task."
+                return "" if linked else "This line has no job and no task to open."
             case "task_job":
                 return "" if self._job else "This task has no job of its own."
         return super().unmet(condition, action)
 
     @property
     def _job(self) -> str:
-        """The job of the attempt under the cursor, or of the last attempt; "" where there is none."""
+        """Return the job of the attempt under the cursor, or of the last attempt; "" if there is none."""
         fact, task = self.current, self.shown_task
         if fact is not None and fact.part == "attempt":
             return fact.job
@@ -181,7 +181,7 @@ class TaskScreen(ListScreen):
             self.console.open_job(fact.job)
 
     def action_log(self) -> None:
-        """The log of an attempt."""
+        """Open the log of an attempt."""
         self.console.open_job(self._job, tab="logs")
 
     def action_copy(self) -> None:
@@ -208,15 +208,15 @@ class TaskScreen(ListScreen):
         background(self, read, "link")
 
     def action_scroll_on(self) -> None:
-        """Scroll the value on."""
+        """Scroll the value down."""
         self.query_one("#value", VerticalScroll).scroll_page_down(animate=False)
 
     def action_scroll_back(self) -> None:
-        """Scroll the value back."""
+        """Scroll the value up."""
         self.query_one("#value", VerticalScroll).scroll_page_up(animate=False)
 
     async def action_back(self) -> None:
-        """Clear the search, or go back."""
+        """Clear the search, or close the screen."""
         if not self.clear_filter():
             self.dismiss()
 

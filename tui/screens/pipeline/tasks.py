@@ -1,4 +1,5 @@
-"""The tasks of a pipeline, as a tree in their order or as a drawing, and one of them in full."""
+"""The tasks of a pipeline, as a tree in their order or as a drawing, and the complete task under the
+cursor."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ from tui.widgets.table.cells import content, row_cells
 from tui.widgets.table.table import Cells, Table
 
 DETAILS_FROM = 18
-"""Rows of the tab from which there is room for the task under the cursor in full."""
+"""Number of rows of the tab from which the complete task under the cursor fits."""
 LABEL = 24
 OPEN, CLOSED = "▾ ", "▸ "
 COLUMNS = columns(PIPELINE_FIELDS)
@@ -91,7 +92,7 @@ class PipelineTasksPane(TasksPane):
             self._shown, self._branches = job.tasks, tree(job.tasks)
             self._counts = self._count()
             groups = folded_at_first(self._branches)
-            # A group is folded once; what the user opens stays open.
+            # A group is folded only once; a group that the user opens stays open.
             self._folded |= groups - self._known_groups
             self._known_groups |= groups
         shown = visible(self._branches, self._folded)
@@ -100,7 +101,7 @@ class PipelineTasksPane(TasksPane):
         if shown:
             self.notice.hide()
         else:
-            self.notice.show("No tasks yet.", "The service has not created any for this pipeline.")
+            self.notice.show("No tasks yet.", "The service has not created tasks for this pipeline.")
         if self._drawn:
             why = self._drawing.why_not(self._branches, self.feed.as_of())
             if why:
@@ -136,7 +137,7 @@ class PipelineTasksPane(TasksPane):
         if self._drawn:
             self.show(Changed.JOB)
         else:
-            # Every bar in view: the span that they share grows.
+            # Update every bar in view: the span that they share grows.
             self.table_view.change(list(self.table_view.in_view))
             if self.current is not None and self.current.state.active:
                 self._show_details()
@@ -176,7 +177,7 @@ class PipelineTasksPane(TasksPane):
         return super().unmet(condition, action)
 
     def action_open(self) -> None:
-        """The job that runs the task; a group is opened or closed."""
+        """Open the job that runs the task, or open or close a group."""
         task = self.current
         if task is not None and self._branches[task.id].parts:
             self.action_fold()
@@ -184,7 +185,7 @@ class PipelineTasksPane(TasksPane):
             super().action_open()
 
     def action_fold(self) -> None:
-        """Open or close the group under the cursor, or close the one around the task."""
+        """Open or close the group under the cursor, or close the group around the task."""
         if self._drawn:
             self._open_drawn_group()
             return
@@ -196,7 +197,7 @@ class PipelineTasksPane(TasksPane):
             self.show(Changed.JOB)
 
     def _open_drawn_group(self) -> None:
-        """Show what is in the group under the cursor, or what is around the task."""
+        """Show the content of the group under the cursor, or the tasks around the task."""
         task = self.current
         if task is not None and not self._branches[task.id].parts:
             self._drawing.close()
@@ -204,19 +205,19 @@ class PipelineTasksPane(TasksPane):
             self.notify(f"Not drawn: {why}", severity="warning", markup=False)
 
     def action_task(self) -> None:
-        """Everything about the task under the cursor."""
+        """Show all facts about the task under the cursor."""
         from tui.screens.pipeline.task import TaskScreen  # noqa: PLC0415 - rarely opened
 
         if self.current is not None:
             self.app.push_screen(TaskScreen(self.feed, self.current.id))
 
     def action_log(self) -> None:
-        """The log of the task's job."""
+        """Open the log of the task's job."""
         if self.current is not None:
             self.post_message(self.JobRequested(self.current.job, "logs"))
 
     def action_draw(self) -> None:
-        """Show the tasks as a drawing, or as a tree again; the cursor stays on its task."""
+        """Switch between the drawing and the tree. The cursor stays on its task."""
         task, on = self.current, not self._drawn
         if on:
             why = self._drawing.why_not(self._branches, self.feed.as_of())

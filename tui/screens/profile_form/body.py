@@ -34,19 +34,19 @@ _GLYPH = {ProblemSeverity.ERROR: "✗", ProblemSeverity.WARNING: "!", ProblemSev
 
 
 class FormBody:
-    """Shows the draft as it was last checked. `toggled` holds groups whose fold differs from the default."""
+    """Shows the last checked draft. `toggled` holds groups whose fold differs from the default."""
 
     def __init__(self, screen: FrameScreen, editor: DraftEditor, estimates: Estimates) -> None:
         self.view = FormView()
         self.line = FormLine()
-        """Where a value is typed."""
+        """The input line for a value."""
         self.toggled: set[str] = set()
         self._screen = screen
         self._editor = editor
         self._estimates = estimates
 
     def compose(self) -> Iterable[Widget]:
-        """The widgets, from the top."""
+        """Yield the widgets from the top."""
         yield Static("", id="summary", markup=False)
         yield FilterBar("find a field")
         with Container(id="area"):
@@ -57,13 +57,13 @@ class FormBody:
 
     @property
     def row(self) -> FormRow | None:
-        """The row under the cursor; None where the file is not YAML."""
+        """Return the row under the cursor; None if the file is not YAML."""
         return self.view.current if self._editor.analysis.readable else None
 
     # Rows and folds
 
     def rows_of(self, analysis: Analysis) -> list[FormRow]:
-        """The rows of these values and problems."""
+        """Return the rows of these values and problems."""
         return build_rows(
             FormState(
                 analysis.value,
@@ -77,7 +77,7 @@ class FormBody:
         )
 
     def all_rows(self) -> list[FormRow]:
-        """The rows with every group open."""
+        """Return the rows with every group open."""
         analysis = self._editor.analysis
         return build_rows(
             FormState(
@@ -95,7 +95,7 @@ class FormBody:
         self.toggled ^= {key}
 
     def keep_open(self, path: Path | None) -> None:
-        """Have the list at `path` open when it is shown next."""
+        """Open the list at `path` the next time it is shown."""
         key = dotted(canonical(path or ()))
         row = self.view.row(key)
         if row is not None and not row.open and key not in self.toggled:
@@ -104,7 +104,7 @@ class FormBody:
     # Showing
 
     def show(self, cursor: str = "") -> None:
-        """Show the draft; `cursor` is the key of the row to go to."""
+        """Show the draft. `cursor` is the key of the row to go to."""
         analysis, draft = self._editor.analysis, self._editor.draft
         self._screen.query_one("#area").display = analysis.readable
         notice = self._screen.query_one(Notice)
@@ -158,7 +158,7 @@ class FormBody:
 
 
 def detail(row: FormRow | None) -> Content:
-    """Two lines about a row: its worst problem with the fix, or its help."""
+    """Return two lines about a row: its worst problem with the fix, or its help."""
     if row is None:
         return Content("")
     if row.problems:

@@ -22,12 +22,12 @@ _TONE = {"+": "$text-success", "-": "$text-error", "@": "$text-primary"}
 
 
 def diff_line(line: str) -> Content:
-    """One line of a diff in its colour."""
+    """Return one line of a diff in its colour."""
     return Content.styled(plain(line), _TONE.get(line[:1], ""))
 
 
 class DiffScreen(FrameScreen):
-    """A unified diff; scrolls."""
+    """A unified diff that scrolls."""
 
     SCOPE = "diff"
     CSS_PATH = "../dialogs/preview.tcss"
@@ -65,5 +65,5 @@ class DiffScreen(FrameScreen):
         cast("ConsoleApp", self.app).send_copy("\n".join(self._lines) + "\n", "the changes")
 
     def action_back(self) -> None:
-        """Back to the form."""
+        """Return to the form."""
         self.dismiss()

@@ -1,4 +1,4 @@
-"""The draft with its analysis; every change of the form goes through `apply` or `replace`."""
+"""The draft with its analysis. Every change of the form uses `apply` or `replace`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.screens.workers import background
 from tui.store.profiles.draft import Draft
 
 RESPONSIVE_INTERVAL, USUAL_INTERVAL = 0.0001, sys.getswitchinterval()
-"""Seconds after which a thread that computes hands the interpreter to another one."""
+"""Seconds after which a computing thread yields the interpreter."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -34,10 +34,10 @@ async def in_thread(work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
 
 
 class DraftEditor:
-    """Holds the draft, its problems, and its file's text as last saved."""
+    """Holds the draft, its problems, and the last saved text of its file."""
 
     def __init__(self, draft: Draft, screen: FrameScreen, show: Callable[[str], Awaitable[None]]) -> None:
-        """`show` checks the draft and shows it; its argument is the key of the row to go to."""
+        """Set the draft. `show` checks and shows it; its argument is the key of the row to go to."""
         self.draft = draft
         self.analysis = Analysis(draft.text)
         self._screen = screen
@@ -46,16 +46,16 @@ class DraftEditor:
 
     @property
     def values(self) -> Any:
-        """The draft's values; None where the text is not YAML."""
+        """The draft's values; None if the text is not YAML."""
         return self.analysis.value
 
     def saved_values(self, otherwise: Any) -> Any:
-        """The saved file's values, or `otherwise` where that file is not YAML."""
+        """Return the saved file's values, or `otherwise` if that file is not YAML."""
         return self._saved.value if self._saved.readable else otherwise
 
     @property
     def region(self) -> str:
-        """Where the job would run."""
+        """The region in which the job would run."""
         return self.analysis.region or self._screen.console.connection.home_region
 
     @property
@@ -65,12 +65,12 @@ class DraftEditor:
         return session is not None and session.backend.info.local
 
     def analyse(self, text: str) -> Analysis:
-        """Check a text of this profile for the context that is open."""
+        """Check a text of this profile for the open context."""
         path, connection = self.draft.path, self._screen.console.connection
         return analyse(text, str(path), path.stem, region=connection.home_region, local=self.local)
 
     async def check(self) -> Analysis:
-        """Check the draft's text in a thread. The result is not `analysis` yet: the caller sets it."""
+        """Check the draft's text in a thread. The caller must set `analysis` to the result."""
         text, saved = self.draft.text, self.draft.saved
         analysis = await in_thread(self.analyse, text)
         if saved != self._saved.text or not self._saved.readable:
@@ -84,10 +84,10 @@ class DraftEditor:
     async def apply(
         self, edits: Sequence[Edit], label: str, cursor: str = "", before: Callable[[], None] | None = None
     ) -> bool:
-        """Make a change that undo reverts; return whether the text differs.
+        """Make a change that undo reverts. Return whether the text has changed.
 
-        Where other places share a changed value, ask first whether they change too: the text differs
-        after the answer then. `before` is called before the changed text is shown.
+        If a changed value is shared with other parts of the file, ask first whether they change too; the text
+        then changes after the answer. `before` is called before the changed text is shown.
         """
         if not edits:
             return False
@@ -109,13 +109,13 @@ class DraftEditor:
         return False
 
     def _change(self, edits: Sequence[Edit]) -> SharedChange:
-        """The texts that the edits make; without paths where nothing else shares a value."""
+        """Return the texts that the edits produce; without paths if nothing else shares a value."""
         draft = self.draft
         paths, here = draft.shares(edits), draft.preview(edits)
         everywhere = draft.preview(edits, everywhere=True) if paths else here
         if everywhere == here:
             return SharedChange((), here, here, (), ())
-        # Their values, which are those of both texts.
+        # The secrets of both texts are the same values.
         secrets = secrets_in(read(draft.text, "").value) | secrets_in(read(here, "").value)
         lines = [without_secrets(draft.changed_lines(text), secrets) for text in (here, everywhere)]
         return SharedChange(paths, here, everywhere, *lines)
@@ -126,9 +126,9 @@ class DraftEditor:
     async def replace(
         self, text: str, label: str, cursor: str = "", before: Callable[[], None] | None = None
     ) -> bool:
-        """Take another text, check and show it, and keep it on disk in case of a crash.
+        """Replace the text, check and show it, and save it on disk in case of a crash.
 
-        `before` is called before it is shown. Whether the text differs now.
+        `before` is called before the text is shown. Return whether the text has changed.
         """
         if not self.draft.replace(text, label):
             return False

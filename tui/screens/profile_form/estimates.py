@@ -26,7 +26,7 @@ from tui.session import BackendError, Session
 
 QUOTA_SECONDS = 20
 WIDE = 100
-"""Width from which the summary has room for the whole price."""
+"""Width from which the complete price fits in the summary."""
 _FIT_TEXT = {"fits": ("✓ quota fits", "$text-success"), "unknown": ("? quota", "$text-muted")}
 
 
@@ -36,11 +36,11 @@ class RequestCost:
 
     estimate: Estimate
     reducers: str
-    """Price an hour of its reducers, or of those that the proposal would add."""
+    """Price per hour of its reducers, or of the proposed reducers."""
 
 
 def request_cost(job: Mapping[str, Any], region: str, prices: Prices | None) -> RequestCost:
-    """Cost of a request at these prices; None means the built-in ones."""
+    """Return the cost of a request at these prices; None selects the built-in prices."""
     cost, proposal = estimate(job, region, prices), propose(job, region)
     rate = cost.reducers
     if rate is None and proposal.pool is not None:
@@ -60,7 +60,7 @@ class Estimates:
         on_prices: Callable[[], None],
         on_quotas: Callable[[], None],
     ) -> None:
-        """`on_prices` and `on_quotas` show new prices and new quotas."""
+        """Set the callbacks. `on_prices` and `on_quotas` show new prices and new quotas."""
         self._screen = screen
         self._editor = editor
         self._on_prices = on_prices
@@ -70,7 +70,7 @@ class Estimates:
         self._quota_problem = ""
 
     def start(self) -> None:
-        """Follow the prices; the quotas are read whenever the screen comes to the front."""
+        """Follow the prices. The quotas are read whenever the screen becomes visible."""
         again = partial(background, self._screen, self._reprice, "form-prices")
         self._screen.console.prices_changed.subscribe(self._screen, lambda _: again())
 
@@ -91,7 +91,7 @@ class Estimates:
     # Price
 
     def price_text(self) -> Content:
-        """The job's cost, as far as the line has room."""
+        """Return the job's cost, as far as it fits in the line."""
         if self._cost is None:
             return Content.styled("? price not known yet", "$text-muted")
         estimate = self._cost.estimate
@@ -104,17 +104,17 @@ class Estimates:
         if estimate.hour is None:
             missing = f": {estimate.missing[0]}" if estimate.missing else ""
             return Content.styled(f"? price not known{plain(missing)}", "$text-muted")
-        # The emulator bills nothing: this is the price in the cloud.
+        # The emulator bills nothing, so this is the price in the cloud.
         local = "cloud " if self._editor.local else ""
         rate, whole = (f"{local}{money(estimate.hour, '/h')}", "bold"), estimate.whole
         if self._screen.size.width < WIDE:
-            # A price needs its date: the sum is left out first.
+            # A price needs its date, so the sum is left out first.
             return Content.assemble(rate, (f"  est. {estimate.date}", "$text-muted"))
         more = f", {money(whole)} in all" if whole is not None else ""
         return Content.assemble(rate, f"{more}  ", (f"estimate, prices of {estimate.date}", "$text-muted"))
 
     def reducers_text(self, analysis: Analysis) -> tuple[str, str, str]:
-        """Value, note and help of the Reduction Server's switch."""
+        """Return value, note and help of the Reduction Server's switch."""
         if analysis.job is None:
             return "", "known once the errors are fixed", ""
         value, note, help = switch_text(propose(analysis.job, analysis.region))
@@ -143,7 +143,7 @@ class Estimates:
             self._on_quotas()
 
     def quota_text(self) -> Content:
-        """Whether the quota is enough for the job."""
+        """Return whether the quota is sufficient for the job."""
         job = self._editor.analysis.job
         if job is None or not needs(job):
             return Content("")
@@ -156,7 +156,7 @@ class Estimates:
 
 
 def fit_text(fit: Fit) -> Content:
-    """Whether the quota is enough, in a few words with a mark."""
+    """Return whether the quota is sufficient, in a few words with a mark."""
     if fit.status == "short":
         return Content.styled(plain(f"✗ quota: {fit.sentence}"), "$text-error")
     text, tone = _FIT_TEXT[fit.status]
@@ -165,7 +165,7 @@ def fit_text(fit: Fit) -> Content:
 
 
 def switch_text(proposal: Proposal) -> tuple[str, str, str]:
-    """Value, note and help of the Reduction Server's switch, without the price."""
+    """Return value, note and help of the Reduction Server's switch, without the price."""
     help = sentences(proposal.reason, proposal.note)
     if proposal.running:
         note = (

@@ -41,7 +41,7 @@ ALL = "\x00all"
 
 
 class FieldActions:
-    """Turns a key into edits of the draft."""
+    """Converts a key into edits of the draft."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class FieldActions:
     # Editing
 
     async def action_open(self) -> None:
-        """Edit the value, choose one, or open the group."""
+        """Edit the value, choose a value, or open the group."""
         row = self._body.row
         if row is None:
             return
@@ -91,7 +91,9 @@ class FieldActions:
         elif folds(row):
             self._navigation.action_fold()
         elif row.kind is RowKind.UNKNOWN:
-            self._screen.notify("It can't be edited here: D removes it, E opens the editor.", markup=False)
+            self._screen.notify(
+                "The field can't be edited here: D removes it, E opens the editor.", markup=False
+            )
         else:
             self._edit(row)
 
@@ -122,7 +124,7 @@ class FieldActions:
         await self._editor.apply(edits, f"switch {row.label}")
 
     async def _switch_reducers(self, *, adjust: bool = False) -> None:
-        """Turn the Reduction Server on or off; with `adjust`, set the proposed number where it is on."""
+        """Turn the Reduction Server on or off. `adjust` sets the proposed number if it is on."""
         job, region = self._editor.analysis.job, self._editor.analysis.region
         if job is None:
             self._screen.notify("It can be sized once the errors are fixed.", markup=False)
@@ -158,7 +160,7 @@ class FieldActions:
         self._screen.app.push_screen(PickScreen(row.label, options, current, free=name in FREE), chosen)
 
     def _pick_machine(self, row: FormRow, accelerator: str, before: Sequence[Edit] = ()) -> None:
-        """Choose a machine that takes the accelerator; `before` are edits to make with it."""
+        """Choose a machine that supports the accelerator. `before` are edits to make with the choice."""
         values = self._editor.values
         region = region_of(values, self._editor.region) if accelerator else ""
         options = value_options((c.value, c.help) for c in machines_with(accelerator, region))
@@ -194,7 +196,7 @@ class FieldActions:
     # Adding and removing
 
     async def action_add(self) -> None:
-        """Add the element that belongs here."""
+        """Add an element to the row's list or group."""
         row = self._body.row
         if row is None:
             return
@@ -229,19 +231,19 @@ class FieldActions:
 
     def _add_parameter(self, name: str) -> None:
         if at(self._editor.values, ("parameters", name)) is not MISSING:
-            self._warn(f"There is a parameter {name} already.")
+            self._warn(f"The parameter {name} already exists.")
             return
         path: Path = ("parameters", name)
         self._apply_later((Edit(path, {"default": ""}),), f"add parameter {name}", dotted(path))
 
     def _add_pool(self) -> None:
-        """Ask for the position, where several are free."""
+        """Ask for the position if several positions are free."""
         path = pools_path(self._editor.values, self._editor.analysis.spec_path)
         pools = at(self._editor.values, path)
         pools = pools if isinstance(pools, list) else []
         free = [i for i in range(MAX_POOLS) if i >= len(pools) or not pools[i]]
         if not free:
-            self._screen.notify(f"A job has {MAX_POOLS} pools, and all of them are used.", markup=False)
+            self._screen.notify(f"A job can have {MAX_POOLS} pools, and all are used.", markup=False)
             return
         options = [
             (str(i), Content.assemble(f"pool {i}  ", (ROLES[i], "bold"), (_pool_hint(i), "$text-muted")))
@@ -281,7 +283,7 @@ class FieldActions:
     # Parameters
 
     def action_parameter(self) -> None:
-        """Make a parameter of the value."""
+        """Turn the value into a parameter."""
         row = self._body.row
         if row is None:
             return
@@ -324,12 +326,12 @@ class FieldActions:
 
 
 def fixable(row: FormRow | None) -> Problem | None:
-    """The row's first problem with an automatic fix."""
+    """Return the row's first problem with an automatic fix."""
     return next((p for p in row.problems if p.edits), None) if row is not None else None
 
 
 def folds(row: FormRow) -> bool:
-    """Whether it is a group, which is open or closed."""
+    """Whether the row is a group, which can be opened or closed."""
     if row.open is None or switches(row) or (row.kind is RowKind.POOL and not row.raw):
         return False
     return row.kind not in {RowKind.TASK, RowKind.SWITCH, RowKind.PARAMETER}

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from tui.actions.operations.runner import Outcome
 
 OTHERS_SECONDS = 3.0
-"""Between two checks whether another console has the file open."""
+"""Seconds between two checks whether another console has the file open."""
 
 
 class FileActions:
-    """`mine`: the file is the user's own; a ready-made one is saved as a copy."""
+    """Actions on the file. `mine`: the file is the user's own; a shipped file is saved as a copy."""
 
     def __init__(self, screen: FrameScreen, editor: DraftEditor, line: LineEditor, *, mine: bool) -> None:
         self.mine = mine
@@ -51,7 +51,7 @@ class FileActions:
         self._draft = editor.draft
         self._line = line
         self._asked = False
-        """Note that the user has decided about the changes, so that leaving says nothing about them."""
+        """Whether the user has decided about the changes, so that leaving does not mention them."""
 
     def _background(self, work: Callable[[], Awaitable[object]]) -> None:
         async def run() -> None:
@@ -74,10 +74,11 @@ class FileActions:
             self._offer(kept)
 
     async def stop(self) -> None:
-        """Keep unsaved changes; say so if the user was not asked about them."""
+        """Save unsaved changes as a draft, and notify the user if no question was asked about them."""
         if self._draft.changed and not self._asked:
             self._screen.console.notify(
-                f"Changes to {self._draft.path.name} are kept; e on it offers them again.", markup=False
+                f"Changes to {self._draft.path.name} are saved as a draft; e on it offers them again.",
+                markup=False,
             )
         await asyncio.to_thread(self._draft.close)
 
@@ -87,7 +88,7 @@ class FileActions:
         self._show_others(await asyncio.to_thread(self._draft.others))
 
     def _show_others(self, editors: Sequence[Editor]) -> None:
-        """Notify once about each console that edits the file too; the first line keeps showing it."""
+        """Notify once about each console that edits the file too. The first line shows it permanently."""
         new = [editor for editor in editors if editor not in self.others]
         self.others = editors
         if new:
@@ -149,12 +150,16 @@ class FileActions:
         )
 
     def _report_unsaved(self, outcome: Outcome[None]) -> None:
-        self._screen.notify(sentences(outcome.text, "Your changes are kept."), severity="error", markup=False)
+        self._screen.notify(
+            sentences(outcome.text, "Your changes are saved as a draft."), severity="error", markup=False
+        )
 
     def _report_unread(self, error: OSError) -> None:
         why = error.strerror or str(error)
         self._screen.notify(
-            f"Can't read {self._draft.path}: {why}. Your changes are kept.", severity="error", markup=False
+            f"Can't read {self._draft.path}: {why}. Your changes are saved as a draft.",
+            severity="error",
+            markup=False,
         )
 
     def _confirm_over(self, error: FileChanged) -> None:
@@ -239,13 +244,13 @@ class FileActions:
 
     async def _take_kept(self, kept: UnsavedCopy) -> None:
         await self._editor.replace(kept.text, "continue with unsaved changes")
-        # This console keeps them as its own from now on.
+        # From now on, this console keeps the changes as its own.
         await asyncio.to_thread(self._draft.discard, kept)
 
     # Other screens
 
     def action_diff(self) -> None:
-        """Show what differs from the file."""
+        """Show the differences from the file."""
         values = self._editor.values
         known = secrets_in(values) | secrets_in(self._editor.saved_values(values))
         lines = [mask_text(line, known) for line in self._draft.diff()]
@@ -286,12 +291,12 @@ class FileActions:
     # Leaving
 
     def action_back(self) -> None:
-        """Leave the line without its text, else leave the form; unsaved changes are asked about."""
+        """Close the input line without its text, or leave the form. Ask about unsaved changes."""
         if not self._line.discard() and not self.confirm_leave():
             self._screen.dismiss()
 
     def note_unsaved(self) -> None:
-        """Notify, when another list is opened, that there are unsaved changes here."""
+        """Notify, when another list is opened, that there are unsaved changes in this form."""
         if self._draft.changed:
             key = key_text(action_named("app.profiles"), self._screen.keymap)
             self._screen.console.notify(
@@ -299,7 +304,7 @@ class FileActions:
             )
 
     def confirm_leave(self) -> bool:
-        """Ask what to do with unsaved changes; False where there are none."""
+        """Ask what to do with unsaved changes. Return False if there are none."""
         if not self._draft.changed:
             return False
         diff = self._draft.diff()

@@ -1,4 +1,4 @@
-"""The line in which a value is typed: opening it, checking while it is typed, taking or leaving it."""
+"""The line in which a value is typed: opening the line, checking the text, accepting or discarding it."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class LineEditor:
         """The row whose value is typed, and whether the text is added to its list."""
 
     def open(self, row: FormRow, text: str, *, add: bool = False, hint: str = "") -> None:
-        """Edit `text` at the row; with `add` the text becomes a new element of its list."""
+        """Edit `text` at the row. `add` makes the text a new element of the row's list."""
         place = self._body.view.place_of(row.key)
         if place is not None:
             self._editing = (row, add)
-            # Dots for what the form masks.
+            # Show dots for values that the form masks.
             self._body.line.password = not add and MASK in row.value
             self._body.line.open(text, *place, hint)
 
     def follow_row(self) -> None:
-        """Keep the line at its row when the form has scrolled."""
+        """Move the line to its row when the form has scrolled."""
         place = self._body.view.place_of(self._editing[0].key) if self._editing is not None else None
         if place is not None:
             self._body.line.move_to(*place)
 
     def typing(self, text: str) -> None:
-        """The text differs: check it once the keys pause."""
+        """Check the changed text once the keys pause."""
         if self._editing is not None:
             background(self._screen, partial(self._check, text), "form-typing")
 
     async def _check(self, text: str) -> None:
-        """Show what is wrong with the text, or the rows as they would be with it."""
+        """Show the problem with the text, or the rows with the text applied."""
         await asyncio.sleep(TYPING_PAUSE)
         edits, wrong = self._edits_of(text)
         if wrong:
@@ -68,7 +68,7 @@ class LineEditor:
             self._body.show_detail()
 
     def _preview(self, edits: Sequence[Edit]) -> list[FormRow]:
-        """The rows with these edits; none where they can't be made."""
+        """Return the rows with these edits; none if the edits can't be made."""
         try:
             text = self._editor.draft.preview(edits)
         except (ProfileInvalid, LookupError, ValueError):
@@ -76,7 +76,7 @@ class LineEditor:
         return self._body.rows_of(self._editor.analyse(text))
 
     def _edits_of(self, text: str) -> tuple[Sequence[Edit], str]:
-        """The edits that the text means, or its problem."""
+        """Return the edits for the text, or its problem."""
         if self._editing is None:
             return (), ""
         row, add = self._editing
@@ -92,7 +92,7 @@ class LineEditor:
         return matches, ""
 
     async def take(self, event: FormLine.Left) -> None:
-        """Take the text and close the line. A wrong text keeps it open, unless a click has left it."""
+        """Accept the text and close the line. A wrong text keeps it open, unless a click has left it."""
         if self._editing is None:
             return
         row, add = self._editing
@@ -106,7 +106,7 @@ class LineEditor:
             return
         self._close()
         if wrong:
-            self._screen.notify(f"{row.label} stays as it was. {wrong}", severity="warning", markup=False)
+            self._screen.notify(f"{row.label} is unchanged. {wrong}", severity="warning", markup=False)
         elif not await self._apply(row, text, edits, add=add, moves=bool(event.move)):
             self._body.show()
         view = self._body.view
@@ -114,9 +114,9 @@ class LineEditor:
             (view.action_cursor_down if event.move > 0 else view.action_cursor_up)()
 
     async def _apply(self, row: FormRow, text: str, edits: Sequence[Edit], *, add: bool, moves: bool) -> bool:
-        """Make the edits that the text means; an added element is shown in its list.
+        """Make the edits for the text. An added element is shown in its list.
 
-        The cursor goes to the row, unless it `moves` on: a question may delay the edits until it has.
+        The cursor goes to the row unless it `moves` on: a question may delay the edits until then.
         """
         if not add:
             return await self._editor.apply(edits, f"set {row.label}", "" if moves else row.key)
@@ -125,7 +125,7 @@ class LineEditor:
         return await self._editor.apply(edits, f"add to {row.label}", dotted(canonical(path)), opened)
 
     def _close(self) -> bool:
-        """Close the line; return whether it was open."""
+        """Close the line. Return whether it was open."""
         was_open = self._editing is not None
         self._editing = None
         self._screen.workers.cancel_group(self._screen, "form-typing")
@@ -135,13 +135,13 @@ class LineEditor:
         return was_open
 
     async def settle(self) -> bool:
-        """Take the typed text; return whether the line is closed now."""
+        """Accept the typed text. Return whether the line is now closed."""
         if self._editing is not None:
             await self.take(FormLine.Left(0))
         return self._editing is None
 
     def discard(self) -> bool:
-        """Close the line without taking the text; return whether it was open."""
+        """Close the line without accepting the text. Return whether it was open."""
         was_open = self._close()
         if was_open:
             self._body.show()
@@ -149,7 +149,7 @@ class LineEditor:
 
 
 def typed_text(root: object, row: FormRow) -> str:
-    """The text that the line starts with; for a parameter, its default."""
+    """Return the initial text of the line; for a parameter, its default."""
     if row.kind is RowKind.PAIR:
         raw = row.raw
         if isinstance(raw, dict):
@@ -159,6 +159,6 @@ def typed_text(root: object, row: FormRow) -> str:
         setting = at(root, ("parameters", row.parameter))
         return scalar_text(setting.get("default") if isinstance(setting, dict) else setting)
     if row.field is not None and row.field.kind.name == "value" and isinstance(row.raw, list | dict):
-        # A value too long for a line takes several.
+        # A value too long for one line uses several.
         return json.dumps(row.raw, ensure_ascii=False, indent=None if row.value != "…" else 2)
     return "" if isinstance(row.raw, list | dict) else scalar_text(row.raw)

@@ -16,7 +16,7 @@ from tui.screens.profile_form.line_editor import typed_text
 from tui.widgets.filter_bar import FilterBar
 
 MOST_FOLDS = 6
-"""Groups that may lie around a row."""
+"""Number of groups that may enclose a row."""
 
 
 class FormNavigation:
@@ -27,10 +27,10 @@ class FormNavigation:
         self._editor = editor
         self._body = body
         self._find_from = ""
-        """Key of the row that the cursor was on when find was opened."""
+        """Key of the row under the cursor when find was opened."""
 
     def _position(self) -> int:
-        """Index of the row under the cursor."""
+        """Return the index of the row under the cursor."""
         row = self._body.row
         rows = self._body.view.rows
         return next((i for i, r in enumerate(rows) if row is not None and r.key == row.key), 0)
@@ -54,7 +54,7 @@ class FormNavigation:
             self.go_to(target.problems[0].path, target.key)
 
     def go_to(self, path: Path, otherwise: str) -> None:
-        """Put the cursor on the row of a path and open the groups around it; else on the row `otherwise`."""
+        """Move the cursor to the row of a path and open the groups around it; else to the row `otherwise`."""
         target, view = canonical(path), self._body.view
         for _ in range(MOST_FOLDS if target else 0):
             row = next((r for r in view.rows if canonical(r.path) == target), None)
@@ -69,7 +69,7 @@ class FormNavigation:
         view.move_to(otherwise)
 
     def _closed_around(self, target: Path) -> str | None:
-        """Key of the outermost closed group that the path is in."""
+        """Return the key of the outermost closed group that contains the path."""
         rows = self._body.all_rows()
         at_row = next((i for i, r in enumerate(rows) if canonical(r.path) == target), None)
         if at_row is None:
@@ -99,7 +99,7 @@ class FormNavigation:
             self._body.show(row.key)
 
     def action_fold_all(self) -> None:
-        """Close every section and pool, or open those that are open by default."""
+        """Close every section and pool, or open the default ones."""
         heads = [r for r in self._body.view.rows if r.depth == 0 and r.open is not None]
         if any(r.open for r in heads):
             self._body.toggled ^= {r.key for r in heads if r.open}
@@ -129,14 +129,15 @@ class FormNavigation:
         return self._screen.query_one(FilterBar)
 
     def action_find(self) -> None:
-        """Open the line that finds a field."""
+        """Open the line for finding a field."""
         row = self._body.row
         self._find_from = row.key if row is not None else ""
         self._bar.clear()
         self._bar.open()
 
     def find(self, text: str) -> None:
-        """Go to the row whose name fits these words best, else to the first whose value has them."""
+        """Go to the row whose name matches these words best, else to the first row whose value contains
+        them."""
         words = text.casefold().split()
         rows = self._body.all_rows() if words else []
         named = [row for row in rows if _matches(row, words)]
@@ -148,7 +149,7 @@ class FormNavigation:
             self.go_to(nearest.path, nearest.key)
 
     def close_find(self, text: str) -> None:
-        """Give the keys back to the form; without a text the cursor goes back to where it was."""
+        """Return the keys to the form. Without a text the cursor returns to its earlier row."""
         view = self._body.view
         if not text and self._find_from:
             view.move_to(self._find_from)
@@ -158,7 +159,7 @@ class FormNavigation:
     # More about a row
 
     def action_why(self) -> None:
-        """Show everything about the row."""
+        """Show all information about the row."""
         row = self._body.row
         if row is None:
             return
@@ -179,14 +180,14 @@ class FormNavigation:
 
 
 def _matches(row: FormRow, words: Sequence[str], *, values: bool = False) -> bool:
-    """The row's name has all the words; with `values`, its name and value together."""
+    """Whether the row's name has all the words; with `values`, its name and value together."""
     value = row.value if values else ""
     text = f"{row.label} {row.path[-1] if row.path else ''} {value}".casefold()
     return all(word in text for word in words)
 
 
 def _rank(row: FormRow, words: Sequence[str]) -> int:
-    """0 where the words are the row's name, 1 its start, 2 whole words of it, 3 starts of words; else 4."""
+    """Return 0 if the words are the row's name, 1 its start, 2 complete words, 3 starts of words; else 4."""
     key = str(row.path[-1]) if row.path else ""
     names = [row.label.casefold(), key.casefold()]
     text = " ".join(words)
@@ -201,4 +202,4 @@ def _rank(row: FormRow, words: Sequence[str]) -> int:
 
 
 _NAME_PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
-"""The words of a label, and those of a camelCase key."""
+"""The words of a label or of a camelCase key."""

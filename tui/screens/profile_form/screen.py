@@ -50,7 +50,7 @@ class FormScreen(FrameScreen):
 
     @property
     def draft(self) -> Draft:
-        """The profile that is edited."""
+        """The edited profile."""
         return self.editor.draft
 
     @property
@@ -79,16 +79,16 @@ class FormScreen(FrameScreen):
         background(self, self.refresh_draft, "form-check", exclusive=False)
 
     def on_screen_resume(self) -> None:
-        """Read the quotas: another screen may have newer ones."""
+        """Read the quotas: another screen may have read newer quotas."""
         super().on_screen_resume()
         self._estimates.read_quotas()
 
     async def on_unmount(self) -> None:
-        """Keep unsaved changes."""
+        """Save unsaved changes as a draft."""
         await self._file.stop()
 
     def on_resize(self) -> None:
-        """Keep the line at its row; the summary may have room for more."""
+        """Move the line to its row. The summary may fit more text."""
         self.call_after_refresh(self._line.follow_row)
         self.body.show_summary()
 
@@ -106,7 +106,7 @@ class FormScreen(FrameScreen):
         self.body.show_summary()
 
     def refresh_here(self) -> None:
-        """Read the quotas again, and the file if another program has changed it."""
+        """Read the quotas again, and reload the file if another program has changed it."""
         super().refresh_here()
         self._estimates.read_quotas()
         background(self, self._file.check_disk, "form-file")
@@ -137,7 +137,7 @@ class FormScreen(FrameScreen):
                 return "" if switched else "space toggles a switch or a yes/no; enter edits other values."
             case "changes":
                 saved = not draft.changed and self._file.mine
-                return "Nothing has changed since it was saved." if saved else ""
+                return "Nothing has changed since the last save." if saved else ""
             case "difference":
                 return "" if draft.changed else "Nothing differs from the file."
             case "undo":
@@ -216,9 +216,9 @@ class FormScreen(FrameScreen):
 
 
 def open_draft(path: Path, state_dir: Path) -> Draft:
-    """The file as a draft.
+    """Read the file as a draft.
 
     Raises:
-        OSError: when it can't be read.
+        OSError: the file can't be read.
     """
     return Draft(path, read_text(path), state_dir / "drafts")

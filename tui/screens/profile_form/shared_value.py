@@ -1,4 +1,4 @@
-"""The question for a value that places share by an anchor: change this pool, or all of them."""
+"""The question for a value that several parts of a file share by an anchor: change one pool, or all."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tui.screens.dialogs.choice import REASONS_SHARE, ChoiceScreen
 from tui.screens.profile_form.diff import diff_line
 
 HERE, EVERYWHERE = "t", "a"
-"""The answers."""
+"""The answers: change one pool, or all."""
 LINE_WIDTH = 66
-"""Characters of a changed line that fit into the dialog at 80 columns."""
+"""Number of characters of a changed line that fit into the dialog at 80 columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedChange:
-    """A change of a value that several places share: their paths, the edited one first, and both outcomes.
+    """A change of a shared value: the paths that share it, the edited one first, and both outcomes.
 
-    A diff has the removed and added lines only, without secrets.
+    A diff contains only the removed and added lines, without secrets.
     """
 
     paths: Sequence[Path]
@@ -36,18 +36,18 @@ class SharedChange:
     diff_everywhere: Sequence[str]
 
     def text(self, answer: str) -> str:
-        """The file's text after the answer."""
+        """Return the file's text after the answer."""
         return self.everywhere if answer == EVERYWHERE else self.here
 
     def pools(self) -> list[int]:
-        """Positions of the pools that share the value; none where the places are not one of each pool."""
+        """Return the positions of the pools that share the value; none if the paths are not one per pool."""
         pools = [pool_in(path) for path in self.paths]
         positions = sorted({int(pool[-1]) for pool in pools if pool is not None})
         return positions if None not in pools and len(positions) > 1 else []
 
 
 def question(change: SharedChange, height: int) -> ChoiceScreen:
-    """The question for a screen of `height` rows."""
+    """Return the question for a screen of `height` rows."""
     pools = change.pools()
     if pools:
         listed = ", ".join(map(str, pools[:-1])) + f" and {pools[-1]}"
@@ -64,13 +64,13 @@ def question(change: SharedChange, height: int) -> ChoiceScreen:
 
 
 def _preview(diffs: Sequence[tuple[str, Sequence[str]]], rows: int) -> Iterable[Content]:
-    """The changed lines below their answers, in at most `rows` rows."""
+    """Yield the changed lines below their answers, in at most `rows` rows."""
     fair = max(2, rows // len(diffs) - 1)
     spare = sum(max(0, fair - len(lines)) for _, lines in diffs)
     for label, lines in diffs:
         room = fair + spare
         yield Content.styled(label, "$text-muted")
-        # Only the common indent is removed: the nesting stays visible.
+        # Remove only the common indent, so that the nesting stays visible.
         texts = textwrap.dedent("\n".join(line[1:] for line in lines)).split("\n")
         shown = [f"{line[:1]} {clip(text, LINE_WIDTH)}" for line, text in zip(lines, texts, strict=True)]
         cut = len(shown) > room
@@ -80,6 +80,6 @@ def _preview(diffs: Sequence[tuple[str, Sequence[str]]], rows: int) -> Iterable[
 
 
 def without_secrets(lines: Sequence[str], secrets: Iterable[str]) -> list[str]:
-    """The lines with their secrets masked."""
+    """Return the lines with masked secrets."""
     known = set(secrets)
     return [mask_text(line, known) for line in lines]

@@ -1,4 +1,4 @@
-"""Saves a running or ended job as a profile of the user's."""
+"""Saves a running or ended job as a profile of the user."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 READ_SECONDS = 30.0
-"""Seconds that reading a job's specification may take."""
+"""Timeout in seconds for reading a job's specification."""
 
 
 def clone(console: ConsoleApp, job: Job) -> None:
-    """Read the job's specification, ask for a name, write the profile."""
+    """Read the job's specification, ask for a name, and write the profile."""
     background(console, partial(_read, console, job), "clone")
 
 
@@ -44,7 +44,7 @@ async def _read(console: ConsoleApp, job: Job) -> None:
     names = await asyncio.to_thread(_names, console)
 
     def check(name: str) -> str:
-        return bad_name(name) or (f"You have a profile {name} already." if name in names else "")
+        return bad_name(name) or (f"You already have a profile {name}." if name in names else "")
 
     def answered(name: str | None) -> None:
         if name:

@@ -31,7 +31,7 @@ TITLES = {"gcloud": "gcloud command", "rest": "REST by curl", "python": "Python"
 
 
 class ExportScreen(TextScreen):
-    """`j` goes to the next format, `y` copies, `ctrl+s` saves."""
+    """The screen of an export. `j` shows the next format, `y` copies, `ctrl+s` saves."""
 
     SCOPE = "export"
     CSS_PATH = "../dialogs/preview.tcss"
@@ -50,7 +50,7 @@ class ExportScreen(TextScreen):
 
     @property
     def text(self) -> str:
-        """The shown text; where the form can't describe the job, why."""
+        """The shown text, or the reason why the format can't describe the job."""
         export = self._forms[self._form]
         return export.text or export.problem
 
@@ -69,13 +69,13 @@ class ExportScreen(TextScreen):
                 " ",
             ]
         lost = len(self._forms[self._form].notes)
-        note = f"{lost} not carried, see the comments" if lost else ""
+        note = f"{lost} not exported, see the comments" if lost else ""
         return Content.assemble(*parts), Content.styled(note, "$text-warning")
 
     # Actions
 
     def action_next(self) -> None:
-        """The next format."""
+        """Show the next format."""
         self._form = self._order[(self._order.index(self._form) + 1) % len(self._order)]
         self.show()
 

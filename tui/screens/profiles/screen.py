@@ -36,13 +36,13 @@ from tui.widgets.table.table import Cells, Table
 
 COLUMNS = columns(PROFILE_FIELDS)
 MAX_SHOWN = 2
-"""Problems of the profile under the cursor that are shown in full."""
+"""Number of problems of the profile under the cursor that are shown completely."""
 NO_MATCH = 3
-"""The rank of a profile that does not fit the filter."""
+"""Rank of a profile that does not match the filter."""
 
 
 class ProfilesScreen(ListScreen):
-    """Ready-made profiles and the user's own; an invalid one shows its problems."""
+    """Shipped profiles and the user's own. An invalid profile shows its problems."""
 
     SCOPE = "profiles"
     HEADING = "Profiles"
@@ -55,7 +55,7 @@ class ProfilesScreen(ListScreen):
         self._loaded = False
         self._filter_words: list[str] = []
         self._go_to = ""
-        """Key of a profile to go to once it is in the list."""
+        """Key of a profile to move the cursor to once it is in the list."""
         self._rules = ProfileRules()
 
     def make_table(self) -> Table:
@@ -80,7 +80,7 @@ class ProfilesScreen(ListScreen):
         self.reload()
 
     def _move(self) -> bool:
-        """Go to the profile in `_wanted`, once it is in the list."""
+        """Move the cursor to the profile in `_go_to` once it is in the list."""
         there = self._go_to in self.table.keys
         if there:
             self.table.move_to(self._go_to)
@@ -103,14 +103,14 @@ class ProfilesScreen(ListScreen):
         elif self._entries:
             notice.show("No profile matches this filter.", "", "esc clears it")
         elif self._loaded:
-            notice.show("There are no profiles.", "", f"Put one into {self.console.profiles.folder}")
+            notice.show("There are no profiles.", "", f"Add a profile to {self.console.profiles.folder}")
         else:
             notice.show("Reading profiles…")
         self.refresh_frame()
 
     @on(Table.Moved)
     def _show_problem(self) -> None:
-        """Show the full problem of the profile under the cursor; a cell has no room for it."""
+        """Show the complete problem of the profile under the cursor, which does not fit in a cell."""
         entry, notice = self.current, self.query_one(Notice)
         if entry is None or not self.table.keys:
             return
@@ -150,7 +150,7 @@ class ProfilesScreen(ListScreen):
 
     @property
     def current(self) -> ProfileEntry | None:
-        """The profile under the cursor."""
+        """Return the profile under the cursor."""
         return self._entries.get(self.table.cursor or "")
 
     def unmet(self, condition: str, action: Action) -> str:
@@ -194,7 +194,7 @@ class ProfilesScreen(ListScreen):
         )
 
     async def action_favourite(self) -> None:
-        """Mark or unmark the profile: favourites stand above the others."""
+        """Mark or unmark the profile. Favourites are listed above the others."""
         entry, console = self.current, self.console
         if entry is None:
             return
@@ -206,7 +206,7 @@ class ProfilesScreen(ListScreen):
         self.table.move_to(entry.key)
 
     def action_export(self) -> None:
-        """Show the request as gcloud, curl and Python would send it."""
+        """Show the request as gcloud, curl and Python send it."""
         if self.current is not None:
             show_export(self.console, self.current)
 
@@ -223,7 +223,7 @@ class ProfilesScreen(ListScreen):
         names: Sequence[str] = [e.name for e in self._entries.values() if e.mine]
 
         def check(name: str) -> str:
-            return bad_name(name) or (f"You have a profile {name} already." if name in names else "")
+            return bad_name(name) or (f"You already have a profile {name}." if name in names else "")
 
         def answered(name: str | None) -> None:
             if name:
@@ -239,13 +239,13 @@ class ProfilesScreen(ListScreen):
             self.notify(sentences(outcome.text, outcome.fix), severity="error", markup=False)
             return
         await self._load()
-        # A reading started before the copy may end after this one and move the cursor.
+        # A read that started before the copy may end after this read and move the cursor.
         self._go_to = str(path)
         self._move()
         await self._open_form(path, mine=True)
 
     async def action_edit(self) -> None:
-        """Open the form; a ready-made profile is saved as a copy."""
+        """Open the form. A shipped profile is saved as a copy."""
         if self.current is not None:
             await self._open_form(self.current.path, mine=self.current.mine)
 
@@ -258,7 +258,7 @@ class ProfilesScreen(ListScreen):
         self.app.push_screen(FormScreen(draft, mine=mine))
 
     async def action_editor(self) -> None:
-        """Edit the file in the user's editor; a ready-made one can only be copied."""
+        """Edit the file in the user's editor. A shipped profile can only be copied."""
         entry = self.current
         if entry is None:
             return
@@ -270,7 +270,8 @@ class ProfilesScreen(ListScreen):
 
 
 def _rank(entry: ProfileEntry, words: Sequence[str]) -> int:
-    """How well a profile fits the words of a filter, 0 the best: by its name before its description."""
+    """Return how well a profile matches the words of a filter, 0 is best: by its name before its
+    description."""
     name = entry.name.casefold()
     if words == [name]:
         return 0
@@ -281,7 +282,7 @@ def _rank(entry: ProfileEntry, words: Sequence[str]) -> int:
 
 
 def _by_line(entry: ProfileEntry) -> str:
-    """Its problems without the file's name, which the row shows."""
+    """Return the profile's problems without the file's name, which the row shows."""
     numbered = re.sub(rf"{re.escape(str(entry.path))}:(?=\d)", "line ", entry.problem)
     return numbered.replace(f"{entry.path}: ", "")
 

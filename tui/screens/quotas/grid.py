@@ -1,4 +1,4 @@
-"""Quotas by region and accelerator, their use, and where a chosen profile would fit."""
+"""Quotas by region and accelerator, their usage, and where a chosen profile would fit."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NARROW, MEDIUM, WHOLE = 15, 20, 24
 WIDEST = 160
 FITS = Column("fits", "FITS", 34, max_width=60, flex=True, fold=False)
 HOME_RANK = 1
-HIDDEN = ("No region to show here.", "Regions with no limit and no use are hidden.", "a shows all")
+HIDDEN = ("No region to show here.", "Regions with no limit and no usage are hidden.", "a shows all")
 
 
 class QuotaGridScreen(ListScreen):
-    """One row for each region, one column for each accelerator."""
+    """One row per region, one column per accelerator."""
 
     SCOPE = "quota_grid"
     HEADING = "Quotas"
@@ -56,7 +56,7 @@ class QuotaGridScreen(ListScreen):
         return Table((self._region_column(), FITS))
 
     def _regions(self) -> Sequence[str]:
-        """The context's regions, then all others; a group's regions are those of its members."""
+        """Return the context's regions, then all others. A group has the regions of its members."""
         connection = self.console.connection
         if connection.context.kind == "group":
             return ()
@@ -92,7 +92,7 @@ class QuotaGridScreen(ListScreen):
         return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
 
     def _ordered(self, regions: Sequence[str]) -> list[str]:
-        """Regions where the profile fits, then the context's own, then by name."""
+        """Return regions where the profile fits, then the context's own, then the others by name."""
         if self._by_name:
             return sorted(regions)
         own = {region: at for at, region in enumerate(self.console.connection.regions)}
@@ -104,7 +104,7 @@ class QuotaGridScreen(ListScreen):
         return sorted(regions, key=place)
 
     def _columns(self) -> tuple[Column, ...]:
-        """Columns from the first shown one on; those before it come last."""
+        """Return the columns from the first shown column on; columns before it come last."""
         names = words()
         shown = [word for word in self._grid.words if self.reader.all or self._used(word)]
         # Columns that the profile needs come first.
@@ -128,13 +128,13 @@ class QuotaGridScreen(ListScreen):
         return NARROW if width < WIDE else MEDIUM if width < WIDEST else WHOLE
 
     def _needed(self) -> set[str]:
-        """Columns that the chosen profile uses, with Spot or standard machines."""
+        """Return the columns that the chosen profile uses, with Spot or standard machines."""
         lines = {line.metric for pair in self._fits.values() for fit in pair for line in fit.lines}
         kinds = (True, False)
         return {word for word in words() if any(metric(word, preemptible=kind) in lines for kind in kinds)}
 
     def _used(self, word: str) -> bool:
-        """Whether some region has a limit or a use of it."""
+        """Whether any region has a limit or usage of the accelerator."""
         cells = (self._grid.cell(region, word) for region in self._grid.regions)
         return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
 
@@ -190,7 +190,7 @@ class QuotaGridScreen(ListScreen):
         if not total:
             return kind
         many = f"{shown}" if shown == total else f"{shown} of {total}"
-        # A narrow line has room for the profile's name or the legend.
+        # A narrow line fits either the profile's name or the legend.
         legend = "" if self._profile is not None and self.size.width < WIDE else "   used/limit"
         return f"{kind}   {many} regions{legend}   < > columns"
 
@@ -218,7 +218,7 @@ class QuotaGridScreen(ListScreen):
     # Actions
 
     def action_all(self) -> None:
-        """Show or hide quotas with no limit and no use."""
+        """Show or hide quotas with no limit and no usage."""
         self.reader.switch_all()
 
     def action_kind(self) -> None:
@@ -242,7 +242,7 @@ class QuotaGridScreen(ListScreen):
         self.reload()
 
     def action_list(self) -> None:
-        """The flat list of every metric."""
+        """Open the flat list of every metric."""
         self.app.push_screen(QuotasScreen())
 
     def action_profile(self) -> None:
@@ -257,7 +257,7 @@ class QuotaGridScreen(ListScreen):
             self.reload()
 
     def action_open(self) -> None:
-        """Show the jobs that use the quotas of this region, and the age of each figure."""
+        """Show the jobs that use the quotas of this region, and the age of each value."""
         region = self.table.cursor or ""
         self.app.push_screen(MessageScreen(f"Quotas of {region}", self._details(region)))
 
@@ -265,14 +265,14 @@ class QuotaGridScreen(ListScreen):
         chosen = self._chosen_words()
         cells = [cell for cell in (self._grid.cell(region, word) for word in chosen) if cell.offered]
         reported = [cell for cell in cells if cell.quota is not None]
-        lines = [f"{'':<19}{'limit':>7}{'used':>7}{'free':>7}  age of the figures"] if reported else []
+        lines = [f"{'':<19}{'limit':>7}{'used':>7}{'free':>7}  age of the data"] if reported else []
         lines += [self._line(cell.quota) for cell in reported if cell.quota is not None]
         if len(cells) > len(reported):
             lines.append(f"{len(cells) - len(reported)} more of this kind are not reported")
         jobs = self._users(region, chosen)
         lines += [
             "",
-            "Jobs of this console that use it or wait for it:" if jobs else "No job uses it.",
+            "Jobs of this console that use the quota or wait for it:" if jobs else "No job uses the quota.",
             *(f"  {job.state.value.lower():<10} {job.display_name}   {parts}" for job, parts in jobs),
         ]
         for kind, fit in zip(("spot", "standard"), self._fits.get(region, ()), strict=False):
@@ -280,7 +280,7 @@ class QuotaGridScreen(ListScreen):
         return "\n".join(lines)
 
     def _users(self, region: str, chosen: Sequence[str]) -> list[tuple[Job, str]]:
-        """Active jobs that use the chosen quotas in a region, and how much."""
+        """Return the active jobs that use the chosen quotas in a region, and the amounts."""
         active = self.console.store.active.values()
         if region in self._grid.clusters:
             # Pods of any namespace are on the cluster's nodes.
@@ -313,7 +313,7 @@ class QuotaGridScreen(ListScreen):
         return [chosen] if chosen in self._grid.words else self._grid.words
 
     def action_request(self) -> None:
-        """Show and copy the link to the page for requesting more."""
+        """Show and copy the link to the page for requesting more quota."""
         region, session = self.table.cursor or "", self.session
         if session is None or session.backend.info.local:
             self.console.notify("The emulator's quotas are set in its config.yaml.", markup=False)
@@ -324,7 +324,8 @@ class QuotaGridScreen(ListScreen):
         self.app.push_screen(MessageScreen(f"Request more: {short_name(name)} in {region}", link))
 
     def _metric_to_request(self, region: str) -> str:
-        """The metric to request: the chosen column's, else the one the profile lacks, else the fullest."""
+        """Return the metric to request: the chosen column's, else the one the profile lacks, else the
+        fullest."""
         if self.table.chosen_column in self._grid.words:
             return metric(self.table.chosen_column, preemptible=self._spot)
         pair: Mapping[bool, Fit] = dict(zip((True, False), self._fits.get(region, ()), strict=False))
@@ -334,7 +335,7 @@ class QuotaGridScreen(ListScreen):
         return metric(fullest, preemptible=self._spot)
 
     async def action_back(self) -> None:
-        """Clear the chosen column, the filter, the profile; then go to the jobs."""
+        """Clear the chosen column, the filter or the profile; then open the jobs."""
         if self.table.chosen_column:
             self.table.choose_column("")
         elif self._profile is not None and not self.query_one(FilterBar).text:

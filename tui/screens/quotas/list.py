@@ -1,4 +1,4 @@
-"""Training quotas of the context's regions: limit, used, free, and the age of each figure."""
+"""Training quotas of the context's regions: limit, usage, free amount, and the age of each value."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tui.widgets.table.table import Cells, Table
 COLUMNS = columns(QUOTA_FIELDS)
 SORTS = sortable(QUOTA_FIELDS, first="region")
 HEAD = "group "
-HIDDEN = ("Nothing to show here.", "Quotas with no limit and no use are hidden.", "a shows all")
+HIDDEN = ("Nothing to show here.", "Quotas with no limit and no usage are hidden.", "a shows all")
 
 
 class QuotasScreen(ListScreen):
-    """Quotas with a limit or a use; `a` shows all."""
+    """Quotas with a limit or usage; `a` shows all."""
 
     SCOPE = "quotas"
     HEADING = "Quotas"
@@ -33,7 +33,7 @@ class QuotasScreen(ListScreen):
     BINDINGS = bindings("quotas")
 
     def __init__(self, *, of_cluster: bool = False) -> None:
-        """`of_cluster`: queues, quotas of namespaces and node pools, which have no grid."""
+        """Set the list. `of_cluster`: queues, quotas of namespaces and node pools, which have no grid."""
         super().__init__()
         self._of_cluster = of_cluster
         self.PLACEHOLDER = "name or namespace" if of_cluster else "name or region"
@@ -83,15 +83,15 @@ class QuotasScreen(ListScreen):
         }
 
     def action_all(self) -> None:
-        """Show or hide quotas with no limit and no use."""
+        """Show or hide quotas with no limit and no usage."""
         self.reader.switch_all()
 
     def action_grid(self) -> None:
-        """Back to the grid."""
+        """Return to the grid."""
         self.app.pop_screen()
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
+        """Sort by the chosen column; by the next column if none is chosen or it is already sorted."""
         keys = [column.key for column in COLUMNS]
         chosen = self.table.chosen_column
         if not chosen or chosen == self._sort:
@@ -139,7 +139,7 @@ class QuotasScreen(ListScreen):
 
 
 def cluster_quotas() -> QuotasScreen:
-    """The screen for a cluster's quotas: they are not counted by region and accelerator."""
+    """Return the screen for a cluster's quotas, which are not counted by region and accelerator."""
     return QuotasScreen(of_cluster=True)
 
 
@@ -148,5 +148,5 @@ def _key(quota: Quota) -> str:
 
 
 def _rest(quota: Quota) -> tuple[object, ...]:
-    """Order of quotas with equal values."""
+    """Return the sort key of quotas with equal values."""
     return (quota.region, quota.preemptible, short_name(quota), _key(quota))

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 READ_SECONDS = 120.0
-"""Seconds that reading the whole catalogue may take."""
+"""Timeout in seconds for reading the entire catalogue."""
 LABEL = 9
 
 
 class PricesScreen(ModalScreen[None]):
-    """Reads when it opens, unless a reading is in progress; esc does not stop the reading."""
+    """The prices dialog. It reads when it opens, unless a read is in progress; esc does not stop the read."""
 
     CSS_PATH = "prices.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -58,7 +58,7 @@ class PricesScreen(ModalScreen[None]):
         self.show()
 
     def show(self) -> None:
-        """Show the current prices and the reading's progress."""
+        """Show the current prices and the progress of the read."""
         costs = self.console.costs
         lines = [_line("in force", costs.words)]
         if costs.reading_since is not None:
@@ -76,7 +76,7 @@ class PricesScreen(ModalScreen[None]):
         self.query_one("#keys", Static).update(Content.styled(keys, "$text-muted"))
 
 
-ALL_ESTIMATES = "Every figure is an estimate by list prices; discounts and credits are not in it."
+ALL_ESTIMATES = "Every amount is an estimate by list prices, without discounts and credits."
 
 
 def _line(label: str, words: str, style: str = "") -> Labelled:
@@ -84,7 +84,7 @@ def _line(label: str, words: str, style: str = "") -> Labelled:
 
 
 def refresh(console: ConsoleApp) -> None:
-    """Read fresh prices in the background, unless a reading is in progress."""
+    """Read fresh prices in the background, unless a read is in progress."""
     costs, session = console.costs, console.session
     if costs.reading_since is not None:
         return

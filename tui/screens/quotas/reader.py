@@ -23,13 +23,14 @@ class QuotaReader:
         regions: Callable[[], Sequence[str]] = lambda: (),
         before_show: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`regions` returns the regions to read, none for the context's; `before_show` runs first."""
+        """Set the screen. `regions` returns the regions to read, none for the context's; `before_show` runs
+        first."""
         self._screen = screen
         self._regions = regions
         self._before_show = before_show
         self._quotas: Sequence[Quota] = ()
         self.all = False
-        """Whether quotas with no limit and no use are shown."""
+        """Whether quotas with no limit and no usage are shown."""
         self.polling = Polling(
             screen,
             QUOTAS,
@@ -44,7 +45,7 @@ class QuotaReader:
 
     @property
     def quotas(self) -> Sequence[Quota]:
-        """The quotas as last read, with the use of the jobs that are known to run."""
+        """The last read quotas, with the usage of the jobs that are known to run."""
         console = self._screen.console
         return with_running(self._quotas, console.store.active.values(), console.connection.read_at)
 
@@ -60,6 +61,6 @@ class QuotaReader:
         return {}
 
     def switch_all(self) -> None:
-        """Show or hide quotas with no limit and no use."""
+        """Show or hide quotas with no limit and no usage."""
         self.all = not self.all
         self._screen.reload()

@@ -14,7 +14,7 @@ from tui.store.jobs.costs import Costs
 def detail_lines(
     resource: PersistentResource, jobs: Sequence[Job], costs: Costs, now: datetime
 ) -> Iterator[str]:
-    """State, times, cost, pools and jobs."""
+    """Yield state, times, cost, pools and jobs of the resource."""
     yield resource.name
     if resource.display_name and resource.display_name != resource.id:
         yield f"called   {resource.display_name}"
@@ -42,12 +42,12 @@ def detail_lines(
         yield from _pool(pool)
     yield ""
     on = jobs_on(resource, jobs)
-    yield "No job runs on it or waits for it." if not on else "Jobs on it:"
+    yield "No job runs on the resource or waits for it." if not on else "Jobs on it:"
     for job in on:
         yield f"  {job.state.value.lower():<12}{job.display_name}   {job.id}   {age(job.age(now))} old"
     yield ""
     yield (
-        f"A profile runs on it with `persistentResourceId: {resource.id}` in its jobSpec. Machine, "
+        f"A profile uses the resource with `persistentResourceId: {resource.id}` in its jobSpec. Machine, "
         "accelerators and disk of each worker pool must be exactly those of a pool here."
     )
 

@@ -40,11 +40,11 @@ POLLED = Polled(
 )
 COLUMNS = columns(RESOURCE_FIELDS)
 WHILE_CHANGING = 2.0
-"""Seconds between two readings while one is provisioned, updated, rebooted or deleted."""
+"""Seconds between two reads while a resource is provisioned, updated, rebooted or deleted."""
 
 
 class ResourcesScreen(ListScreen):
-    """Machines that stay, with their cost while nobody uses them."""
+    """Machines that stay provisioned, with their cost while idle."""
 
     SCOPE = "resources"
     HEADING = "Persistent resources"
@@ -139,11 +139,11 @@ class ResourcesScreen(ListScreen):
         await self.action_do("resources.open")
 
     def action_copy(self) -> None:
-        """Copy its resource name."""
+        """Copy the resource name."""
         self.rows.copy_name()
 
     def action_open(self) -> None:
-        """Show all its details."""
+        """Show all details of the resource."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415 - most looks are at the list
 
         resource = self.rows.chosen
@@ -152,7 +152,7 @@ class ResourcesScreen(ListScreen):
             self.app.push_screen(MessageScreen(f"Persistent resource {resource.id}", "\n".join(lines)))
 
     def action_jobs(self) -> None:
-        """Choose one of its jobs and open it."""
+        """Choose one of the resource's jobs and open it."""
         from tui.screens.dialogs.pick import PickScreen  # noqa: PLC0415
         from tui.screens.jobs.job_actions import choices  # noqa: PLC0415
 
@@ -172,14 +172,14 @@ class ResourcesScreen(ListScreen):
         self.app.push_screen(PickScreen(f"Jobs on {resource.id}", options), chosen)
 
     def action_reboot(self) -> None:
-        """Reboot its machines after a yes."""
+        """Reboot the resource's machines after a yes."""
         resource, operations = self.rows.chosen, self._operations()
         if resource is not None and operations is not None:
             question = f"Reboot {resource.id} ({_size(resource)})?"
             self.rows.confirm(question, resource, lambda: operations.reboot(resource))
 
     def action_delete(self) -> None:
-        """Delete it after a yes that names the jobs it cancels."""
+        """Delete the resource after a yes that names the jobs it cancels."""
         resource, operations = self.rows.chosen, self._operations()
         if resource is None or operations is None:
             return

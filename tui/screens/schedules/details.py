@@ -10,7 +10,7 @@ from tui.domain.schedules.schedule import PAUSED, Schedule
 
 
 def detail_lines(schedule: Schedule, now: datetime) -> Iterator[str]:
-    """Cron, times, limits, and the outcome of the last due run."""
+    """Yield cron, times, limits, and the outcome of the last due run."""
     yield schedule.name
     since = f", since {_at(schedule.last_pause_time)}" if schedule.state == PAUSED else ""
     yield f"state     {schedule.state}{since}"

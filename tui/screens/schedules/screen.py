@@ -35,16 +35,16 @@ POLLED = Polled(
     (
         "No schedules here.",
         "A schedule runs a pipeline at the times of a cron.\n"
-        "vxtui schedules create NAME --from PROFILE --cron '30 2 * * *' makes one",
+        "vxtui schedules create NAME --from PROFILE --cron '30 2 * * *' creates one",
     ),
 )
 COLUMNS = columns(SCHEDULE_FIELDS)
 MOST_MISSED = 1000
-"""Missed runs that are counted."""
+"""Largest number of missed runs that are counted."""
 
 
 class SchedulesScreen(ListScreen):
-    """Pipelines that run again and again."""
+    """Pipelines that run repeatedly."""
 
     SCOPE = "schedules"
     HEADING = "Schedules"
@@ -109,11 +109,11 @@ class SchedulesScreen(ListScreen):
         await self.action_do("schedules.open")
 
     def action_copy(self) -> None:
-        """Copy its resource name."""
+        """Copy the resource name."""
         self.rows.copy_name()
 
     def action_open(self) -> None:
-        """Open the newest run; without a known one, list the runs."""
+        """Open the newest run. If none is known, list the runs."""
         schedule = self.rows.chosen
         if schedule is not None and schedule.last_run is not None:
             self.console.open_job(schedule.last_run.name, job=schedule.last_run)
@@ -121,7 +121,7 @@ class SchedulesScreen(ListScreen):
             self.action_runs()
 
     def action_runs(self) -> None:
-        """Read its runs, and choose one."""
+        """Read the schedule's runs, and choose one."""
         schedule, session = self.rows.chosen, self.session
         if schedule is not None and session is not None:
             background(self, partial(self._pick_run, schedule, session), "runs")
@@ -143,12 +143,12 @@ class SchedulesScreen(ListScreen):
 
         if self.is_current:
             title = f"Runs of {schedule.display_name}"
-            none = "Its runs were deleted."
+            none = "The schedule's runs were deleted."
             options = choices(runs, self.console.clock())
             self.app.push_screen(PickScreen(title, options, no_match=none), chosen)
 
     def action_details(self) -> None:
-        """Show all its details."""
+        """Show all details of the schedule."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415
 
         schedule = self.rows.chosen
@@ -157,7 +157,7 @@ class SchedulesScreen(ListScreen):
             self.app.push_screen(MessageScreen(f"Schedule {schedule.display_name}", "\n".join(lines)))
 
     def action_pause(self) -> None:
-        """Pause it after a yes; resume a paused schedule, with or without its missed runs."""
+        """Pause the schedule after a yes, or resume it with or without its missed runs."""
         schedule, operations = self.rows.chosen, self._operations()
         if schedule is None or operations is None:
             return
@@ -189,14 +189,14 @@ class SchedulesScreen(ListScreen):
         self.app.push_screen(PickScreen(f"Resume {schedule.display_name} ({schedule.when})", options), chosen)
 
     def action_delete(self) -> None:
-        """Delete it after a yes."""
+        """Delete the schedule after a yes."""
         schedule, operations = self.rows.chosen, self._operations()
         if schedule is not None and operations is not None:
             question = f"Delete the schedule {schedule.display_name} ({schedule.when})? Its runs stay."
             self.rows.confirm(question, schedule, lambda: operations.delete(schedule))
 
     def _missed(self, schedule: Schedule) -> int:
-        """The number of runs due since the schedule was paused."""
+        """Return the number of runs due since the schedule was paused."""
         cron, now = schedule.read, self.console.clock()
         if cron is None or schedule.last_pause_time is None:
             return 0

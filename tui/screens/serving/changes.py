@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from tui.actions.operations.endpoints import EndpointOperations
 
 FIRST_SHARE = 10
-"""Percent that the dialog proposes for a version beside others."""
+"""Percentage that the dialog proposes for a version beside others."""
 Operation = Callable[["EndpointOperations"], Awaitable[Outcome[ServingEndpoint]]]
 
 
 class EndpointChanges:
-    """Asks, then changes endpoints; a screen's keys call it."""
+    """Asks, then changes endpoints. A screen's keys call its methods."""
 
     def __init__(self, screen: FrameScreen, polling: Polling, show: Callable[[], None]) -> None:
-        """`show` shows the list with the deployments in progress."""
+        """Set the screen. `show` shows the list with the deployments in progress."""
         self._screen = screen
         self._polling = polling
         self._show = show
@@ -47,7 +47,7 @@ class EndpointChanges:
         self._screen.notify(text, severity=severity, markup=False)
 
     def move(self, endpoint: ServingEndpoint, deployed: Deployed, percent: int) -> None:
-        """Send a version `percent` of the requests, the others the rest, after a yes."""
+        """Send `percent` of the requests to a version and the rest to the others, after a yes."""
         try:
             percents = split_with(endpoint.deployed, deployed.id, percent)
         except SplitError as error:
@@ -57,7 +57,7 @@ class EndpointChanges:
         self._confirmed(endpoint, question, lambda operations: operations.split(endpoint, percents))
 
     def ask_percent(self, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
-        """Ask for the percentage, then split."""
+        """Ask for the percentage, then split the traffic."""
         if deployed is None:
             return
 
@@ -71,7 +71,7 @@ class EndpointChanges:
         self._screen.app.push_screen(PromptScreen(question, str(deployed.percent), check=check), answered)
 
     def roll_back(self, endpoint: ServingEndpoint) -> None:
-        """Ask with the earlier split, then restore it."""
+        """Ask about restoring the earlier split, then restore it."""
         operations = self._screen.console.operations.endpoints()
         if operations is None:
             return
@@ -88,7 +88,7 @@ class EndpointChanges:
         background(self._screen, ask, "roll back", exclusive=False)
 
     def undeploy(self, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
-        """Take a version off an endpoint after a yes."""
+        """Remove a version from an endpoint after a yes."""
         if deployed is None:
             return
         if deployed.percent and len(endpoint.deployed) > 1:
@@ -98,7 +98,7 @@ class EndpointChanges:
                 "warning",
             )
             return
-        last = [] if len(endpoint.deployed) > 1 else ["Nothing answers the endpoint's requests then."]
+        last = [] if len(endpoint.deployed) > 1 else ["After that, no model answers the endpoint's requests."]
         name = plain(endpoint.display_name)
         question = f"Undeploy {plain(deployed.display_name)} version {plain(deployed.version)} from {name}?"
         self._confirmed(
@@ -106,7 +106,7 @@ class EndpointChanges:
         )
 
     def deploy(self, endpoint: ServingEndpoint) -> None:
-        """Ask for the version, then the machine, then the share; then deploy."""
+        """Ask for the version, the machine and the percentage; then deploy."""
         session = self._screen.session
         if session is None:
             return
@@ -127,7 +127,7 @@ class EndpointChanges:
         background(self._screen, read, "read models", exclusive=True)
 
     def deploy_model(self, model: Model) -> None:
-        """Ask for the endpoint, then the machine and the share; then deploy."""
+        """Ask for the endpoint, the machine and the percentage; then deploy."""
         session = self._screen.session
         if session is None:
             return
@@ -190,7 +190,7 @@ class EndpointChanges:
         self._screen.app.push_screen(PickScreen(title, options, free=True), picked)
 
     def _an_hour(self, machine: str, endpoint: ServingEndpoint) -> str:
-        """The cost of one machine, in words."""
+        """Return the cost of one machine, in words."""
         kind, count = catalog.built_in_accelerator(machine)
         costs = self._screen.console.costs
         text = costs.rate_words(costs.machine_rate(machine, endpoint.region, accelerator=(kind, count)))
@@ -229,7 +229,8 @@ class EndpointChanges:
         details: Any = (),
         begun: tuple[str, str, str] | None = None,
     ) -> None:
-        """Run an operation after a yes. `begun` is a row below the endpoint meanwhile; see `deploying`."""
+        """Run an operation after a yes. `begun` is a row below the endpoint during the operation; see
+        `deploying`."""
         operations = self._screen.console.operations.endpoints()
         if operations is None:
             return
@@ -247,7 +248,7 @@ class EndpointChanges:
 
         def answered(yes: bool | None) -> None:
             if yes:
-                # The app runs it: leaving the screen must not stop waiting for a deployment.
+                # The app runs the operation: leaving the screen must not stop waiting for a deployment.
                 background(self._screen.console, run, question, exclusive=False)
 
         self._screen.app.push_screen(ConfirmScreen(question, [endpoint.name, *details]), answered)
@@ -255,7 +256,7 @@ class EndpointChanges:
 
 def _problem(split: Callable[[int], Mapping[str, int]], text: str) -> str:
     if not (text.isascii() and text.isdigit()):
-        return "Write a whole number from 0 to 100."
+        return "The percentage must be an integer from 0 to 100."
     try:
         split(int(text))
     except SplitError as error:
@@ -264,7 +265,7 @@ def _problem(split: Callable[[int], Mapping[str, int]], text: str) -> str:
 
 
 async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[Model]]:
-    """The versions of each model. Raises BackendError."""
+    """Return the versions of each model. Raises BackendError."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def read(model: Model) -> Sequence[Model]:
@@ -275,7 +276,7 @@ async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[
 
 
 def _serves(endpoint: ServingEndpoint) -> str:
-    """The deployed versions of an endpoint, in words."""
+    """Return the deployed versions of an endpoint, in words."""
     texts = [
         f"{deployed.percent} % {deployed.display_name} version {deployed.version}"
         for deployed in endpoint.deployed
@@ -289,5 +290,5 @@ def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
 
 
 def _about(version: Model, deployed: bool) -> str:
-    """The aliases and id of a version, which distinguish it from others."""
+    """Return the aliases and id of a version, which distinguish it from other versions."""
     return "  ".join([*version.aliases, *(["deployed here already"] if deployed else []), f"({version.id})"])

@@ -35,11 +35,11 @@ from tui.widgets.table.table import Cells, Table
 POLLED = Polled("serving", "endpoints", ("No endpoints here yet.", "The SDK's Endpoint.create makes one."))
 COLUMNS = columns(DEPLOYED_FIELDS)
 BARS = ((180, 30), (0, 9))
-"""Width of the screen, and cells of a traffic bar from that width."""
+"""Width of a traffic bar in cells, from each width of the screen on."""
 
 
 class EndpointsScreen(ListScreen):
-    """A row for each endpoint, and below it one for each version that is deployed to it."""
+    """A row per endpoint, and below it a row per deployed version."""
 
     SCOPE = "endpoints"
     HEADING = "Endpoints"
@@ -62,16 +62,16 @@ class EndpointsScreen(ListScreen):
         self._endpoints: Sequence[ServingEndpoint] = ()
         self._loads: Mapping[tuple[str, str], Load] = {}
         self._unmeasured: BackendError | None = None
-        """Why there are no figures."""
+        """The reason why there are no metrics."""
         self._rows: dict[str, tuple[ServingEndpoint, Deployed | None]] = {}
 
     @property
     def _bar(self) -> int:
-        """Cells of a bar of traffic."""
+        """Return the width of a traffic bar in cells."""
         return next(cells for least, cells in BARS if self.size.width >= least)
 
     def on_resize(self) -> None:
-        """Bars are as wide as there is room."""
+        """Adapt the bars to the new width."""
         if self.has_widgets:
             self.table.clear_widths()
             self.reload()
@@ -88,7 +88,7 @@ class EndpointsScreen(ListScreen):
         self._endpoints = with_kept(endpoints.items, endpoints.errors, self._endpoints)
         self.console.standing.endpoints = self._endpoints
         self.reload()
-        # The figures come from another service: the list does not wait for them.
+        # The metrics come from another service, so the list does not wait for them.
         try:
             self._loads, self._unmeasured = await serving.loads(self._endpoints), None
         except BackendError as error:
@@ -127,7 +127,7 @@ class EndpointsScreen(ListScreen):
         self.refresh_frame()
 
     def _cells(self, endpoint: ServingEndpoint, deployed: Deployed | None, now: datetime) -> Cells:
-        """The row of a version, or of the endpoint."""
+        """Return the row of a version, or of the endpoint."""
         row = DeployedRow(endpoint, deployed, now)
         if deployed is not None:
             costs = self.console.costs
@@ -149,7 +149,7 @@ class EndpointsScreen(ListScreen):
         if not self._rows:
             return Content("")
         wide = self.size.width >= WIDE
-        figures = muted("figures of the last 5 min" if wide else "last 5 min")
+        figures = muted("metrics of the last 5 min" if wide else "last 5 min")
         costs, free = self.console.costs, self.console.bills_nothing
         rate = costs.rates_text(
             costs.serving_rate(deployed, endpoint.region)
@@ -165,7 +165,7 @@ class EndpointsScreen(ListScreen):
 
     @property
     def current(self) -> tuple[ServingEndpoint, Deployed | None] | None:
-        """The endpoint under the cursor, with the version in its row or none."""
+        """Return the endpoint under the cursor, with the version in its row or none."""
         return self._rows.get(self.table.cursor or "")
 
     def selection(self, scope: str) -> ActionSelection:
@@ -181,7 +181,7 @@ class EndpointsScreen(ListScreen):
                 return "Move to a version below the endpoint." if deployed is None else ""
             case "next_step" if deployed is not None:
                 last = next_step(deployed.percent) is None
-                return f"Version {deployed.version} has all requests already." if last else ""
+                return f"Version {deployed.version} already receives all requests." if last else ""
         return super().unmet(condition, action)
 
     async def action_open(self) -> None:
@@ -211,36 +211,36 @@ class EndpointsScreen(ListScreen):
             self.console.send_copy(self.current[0].name, "the resource name")
 
     def action_log(self) -> None:
-        """The last lines of the version's server, or of all servers of the endpoint."""
+        """Show the last lines of the version's server, or of all servers of the endpoint."""
         if self.current is not None:
             server_log.show(self, *self.current)
 
     # Changes
 
     def action_step(self) -> None:
-        """Send this version the next share of the requests, after a yes."""
+        """Increase this version's percentage of the requests to the next step, after a yes."""
         endpoint, deployed = self.current or (None, None)
         step = next_step(deployed.percent) if deployed is not None else None
         if endpoint is not None and deployed is not None and step is not None:
             self.changes.move(endpoint, deployed, step)
 
     def action_percent(self) -> None:
-        """Ask for a percentage, and send this version that share of the requests."""
+        """Ask for a percentage, and send this version that percentage of the requests."""
         if self.current is not None and self.current[1] is not None:
             self.changes.ask_percent(*self.current)
 
     def action_roll_back(self) -> None:
-        """Go back to the split before the last change, after a yes."""
+        """Restore the split before the last change, after a yes."""
         if self.current is not None:
             self.changes.roll_back(self.current[0])
 
     def action_deploy(self) -> None:
-        """Ask for a version, a machine and a percentage, and deploy it."""
+        """Ask for a version, a machine and a percentage, and deploy the version."""
         if self.current is not None:
             self.changes.deploy(self.current[0])
 
     def action_undeploy(self) -> None:
-        """Take this version off the endpoint, after a yes."""
+        """Remove this version from the endpoint, after a yes."""
         if self.current is not None and self.current[1] is not None:
             self.changes.undeploy(*self.current)
 

@@ -1,6 +1,6 @@
 """Models: every version with its aliases, labels and endpoints, and the job that made it.
 
-The older versions of a model are folded below its newest one.
+The older versions of a model are folded below its newest version.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ POLLED = Polled(
     "models",
     (
         "No models here yet.",
-        "A training pipeline with modelToUpload makes one, and so does the SDK's Model.upload.",
+        "A training pipeline with modelToUpload creates one, and so does the SDK's Model.upload.",
     ),
-    # Each model's versions take a call.
+    # Reading a model's versions takes a call.
     every=(60.0, 5.0),
 )
 COLUMNS = columns(MODEL_FIELDS)
@@ -47,11 +47,11 @@ MOST_OPEN = 5
 """Most versions of a model that start unfolded."""
 OPEN, CLOSED = "▾ ", "▸ "
 MOST_JOBS = 20
-"""Jobs whose output folders are read to find the one that made a version."""
+"""Number of jobs whose output folders are read to find the job that made a version."""
 
 
 class ModelsScreen(ListScreen):
-    """One row for each version, those of a model together, the newest first. Many are folded at first."""
+    """One row per version; a model's versions are adjacent, the newest first. Many are folded initially."""
 
     SCOPE = "models"
     HEADING = "Models"
@@ -74,16 +74,16 @@ class ModelsScreen(ListScreen):
         self._models: Sequence[Model] = ()
         self._versions: dict[str, Sequence[Model]] = {}
         self._outputs: dict[str, str] = {}
-        """Output folders by the job's name, "" where it has none."""
+        """Output folders by the job's name; "" if the job has none."""
         self._fitting: dict[str, list[Model]] = {}
-        """The versions that the filter leaves, by their model's name."""
+        """The versions that match the filter, by their model's name."""
         self._shown: dict[str, Model] = {}
         self._folded: set[str] = set()
         """Names of models of which only the newest version is shown."""
         self._known: set[str] = set()
-        """Names of models that were folded once: a model that the user opens stays open."""
+        """Names of models that were folded once. A model that the user opens stays open."""
         self._wanted = ""
-        """The version to put the cursor on once it is read."""
+        """The version to move the cursor to once it is read."""
 
     def make_table(self) -> Table:
         return Table(COLUMNS)
@@ -93,7 +93,7 @@ class ModelsScreen(ListScreen):
         self._folded, self._known = set(), set()
 
     def point_at(self, version: str) -> None:
-        """Put the cursor on this version, MODEL@VERSION, now or when it is read."""
+        """Move the cursor to this version, MODEL@VERSION, now or when it is read."""
         self._wanted = version
         if self.has_widgets:
             self.clear_filter()
@@ -182,11 +182,12 @@ class ModelsScreen(ListScreen):
         return all(word in text for word in words)
 
     def _job(self, model: Model) -> str:
-        """Name of the job that made the version, or ""."""
+        """Return the name of the job that made the version, or ""."""
         return made_by(model, self.console.store.jobs, self._outputs)
 
     def _cells(self, model: Model, now: datetime, mark: str, hidden: Sequence[Model]) -> Cells:
-        """`mark` says whether it is folded; `hidden` are its versions that are not shown."""
+        """Return the row of a version. `mark` tells whether it is folded; `hidden` are its hidden
+        versions."""
         job_name = self._job(model)
         newest = self._fitting[model.name][0] is model
         row = ModelRow(model, now, newest, hidden, job_name, self.console.store.jobs.get(job_name))
@@ -203,7 +204,7 @@ class ModelsScreen(ListScreen):
 
     @property
     def current(self) -> Model | None:
-        """The version under the cursor."""
+        """Return the version under the cursor."""
         return self._shown.get(self.table.cursor or "")
 
     def selection(self, scope: str) -> ActionSelection:
@@ -214,13 +215,13 @@ class ModelsScreen(ListScreen):
         model = self.current
         match condition:
             case "versions":
-                return "" if self._foldable else "This model has one version."
+                return "" if self._foldable else "This model has only one version."
             case "model":
                 return "There is no model here." if model is None else ""
             case "source_job" if model is not None:
                 name = self._job(model)
                 if not name:
-                    return "Neither the model nor its labels or artifacts say which job made it."
+                    return "Neither the model nor its labels or artifacts name the job that made it."
                 job_id = name.rpartition("/")[2]
                 listed = name in self.console.store.jobs
                 return "" if listed else f"The job {job_id} that made it is no longer listed."

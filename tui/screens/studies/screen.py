@@ -54,12 +54,12 @@ _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 
 
 def listed_kinds() -> tuple[Kind, ...]:
-    """The kinds whose jobs have tasks."""
+    """Return the kinds whose jobs have tasks."""
     return tuple(kind for kind in kinds() if kind.task_kinds)
 
 
 class StudiesScreen(ListScreen):
-    """Jobs made of tasks. The keys of a kind work on its rows as they do on its screen."""
+    """Jobs that have tasks. The keys of a kind work on its rows as on its screen."""
 
     SCOPE = "studies"
     HEADING = "Studies & pipelines"
@@ -83,14 +83,14 @@ class StudiesScreen(ListScreen):
         self.console.prices_changed.subscribe(self, lambda _: self.reload())
 
     def on_screen_resume(self) -> None:
-        # What it shows changes as often as the jobs do.
+        # The content changes as often as the jobs.
         self.console.connection.watch(True)
 
     def on_screen_suspend(self) -> None:
         self.console.connection.watch(False)
 
     def completions(self, text: str) -> tuple[str, Sequence[str]]:
-        """What `tab` completes in the filter."""
+        """Return the completions of `tab` in the filter."""
         return completions(text, self._listed())
 
     # Content
@@ -107,7 +107,7 @@ class StudiesScreen(ListScreen):
         self._show(self.console.store.jobs)
 
     def _show(self, changed: Iterable[str]) -> None:
-        """Show the list; the rows of `changed` are made again."""
+        """Show the list. The rows of `changed` are created again."""
         if not self.has_widgets:
             return
         query, now, listed = self._query(), self.console.clock(), self._listed()
@@ -133,7 +133,7 @@ class StudiesScreen(ListScreen):
         super().tick()
 
     def _query(self) -> JobQuery:
-        """What is asked for; a filter that can't be read says why, and hides nothing."""
+        """Return the query of the filter. An invalid filter shows its problem and hides nothing."""
         filter_bar, problem, query = self.query_one(FilterBar), "", JobQuery()
         try:
             query = parse(without_unfinished(filter_bar.text) if filter_bar.display else filter_bar.text)
@@ -198,11 +198,11 @@ class StudiesScreen(ListScreen):
 
     @property
     def job(self) -> Job | None:
-        """The job under the cursor: what a kind's own actions act on."""
+        """The job under the cursor, on which a kind's own actions act."""
         return self.console.store.jobs.get(self.table.cursor or "") if self.has_widgets else None
 
     def selected(self) -> list[Job]:
-        """The marked jobs in the order shown, or the one under the cursor."""
+        """Return the marked jobs in the order shown, or the job under the cursor."""
         jobs, table = self.console.store.jobs, self.table
         names = [key for key in table.keys if key in table.marks] or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
@@ -245,20 +245,20 @@ class StudiesScreen(ListScreen):
         await self.action_do("app.profiles")
 
     def action_mark(self) -> None:
-        """Mark or unmark, and go on to the next row."""
+        """Mark or unmark the job, and go to the next row."""
         table = self.table
         if table.cursor is not None:
             table.mark([table.cursor], table.cursor not in table.marks)
             table.action_cursor_down()
 
     def action_compare(self) -> None:
-        """What the two marked runs differ in."""
+        """Show the differences of the two marked runs."""
         from tui.screens.jobs.compare import open_comparison  # noqa: PLC0415 - rarely used
 
         open_comparison(self.console, self.selected())
 
     def action_cancel(self) -> None:
-        """Cancel what is selected, after a question."""
+        """Cancel the selected jobs, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - rarely used
 
         jobs = allowed_jobs(action_named("studies.cancel"), self.selection(self.SCOPE))
@@ -274,12 +274,12 @@ class StudiesScreen(ListScreen):
         self.reload()
 
     def action_copy(self) -> None:
-        """Copy the resource names of what is selected."""
+        """Copy the resource names of the selected jobs."""
         names = [job.name for job in self.selected()]
         self.console.send_copy("\n".join(names), pieces(len(names), "resource name"))
 
     async def action_back(self) -> None:
-        """Clear the filter, then the marks, then go back to the jobs."""
+        """Clear the filter, then the marks, then return to the jobs."""
         if self.table.marks and not self.query_one(FilterBar).text:
             self._unmark()
         else:
@@ -287,7 +287,7 @@ class StudiesScreen(ListScreen):
 
 
 def _done(job: Job, progress: Parts) -> Content:
-    """`██████░░ 12/20`: how many tasks have ended, of how many."""
+    """Return `██████░░ 12/20`: how many tasks have ended, of how many."""
     if progress.done is None or progress.total is None:
         return _NONE
     share = progress.share or 0.0
@@ -296,7 +296,7 @@ def _done(job: Job, progress: Parts) -> Content:
 
 
 def _result(job: Job, progress: Parts, now: datetime) -> Content:
-    """The best result, or the task that failed, or what runs; else what the jobs list would say."""
+    """Return the best result, the failed task, or what runs; else what the jobs list shows."""
     if progress.failed is not None:
         why = f": {plain(progress.failed.reason)}" if progress.failed.reason else ""
         return Content.styled(

@@ -1,4 +1,4 @@
-"""The facts of a tuning job: those of every job, its search space and its best trial."""
+"""The facts of a tuning job: the facts of every job, its search space and its best trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BAR = 30
 
 
 class TuningOverviewPane(OverviewPane):
-    """The Overview tab with the progress of the study in place of the training's."""
+    """The Overview tab with the progress of the study instead of the training's."""
 
     WORK_BESIDE = False
 

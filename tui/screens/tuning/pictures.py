@@ -1,4 +1,4 @@
-"""Pictures of a study: the best result so far, results by parameter, how much each parameter matters."""
+"""Pictures of a study: the best result so far, results by parameter, the importance of each parameter."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from tui.widgets.plot.view_range import Range
 SO_FAR, IMPORTANCE, HIDDEN = "best so far", "importance", "hidden"
 LONGEST_NAME = 24
 X_MARGIN = 0.03
-"""Share of the range that is left free beside the points."""
+"""Fraction of the range that is left free beside the points."""
 
 
 class TrialPictures(VerticalGroup):
-    """One picture at a time; `next` chooses, `draw` shows it."""
+    """One picture at a time. `next` chooses a picture, `draw` shows it."""
 
     DEFAULT_CSS = """
     TrialPictures {
@@ -57,7 +57,7 @@ class TrialPictures(VerticalGroup):
         self._computed: tuple[object, Content] | None = None
         self._computing: object = None
         self._drawn: tuple[object, ...] | None = None
-        """The data of the picture; the chart itself follows the size."""
+        """The data of the picture. The chart itself follows the size."""
 
     def compose(self) -> Iterable[Widget]:
         yield self._chart
@@ -73,7 +73,7 @@ class TrialPictures(VerticalGroup):
         self.picture = order[(at + 1) % len(order)]
 
     def draw(self, job: Job | None, trial: str | None) -> None:
-        """Show the chosen picture of a job's trials; nothing without a job."""
+        """Show the chosen picture of a job's trials, or nothing without a job."""
         shown = job is not None and self.picture != HIDDEN and bool(job.tasks)
         self.set_class(shown, "shown")
         if not shown or job is None:
@@ -175,7 +175,7 @@ class TrialPictures(VerticalGroup):
 
 
 def _steps(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """A line that keeps a value until the next one."""
+    """Return a line that holds a value until the next one."""
     kept = list(points[:1])
     for (_, before), (x, y) in itertools.pairwise(points):
         kept += [(x, before), (x, y)] if y != before else [(x, y)]
@@ -183,7 +183,7 @@ def _steps(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tu
 
 
 def _with_margin(x: Sequence[float]) -> Range | None:
-    """The range of x with room for the points at its ends."""
+    """Return the range of x with a margin at both ends."""
     if not x:
         return None
     margin = (x[-1] - x[0]) * X_MARGIN or abs(x[0]) * X_MARGIN or 1.0
@@ -191,7 +191,7 @@ def _with_margin(x: Sequence[float]) -> Range | None:
 
 
 def _axis_text(parameter: StudyParameter, *, log: bool) -> Callable[[float], str]:
-    """The text of an x: a choice by its name, a logarithm by its number."""
+    """Return a function for the text of an x: a choice by its name, a logarithm by its number."""
 
     def text(x: float) -> str:
         if parameter.kind == "categorical":

@@ -1,4 +1,4 @@
-"""The trials of a tuning job, the best first: parameters, what they measured, and a picture of all."""
+"""The trials of a tuning job, best first: parameters, results, and a picture of all trials."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tui.widgets.table.cells import row_cells
 from tui.widgets.table.table import Cells, Column, Table
 
 PICTURE_FROM = 16
-"""Rows of the tab from which there is room for a picture below the table."""
+"""Number of rows of the tab from which a picture fits below the table."""
 READ_SECONDS = 30.0
 
 
@@ -31,7 +31,7 @@ class TrialsTable(Table):
 
     @property
     def placed_columns(self) -> frozenset[str]:
-        """Keys of the columns that are shown now."""
+        """The keys of the currently shown columns."""
         return frozenset(placed.column.key for placed in self._placed)
 
     def use(self, columns: Sequence[Column]) -> None:
@@ -82,14 +82,14 @@ class TrialsPane(TasksPane):
             self.notice.hide()
         else:
             self.notice.show(
-                "No trials yet.", "The service starts them as soon as it has chosen their values."
+                "No trials yet.", "The service starts the trials once it has chosen their values."
             )
         self._show_picture()
 
     def tick(self) -> None:
         job = self.feed.job
         if job is not None and job.state.active and not self._paused:
-            # A trial that has ended does not change with time.
+            # An ended trial does not change with time.
             tasks = self._tasks
             active = [id for id in self.table_view.in_view if id in tasks and tasks[id].state.active]
             self.table_view.change(active)
@@ -127,7 +127,7 @@ class TrialsPane(TasksPane):
         return super().unmet(condition, action)
 
     def action_order(self) -> None:
-        """Order the trials by the goal, or the newest first."""
+        """Order the trials by the goal, or newest first."""
         self._newest_first = not self._newest_first
         self.show(Changed.JOB)
 
@@ -156,14 +156,14 @@ class TrialsPane(TasksPane):
 
     @property
     def _best(self) -> Task | None:
-        """The best trial. It is read with each key, and a study may have a thousand trials."""
+        """Return the best trial. This runs with each key, and a study may have a thousand trials."""
         job = self.feed.job
         if job is not None and job.tasks is not self._winner[0]:
             self._winner = job.tasks, best(job.tasks, study_of(job))
         return self._winner[1]
 
     def _ordered(self, job: Job) -> list[str]:
-        """The ids of the trials in the order shown."""
+        """Return the ids of the trials in the order shown."""
         if job.tasks is not self._order[0] or self._newest_first is not self._order[1]:
             ordered = reversed(job.tasks) if self._newest_first else by_goal(job.tasks, study_of(job))
             self._order = job.tasks, self._newest_first, [task.id for task in ordered]

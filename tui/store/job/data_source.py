@@ -19,12 +19,12 @@ class DataSource:
     error: BackendError | None = None
     failing_since: datetime | None = None
     listed_at: datetime | None = None
-    """Time at which another source, e.g. a list, gave the data shown until the first read."""
+    """Time at which another source, e.g. a list, delivered the data shown until the first read."""
     done: bool = False
-    """Whether no more data can come, e.g. for the log of an ended job."""
+    """Whether no more data can arrive, e.g. for the log of an ended job."""
     failures: int = 0
     note: str = ""
-    """How the source is read if not in the usual way, e.g. polled instead of streamed; set by the reader."""
+    """How the source is read if unusual, e.g. polled instead of streamed. The reader sets it."""
     heartbeat: timedelta | None = None
     """Silence after which the source counts as silent; the service sends heartbeats more often."""
 

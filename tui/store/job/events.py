@@ -16,12 +16,12 @@ MILESTONES = frozenset({
 })  # fmt: skip
 _CREATED = "created"
 MAX_EVENTS = 5_000
-"""Events kept, the newest ones."""
+"""Number of stored events, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One thing that happened. `kind` is `state`, `service`, `gap` or a milestone of the trainer."""
+    """One event. `kind` is `state`, `service`, `gap` or a milestone of the trainer."""
 
     timestamp: datetime
     kind: str
@@ -32,7 +32,7 @@ class JobEvent:
 
 
 def event_of(entry: LogEntry) -> JobEvent | None:
-    """The event in a log entry, or `None` for an ordinary line."""
+    """Return the event in a log entry, or `None` for an ordinary line."""
     if entry.replica == SERVICE:
         kind = "service"
     else:
@@ -67,7 +67,7 @@ class JobEvents:
         self._state = ""
 
     def add(self, entries: Iterable[LogEntry], gaps: Iterable[LogGap] = ()) -> bool:
-        """Extract the events of these lines; return whether there is anything new."""
+        """Extract the events of these lines. Return whether there is a new event."""
         before = len(self._extracted)
         for entry in entries:
             if entry.json is None and entry.replica != SERVICE:
@@ -97,12 +97,12 @@ class JobEvents:
         return True
 
     def ordered(self, job: Job | None) -> list[JobEvent]:
-        """Return all events, the oldest first."""
+        """Return all events, oldest first."""
         known = state_events(job) if job else []
         return sorted([*known, *self._observed, *self._extracted.values()], key=_when)
 
 
 def _when(event: JobEvent) -> tuple[datetime, bool, str]:
-    """Sort key: at one moment the creation comes first, then the log's events in order, then the job's
-    timestamps."""
+    """Return the sort key: for one time, the creation comes first, then the log's events in order, then the
+    job's timestamps."""
     return event.timestamp, event.key != _CREATED, event.key

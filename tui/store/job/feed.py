@@ -1,4 +1,4 @@
-"""Everything about one job, kept up to date while `run` runs: the job, its log, its figures, its steps."""
+"""All data of one job, updated while `run` runs: the job, its log, its figures, its steps."""
 
 from __future__ import annotations
 
@@ -38,25 +38,26 @@ from tui.store.log.store import MEGABYTE, LogStore
 LOG = logging.getLogger(__name__)
 TICK = 0.1
 RECENT = 20_000
-"""Newest lines read before the tail starts; older ones are read on request."""
+"""Number of newest lines read before the tail starts. Older lines are read on request."""
 OLDER = 5_000
 SAVE_EVERY = 1.0
 """Seconds between two writes of the read position."""
 OVERLAP = timedelta(seconds=60)
-"""Time before the newest line at which the tail starts, because entries may arrive late."""
+"""How far before the newest line the tail starts, because entries may arrive late."""
 METRICS_OVERLAP = timedelta(minutes=6)
-"""Samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""How far metric reads overlap: samples of the cloud arrive up to five minutes late (docs/facts/vertex.md
+6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
-"""Longest silence of a followed log; its heartbeats come more often."""
+"""Longest silence of a followed log. Its heartbeats are more frequent."""
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
 """Seconds between two reads of an ended job, which another program may still delete."""
 FIRST_ANSWER = 3.0
-"""Seconds to wait for the job before showing the kept log, which may belong to an earlier job of that
+"""Seconds to wait for the job before showing the stored log, which may belong to an earlier job of that
 name."""
 MOST_BACK_OFF = 30.0
 RECALLED = 50_000
-"""Number of newest lines of the kept log from which events and progress are restored."""
+"""Number of newest lines of the stored log from which events and progress are restored."""
 
 
 class Changed(Flag):
@@ -72,7 +73,7 @@ class Changed(Flag):
 
 @dataclass(frozen=True, slots=True)
 class SpecReading:
-    """The job's whole resource in REST form, or why it could not be read."""
+    """The job's complete resource in REST format, or why it could not be read."""
 
     spec: dict[str, Any]
     problem: BackendError | None = None
@@ -89,21 +90,22 @@ class JobFeed:
         on_change: Callable[[Changed], None] = lambda _: None,
         log_folder: Path | None = None,
     ) -> None:
-        """Keep the log in `log_folder`, or in a temporary place for the lifetime of the feed."""
+        """Store the log in `log_folder`, or in a temporary folder for the lifetime of the feed."""
         self.session = session
         self.job_name = job_name
         self.job: Job | None = None
         self.gone = False
         """Whether the job was deleted or never existed."""
         self.runner_gone = False
-        """Whether the job that runs this one was deleted; its log and figures can no longer be read."""
+        """Whether the job that runs this job was deleted, so that its log and figures can no longer be
+        read."""
         self._log_folder = log_folder
         room = session.settings.job_log_megabytes * MEGABYTE
         self.buffer = LogStore(log_folder, max_bytes=room, opened=False)
         self.series = SeriesStore()
         self._facts = LineFacts()
         self.older_left = False
-        """Whether the service may hold lines older than the first one in the buffer."""
+        """Whether the service may hold lines older than the first line in the buffer."""
         self.sources = {name: DataSource(name) for name in ("job", "logs", "metrics", "steps")}
         self.sources["logs"].heartbeat = SILENT_LOCAL if self.local else SILENT_CLOUD
         self._on_change = on_change
@@ -115,7 +117,7 @@ class JobFeed:
         self._kick = {name: asyncio.Event() for name in self.sources}
 
     def know(self, job: Job | None, read_at: datetime | None = None) -> None:
-        """Show this job until the service answers; logs and metrics are read even if the job cannot be."""
+        """Show this job until the service answers. Logs and metrics are read even if the job can't be."""
         if self.job is None and job is not None:
             self.job = replace(job, replicas=known_replicas(job))
             self.sources["job"].listed_at = read_at
@@ -153,11 +155,11 @@ class JobFeed:
         return self.session.clock()
 
     def silent_for(self) -> timedelta | None:
-        """Time since the last line of a silent log; `None` if the log is not silent."""
+        """Return the time since the last line of a silent log; `None` if the log is not silent."""
         return self.sources["logs"].silent_for(self.session.monotonic())
 
     def as_of(self, name: str = "job") -> datetime:
-        """Time of one source's data; it stands still while the source can't be read."""
+        """Return the time of one source's data, which stands still while the source can't be read."""
         return self.sources[name].as_of(self.now())
 
     @property
@@ -186,15 +188,15 @@ class JobFeed:
         return self.training.steps
 
     def samples(self) -> Sequence[TrainingStep]:
-        """Reported steps, the oldest first."""
+        """Return the reported steps, oldest first."""
         return self.training.samples()
 
     def history(self) -> History:
-        """Steps that led to the current state, and the steps that were run again."""
+        """Return the steps that led to the current state, and the repeated steps."""
         return self.training.history()
 
     def use(self, session: Session) -> None:
-        """Read through a new session; the earlier one may be closed."""
+        """Read through a new session. The earlier session may be closed."""
         self.session = session
         self.kick()
 
@@ -208,7 +210,7 @@ class JobFeed:
     # Running
 
     async def run(self) -> None:
-        """Read until cancelled; retry failures of the service, never raise them."""
+        """Read until cancelled. Failures of the service are retried, never raised."""
         async with asyncio.TaskGroup() as group:
             every = 1.0 if self.local or self.session.backend.info.watched else 10.0
             ended = ENDED_LOCAL if self.local else ENDED_CLOUD
@@ -237,7 +239,7 @@ class JobFeed:
                 group.create_task(self._repeat("metrics", self._read_metrics, every))
 
     def close(self) -> None:
-        """Close the log; the feed is unusable afterwards."""
+        """Close the log. The feed is unusable afterwards."""
         self.buffer.keep_position(self._position)
         self.buffer.close()
         if self.gone and self._log_folder is not None:
@@ -252,7 +254,7 @@ class JobFeed:
             prune_logs(self._log_folder.parent, max_bytes=room)
 
     async def _recall(self) -> None:
-        """Restore events and progress from the newest lines that an earlier console kept."""
+        """Restore events and progress from the newest lines that an earlier console stored."""
         for _, lines in [*self.buffer.columns(self.buffer.end - RECALLED, self.buffer.end)]:
             lines_with_facts = [lines.line(at) for at in range(len(lines)) if may_tell(lines, at)]
             await self._facts.add([line for line in lines_with_facts if isinstance(line, LogEntry)])
@@ -270,7 +272,7 @@ class JobFeed:
         """Call `read` every `every` seconds until its source is done, with exponential backoff while it
         fails.
 
-        With `once_done`, keep reading a source that is done, every `once_done` seconds, until it is deleted.
+        With `once_done`, read a source that is done every `once_done` seconds until it is deleted.
         """
         source, kick = self.sources[name], self._kick[name]
         while once_done is not None or not source.done:
@@ -287,7 +289,7 @@ class JobFeed:
             except BackendError as error:
                 self._failed(source, error)
             except Exception as error:
-                # A defect of one source must not end the others; retry it like any failure.
+                # A bug in one source must not end the others. Retry it like any failure.
                 LOG.exception("reading the %s of %s failed", name, self.job_name)
                 self._failed(source, broken(error))
             else:
@@ -339,9 +341,9 @@ class JobFeed:
         job = await self.session.backend.job_service(self.job_name).get(self.job_name)
         before = self.job.create_time if self.job is not None else None
         if before is not None and job.create_time not in {before, None}:
-            raise NotFound(f"{job.display_name} was deleted, and another job has its name.")
+            raise NotFound(f"{job.display_name} was deleted, and another job now has its name.")
         if self.job is not None and not job.parent:
-            # Only a listing of both jobs tells the parent; the resource does not.
+            # Only a listing of both jobs reveals the parent; the resource does not.
             job = replace(job, parent=self.job.parent)
         self._since_end.look(job)
         changed = Changed(0)
@@ -381,13 +383,14 @@ class JobFeed:
                 self._on_change(Changed.SOURCES)
             await self._pending.put(batch)
         await self._pending.wait_until_stored()
-        # The tail ends by itself only when the job has ended and all was delivered.
+        # The tail ends by itself only when the job has ended and everything was delivered.
         source.done = bool(self.job and self.job.state.terminal)
         if source.done:
             self._on_change(Changed.LOGS)
 
     def _newer(self) -> LogQuery:
-        """Query for unread lines: by receive time, or by the lines' own times if no receive time is known."""
+        """Return the query for unread lines: by receive time, or by the lines' own times if no receive time
+        is known."""
         if self._position.received is not None:
             return self._query(received=self._position.received)
         newest = self.buffer.newest
@@ -395,7 +398,7 @@ class JobFeed:
         return self._query(since=newest - overlap if newest is not None else None)
 
     def _query(self, **fields: Any) -> LogQuery:
-        """Query this job's log, including the logs of tasks that have jobs of their own."""
+        """Return the query of this job's log, including the logs of tasks that have jobs."""
         return LogQuery(self.logged_as, tasks=bool(self.job and self.job.composite), **fields)
 
     async def _read_recent(self) -> None:
@@ -407,18 +410,18 @@ class JobFeed:
             await self._pending.put(replace(batch, received=None))
         self.older_left = count >= RECENT
         self._position = ReadPosition(None, oldest)
-        # Only what is kept on the disk counts as read.
+        # Only lines stored on disk count as read.
         await self._pending.wait_until_stored()
         self._position = replace(self._position, received=received)
 
     async def read_older(self) -> OlderLines:
-        """Read lines older than those read so far. The first line's time is not the limit: a replica whose
-        clock is behind writes such lines at any time."""
+        """Read lines older than those read so far. The first line's time is no limit: a replica whose clock
+        is behind writes such lines at any time."""
         before, added, read = len(self.buffer), 0, 1
         if not before or not self.older_left or self.buffer.full:
             return OlderLines(0)
         while read and not added:
-            # After a killed console, a whole page may already be known.
+            # After a killed console, a full page may already be known.
             read, oldest = 0, self._position.oldest
             query = self._query(until=oldest)
             pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
@@ -465,13 +468,13 @@ class JobFeed:
     # Training progress
 
     async def _read_training_steps(self) -> None:
-        """Read once the history that is older than the stored lines."""
+        """Read the history that is older than the stored lines, once."""
         backend, runner = self.session.backend, self.runner
         if not runner:
             return
         progress = None
         if self.job is not None:
-            # Read progress first: this finds out whether the job has structured lines or its own pattern.
+            # Read progress first: it reveals whether the job has structured lines or its own pattern.
             progress = (await backend.progress.read([self.job.as_runner()])).get(runner)
         self.training.merge(await backend.progress.training_steps(runner), progress)
         self.sources["steps"].done = True
@@ -484,7 +487,7 @@ class JobFeed:
             return
         newest = self.series.newest
         overlap = LOCAL_OVERLAP if self.local else METRICS_OVERLAP
-        # After a clock was set back, samples may lie in the future.
+        # After a clock was set back, samples may be in the future.
         since = min(newest, self.now()) - overlap if newest else None
         reading = await self.session.backend.metrics.read(self.runner, since=since)
         self.series.add(reading)

@@ -1,6 +1,6 @@
 """The newest figure of each replica and GPU of one job, from the trainer's lines and from Cloud Monitoring.
 
-For each key the newer figure counts, from either source. A figure that was not reported is absent.
+For each key the newer figure counts, from either source. An unreported figure is absent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui.domain.training.telemetry import TelemetryLine
 
 
 class Measure(Enum):
-    """What a map of the fleet can show. The value is its name on the screen."""
+    """Measures that a map of the fleet can show. The value is the measure's name on the screen."""
 
     UTILIZATION = "utilization"
     MEMORY = "memory"
@@ -25,7 +25,7 @@ class Measure(Enum):
 
 
 class FigureOrigin(Enum):
-    """Where a figure comes from."""
+    """The source of a figure."""
 
     TRAINER = "the trainer's line"
     MONITORING = "Cloud Monitoring"
@@ -37,16 +37,17 @@ class FigureOrigin(Enum):
 TRAINER_LATE = timedelta(seconds=60)
 LOCAL_LATE = timedelta(seconds=30)
 CLOUD_LATE = timedelta(minutes=6)
-"""One sample per minute, shown up to 240 s late (docs/facts/vertex.md 6.1), and one sample may be missing."""
+"""Freshness of a cloud figure: one sample per minute, up to 240 s late (docs/facts/vertex.md 6.1), and one
+sample may be missing."""
 STEP_TOLERANCE = timedelta(seconds=5)
-"""Replicas that report the same step within this time count as level: their lines arrive at different
+"""Time within which replicas that report the same step count as level: their lines arrive at different
 times."""
 MAX_FRONT_STEPS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One value: a share from 0 to 1, or steps, with its time, its origin and how long it stays fresh."""
+    """One value: a fraction from 0 to 1, or steps, with its time, its origin and how long it stays fresh."""
 
     value: float
     at: datetime
@@ -61,7 +62,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class StepAt:
-    """The last step a replica reported, its time, and the time since the step before."""
+    """The last step that a replica reported, its time, and the time since the previous step."""
 
     step: int
     at: datetime
@@ -75,7 +76,7 @@ class JobFigures:
         self._figures: dict[tuple[Measure, str, str], Figure] = {}
         self._steps: dict[str, StepAt] = {}
         self._front: deque[tuple[datetime, int]] = deque(maxlen=MAX_FRONT_STEPS)
-        """When the furthest replica reached each step, the oldest first."""
+        """Times at which the furthest replica reached each step, oldest first."""
         self._attempt_since: datetime | None = None
         self._newest: datetime | None = None
 
@@ -92,12 +93,12 @@ class JobFigures:
 
     @property
     def simulated(self) -> bool:
-        """Whether any figure does not come from a real device."""
+        """Whether any figure is simulated."""
         return any(figure.simulated for figure in self._figures.values())
 
     @property
     def node_sources(self) -> str:
-        """Node exporters that accelerators' figures come from; "" if there are none."""
+        """Return the node exporters that report accelerators' figures; "" if there are none."""
         own = {FigureOrigin.CADVISOR, FigureOrigin.DCGM}
         origins = {figure.origin for figure in self._figures.values()} & own
         return ", ".join(sorted(str(origin.value) for origin in origins))
@@ -105,7 +106,7 @@ class JobFigures:
     # Input
 
     def add_reading(self, reading: MetricsReading, *, local: bool) -> None:
-        """Keep the newest point of each series."""
+        """Store the newest point of each series."""
         fresh_for = LOCAL_LATE if local else CLOUD_LATE
         for series in reading.series:
             measure = _MEASURES.get(series.metric)
@@ -117,7 +118,7 @@ class JobFigures:
                     self._keep_newest((figure_measure, series.replica, series.accelerator), figure)
 
     def add_lines(self, lines: Iterable[TelemetryLine]) -> bool:
-        """Add lines in any order; return whether anything is new."""
+        """Add lines in any order. Return whether a figure is new."""
         changed = False
         for line in sorted(lines, key=lambda line: line.timestamp):
             for gpu in line.gpus:
@@ -163,11 +164,11 @@ class JobFigures:
     # Steps
 
     def step(self, replica: str) -> StepAt | None:
-        """The last step that a replica reported."""
+        """Return the last step that a replica reported."""
         return self._steps.get(replica)
 
     def _lag(self, replica: str) -> Figure | None:
-        """Steps behind the furthest replica, `STEP_TOLERANCE` before the newest line."""
+        """Return the steps behind the furthest replica, `STEP_TOLERANCE` before the newest line."""
         mine = self._steps.get(replica)
         if mine is None or self._newest is None:
             return None
@@ -187,5 +188,5 @@ _MEASURES = {
 
 
 def _measures_of(measure: Measure, of_accelerator: bool) -> tuple[Measure, ...]:
-    """Measures of a series; the CPU of a machine without accelerators is its utilization too."""
+    """Return the measures of a series. The CPU of a machine without accelerators is its utilization too."""
     return (measure, Measure.UTILIZATION) if measure is Measure.CPU and not of_accelerator else (measure,)

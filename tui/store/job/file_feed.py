@@ -22,11 +22,11 @@ from tui.store.log.view import LineSource
 
 TICK = 0.1
 AT_ONCE = 0.03
-"""Seconds of reading and counting lines before the event loop gets its turn."""
+"""Seconds of reading and counting lines before the event loop runs."""
 MOST_COPIED = 8 * 1024**3
-"""Bytes of a pipe's or a compressed file's text that are kept, on the disk."""
+"""Limit in bytes of a pipe's or a compressed file's text that is stored on disk."""
 LEFT_FREE = 512 * 1024**2
-"""Bytes of the disk that a copy leaves free."""
+"""Bytes of free disk space that a copy leaves."""
 
 
 class LogFeed(Protocol):
@@ -54,7 +54,7 @@ class FileFeed:
     older_left = False
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError for a file that can't be read."""
+        """Open the file. Raises OSError for a file that can't be read."""
         self.on_change: Callable[[], None] = lambda: None
         self._input: TextInput | None = TextInput(path)
         self._copied, self._copy = 0, -1
@@ -77,15 +77,15 @@ class FileFeed:
         return datetime.now(UTC)
 
     def silent_for(self) -> timedelta | None:
-        """`None`: a file is never silent."""
+        """Return `None`: a file is never silent."""
         return None
 
     async def read_older(self) -> OlderLines:
-        """Return no lines: a file has no older ones."""
+        """Return no lines: a file has no older lines."""
         return OlderLines(0)
 
     async def run(self) -> None:
-        """Count the lines and those appended later, until cancelled."""
+        """Count the lines, and lines appended later, until cancelled."""
         source = self.sources["logs"]
         while True:
             before = (self.buffer.end, self.buffer.revision, source.note, source.error)
@@ -114,7 +114,7 @@ class FileFeed:
         self.buffer.close()
 
     def _copy_some(self) -> bool:
-        """Copy text from a pipe or compressed file; return whether more is available now. Raises OSError."""
+        """Copy text from a pipe or compressed file. Return whether more is available now. Raises OSError."""
         until = perf_counter() + AT_ONCE
         while self._input is not None:
             data = self._input.read()
@@ -126,7 +126,7 @@ class FileFeed:
             disk = os.fstatvfs(self._copy)
             free = disk.f_bavail * disk.f_frsize
             if self._copied + len(data) > MOST_COPIED or free - len(data) < LEFT_FREE:
-                self.sources["logs"].note = f"cut after {figure(self._copied)}B: the rest is not kept"
+                self.sources["logs"].note = f"cut after {figure(self._copied)}B: the rest is not stored"
                 self._end_copy()
                 break
             os.pwrite(self._copy, data, self._copied)

@@ -17,10 +17,10 @@ from tui.store.job.training import JobTraining
 from tui.store.log.lines import Lines
 
 AT_ONCE = 0.004
-"""Seconds of reading lines before the event loop gets its turn: progress lines of other trainers cost about
-0.2 ms each, so a page of them would block a key for seconds."""
+"""Seconds of reading lines before the event loop runs: progress lines of other trainers cost about 0.2 ms
+each, so that a page of them would block a key for seconds."""
 MOST_BETWEEN = 64
-"""Ordinary lines between two checks of the clock; one costs about 4 µs."""
+"""Number of ordinary lines between two checks of the clock; one line costs about 4 µs."""
 
 
 class Lifted(Flag):
@@ -43,7 +43,7 @@ class LineFacts:
 
     async def add(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Lifted:
         """Read lines in any order; overlapping calls run one after the other. Lines of tasks are skipped: the
-        steps of ten trials are not the progress of one job, and tasks have their own screens."""
+        steps of ten trials are not the progress of one job, and tasks have separate screens."""
         entries = [entry for entry in entries if not is_of_task(entry.replica)]
         async with self._one_reader:
             lifted = Lifted(0)
@@ -72,7 +72,7 @@ class LineFacts:
                 yield
 
     async def _in_turns(self, work: Iterator[None]) -> None:
-        """Run the iterator to its end; yield to the event loop each time `AT_ONCE` has passed."""
+        """Run the iterator to its end. Yield to the event loop each time `AT_ONCE` has passed."""
         until = self._clock() + AT_ONCE
         for _ in work:
             if self._clock() >= until:
@@ -81,7 +81,7 @@ class LineFacts:
 
 
 def may_tell(lines: Lines, at: int) -> bool:
-    """Whether a stored line may hold an event or progress; a cheap check before parsing."""
+    """Whether a stored line may contain an event or progress; a cheap check before parsing."""
     replica = lines.replicas[at]
     return not is_of_task(replica) and (
         at in lines.payloads or replica == SERVICE or may_report(lines.texts[at])

@@ -15,16 +15,16 @@ from tui.store.log.lines import Line
 from tui.store.log.view import LineSource, View
 
 SCAN_LINES = 2_000
-"""Lines scanned between two checks of the clock."""
+"""Number of lines scanned between two checks of the clock."""
 INTERLEAVED = 64
 """Errors of other replicas between two lines of a traceback."""
 SCAN_FOR_KEY = 50_000
-"""Lines scanned for one key press: about 20 ms."""
+"""Number of lines scanned for one key press: about 20 ms."""
 
 
 class LogViews:
     """The views behind a log pane. Read `shown` again after each change: a new filter makes a new view.
-    `text` gives the searched text."""
+    `text` returns the searched text."""
 
     def __init__(self, buffer: LineSource, text: Callable[[LogEntry], str]) -> None:
         self.buffer = buffer
@@ -46,7 +46,7 @@ class LogViews:
         return self._matches is not None and bool(self._matches.unscanned)
 
     def catch_up(self, seconds: float) -> bool:
-        """Let each view scan new lines for about `seconds`; return whether all lines are scanned."""
+        """Let each view scan new lines for about `seconds`. Return whether all lines are scanned."""
         views = [view for view in (self._lines, self._matches, self._errors) if view is not None]
         until = perf_counter() + seconds
         while views:
@@ -93,7 +93,7 @@ class LogViews:
             self._matches.take(numbers, scanned)
 
     def set_only_matches(self, only: bool) -> bool:
-        """Hide lines that do not match, or show them again; return whether that changed."""
+        """Hide lines that do not match, or show them again. Return whether that changed."""
         if self.pattern is None or only == self.only_matches:
             return False
         self.only_matches = only
@@ -103,13 +103,13 @@ class LogViews:
         self._matches = self.buffer.view(replace(self.filter, pattern=self.pattern)) if self.pattern else None
 
     def found(self, line: Line | None) -> tuple[int, int] | None:
-        """(matches up to this line, all matches) during a search."""
+        """Return (matches up to this line, all matches) during a search."""
         if self._matches is None:
             return None
         return (self._matches.position(self.buffer.find(line) + 1) if line else 0), len(self._matches)
 
     def match(self, number: int, way: int, *, here: bool = False) -> int | None:
-        """Number of the next match after line `number`, or before it with a negative `way`."""
+        """Return the number of the next match after line `number`, or before it with a negative `way`."""
         return None if self._matches is None else _neighbour(self._matches, number, way, here)
 
     def error(self, number: int, way: int, *, here: bool = False) -> int | None:
@@ -145,7 +145,7 @@ class LogViews:
 
 
 def _neighbour(view: View, number: int, way: int, here: bool) -> int | None:
-    """The view's next line after `number`, or before it; with `here` the line itself counts too."""
+    """Return the view's next line after `number`, or before it. `here` includes the line itself."""
     if way > 0:
         at = view.position(number if here else number + 1)
     else:

@@ -7,7 +7,7 @@ import asyncio
 from tui.backends.interface import LogBatch
 
 MOST_LINES = 50_000
-"""Lines that may wait to be stored before the tail pauses."""
+"""Number of lines that may wait to be stored before the tail pauses."""
 
 
 class PendingBatches:
@@ -23,7 +23,7 @@ class PendingBatches:
         self._stored.set()
 
     async def put(self, batch: LogBatch) -> None:
-        """Add a batch once there is room."""
+        """Add a batch once the queue has room."""
         await self._room.wait()
         self._batches.append(batch)
         self._lines += len(batch.entries)

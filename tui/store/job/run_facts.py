@@ -23,8 +23,8 @@ async def read_facts(backend: Backend, name: str) -> tuple[Job, RunFacts]:
     """Read the current job and the facts that are compared.
 
     Raises:
-        BackendError: if the job can't be read.
-        TimeoutError: after `SECONDS`.
+        BackendError: the job can't be read.
+        TimeoutError: the read exceeds `SECONDS`.
     """
     async with asyncio.timeout(SECONDS):
         service = backend.job_service(name)

@@ -9,7 +9,7 @@ from tui.domain.core.metric import TRAINING_METRICS, MetricsReading, NotMeasured
 from tui.domain.core.replica import replica_order
 
 MOST_POINTS = 2_000
-"""Points kept per series: a day and a half at the cloud's one sample per minute."""
+"""Number of points stored per series: a day and a half at the cloud's one sample per minute."""
 
 SeriesKey = tuple[str, str, str]
 
@@ -23,7 +23,7 @@ class SeriesStore:
         self.read_at: datetime | None = None
 
     def add(self, reading: MetricsReading) -> None:
-        """Merge a reading, which may repeat points or hold only the newest."""
+        """Merge a reading, which may repeat points or contain only the newest."""
         self.read_at = reading.read_at
         for series in reading.series:
             key = (series.metric, series.replica, series.accelerator)
@@ -33,7 +33,7 @@ class SeriesStore:
 
     @property
     def newest(self) -> datetime | None:
-        """Time of the newest point of all series."""
+        """Return the time of the newest point of all series."""
         return max((s.points[-1][0] for s in self._series.values() if s.points), default=None)
 
     def of(self, metric: str, replica: str = "") -> list[Series]:
@@ -44,7 +44,7 @@ class SeriesStore:
         return sorted(matches, key=lambda s: (replica_order(s.replica), s.accelerator))
 
     def not_measured(self) -> list[NotMeasured]:
-        """Metrics never measured in this job, with the reason."""
+        """Return the metrics never measured in this job, with the reason."""
         seen = {s.metric for s in self._series.values() if s.points}
         return [self._missing[m] for m in TRAINING_METRICS if m in self._missing and m not in seen]
 
@@ -63,7 +63,8 @@ def _merged(old: Series, new: Series) -> Series:
 def buckets(
     points: Iterable[tuple[datetime, float]], end: datetime, span: timedelta, count: int
 ) -> list[float | None]:
-    """The last value within each of `count` equal intervals before `end`; `None` where there is none."""
+    """Return the last value within each of `count` equal intervals before `end`; `None` for an empty
+    interval."""
     values: list[float | None] = [None] * count
     width = span / count
     start = end - span

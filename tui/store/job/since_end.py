@@ -13,15 +13,15 @@ class SinceEnd:
     def __init__(self) -> None:
         self._seen_unended = False
         self._ended_at: float | None = None
-        """Monotonic time of the end; may lie before the first observation."""
+        """Monotonic time of the end, which may precede the first observation."""
 
     def look(self, job: Job) -> None:
-        """Observe the job; if it is still running, its end is later than this observation."""
+        """Observe the job. If it is still running, its end is later than this observation."""
         self._seen_unended = self._seen_unended or not job.state.terminal
 
     def seconds(self, job: Job, now: datetime, at: float) -> float:
-        """Seconds from the end of the ended `job` to `at` (monotonic). The time of day, `now`, counts only
-        for an end before the first look."""
+        """Return the seconds from the end of the ended `job` to `at` (monotonic). The time of day, `now`,
+        counts only for an end before the first observation."""
         if self._ended_at is None:
             before = now - (job.end_time or now)
             self._ended_at = at - (0.0 if self._seen_unended else max(0.0, before.total_seconds()))

@@ -17,7 +17,7 @@ MOST_TRAINING_STEPS = 20_000
 
 
 class JobTraining:
-    """Progress and steps of one job. Lines may come in any order; lines older than the newest only add
+    """Progress and steps of one job. Lines may arrive in any order; lines older than the newest only add
     steps."""
 
     def __init__(self) -> None:
@@ -50,24 +50,24 @@ class JobTraining:
         return entry.json is not None or self.pattern is not None or may_report(entry.message)
 
     def samples(self) -> Sequence[TrainingStep]:
-        """Reported steps, the oldest first."""
+        """Return the reported steps, oldest first."""
         if self._ordered is None:
             self._ordered = tuple(self.steps[key] for key in sorted(self.steps))
         return self._ordered
 
     def history(self) -> History:
-        """Steps that led to the current state, and the steps that were run again."""
+        """Return the steps that led to the current state, and the repeated steps."""
         if self._history is None:
             self._history = history(self.samples())
         return self._history
 
     @property
     def state(self) -> tuple[Progress, int]:
-        """A value that differs once a line has reported anything new."""
+        """Return a value that changes once a line has reported anything new."""
         return self.progress, len(self.steps)
 
     def read(self, entries: Iterable[LogEntry]) -> Iterator[None]:
-        """Read lines, one per iteration; finish one iterator before starting the next."""
+        """Read lines, one per iteration. Finish one iterator before starting the next."""
         last = self._reader.last
         late: list[LogEntry] = []
         for entry in sorted(entries, key=lambda entry: entry.key):
@@ -94,8 +94,8 @@ class JobTraining:
             self._step_at = max(self._step_at or sample.timestamp, sample.timestamp)
 
     def _read_late(self, entries: Sequence[LogEntry]) -> Iterator[None]:
-        """Read steps from lines that came late, or from older lines that were requested. Third-party lines
-        depend on the lines before them, so only lines older than everything known here are read."""
+        """Read steps from late lines, or from older lines that were requested. Third-party lines depend on
+        the lines before them, so only lines older than everything known here are read."""
         reader = JobProgress(self.pattern)
         reader.structured = self._reader.structured
         oldest = min(self.steps, default=None)
@@ -109,7 +109,7 @@ class JobTraining:
             yield
 
     def merge(self, older: Iterable[TrainingStep], progress: Progress | None) -> None:
-        """Add older steps and the progress read from the service; keep what the lines reported."""
+        """Add older steps and the progress read from the service. Reports of the lines take precedence."""
         for sample in older:
             self.steps.setdefault((sample.timestamp, sample.step), sample)
         self._differ()
@@ -124,14 +124,14 @@ class JobTraining:
             self._catch_up(self.steps[max(self.steps)])
 
     def _catch_up(self, sample: TrainingStep) -> None:
-        """Apply a step newer than the progress: another replica's line may come before the step's own
+        """Apply a step newer than the progress: another replica's line may arrive before the step's own
         line."""
         progress = self.progress
         if progress.step is None or self._step_at is None or sample.timestamp <= self._step_at:
             return
         self._step_at = sample.timestamp
         advanced = after_step(progress, sample, dialect=progress.dialect)
-        # Keep what was reported after the step.
+        # Preserve what was reported after the step.
         at = max(progress.updated_at or sample.timestamp, sample.timestamp)
         self._reader.progress = replace(advanced, problem=progress.problem, updated_at=at)
 
@@ -145,7 +145,7 @@ class JobTraining:
     def _thin(self) -> None:
         if len(self.steps) > MOST_TRAINING_STEPS:
             keys = sorted(self.steps)
-            # Keep the recent half; of the older half keep every second step.
+            # Store the recent half, and every second step of the older half.
             for key in keys[1 : len(keys) // 2 : 2]:
                 del self.steps[key]
             self._differ()

@@ -20,10 +20,10 @@ async def active_jobs(backend: Backend) -> list[Job]:
 async def preflight(
     backend: Backend, region: str, custom_job: Mapping[str, Any], known: Iterable[Job] | None = None
 ) -> AsyncGenerator[Check, None]:
-    """Yield each check as soon as it is known; closing the generator stops the rest. Never raises.
+    """Yield each check as soon as it is known. Closing the generator stops the others. Never raises.
 
     `known` are the active jobs if the caller has read them; otherwise they are listed. A context without
-    checks yields one check that says so.
+    checks yields one check that reports that.
     """
 
     async def running() -> Iterable[Job]:
