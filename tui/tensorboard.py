@@ -23,18 +23,18 @@ HOST = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 6006, 6105
 """Ports tried if none is requested; the first is TensorBoard's default."""
 READY_SECONDS = 120.0
-"""Longest start: it has many imports, and a loaded machine is slow."""
+"""Timeout of the start in seconds: TensorBoard has many imports, and a busy machine is slow."""
 END_SECONDS = 5.0
 OUTPUT_LINES = 5
 GCS_READERS = ("gcsfs", "tensorflow")
-"""TensorBoard needs one of these packages to read gs:// itself."""
+"""Packages of which TensorBoard needs one to read gs:// itself."""
 _LOGS = "logs"
 """Folder below a job's output: AIP_TENSORBOARD_LOG_DIR (docs/facts/vertex.md 3.6)."""
 
 
 class TensorBoardError(Exception):
-    """TensorBoard can't be shown; says what is missing and the fix. `code` and `exit_code` are those of a
-    verb."""
+    """TensorBoard can't be shown. The message names what is missing and the fix. `code` and `exit_code` are
+    for a verb."""
 
     code = "UNAVAILABLE"
     exit_code = 5
@@ -57,7 +57,7 @@ class Running:
 
     url: str
     folder: str
-    """The shown folder: one of this machine, or gs://."""
+    """The shown folder, on this machine or gs://."""
     process: asyncio.subprocess.Process
 
     @property
@@ -66,26 +66,26 @@ class Running:
 
 
 async def events_of(backend: Backend, job: Job) -> str:
-    """Folder of the job's events on this machine, or gs://. Raises BackendError, TensorBoardError."""
+    """Return the folder of the job's events on this machine, or gs://. Raises BackendError,
+    TensorBoardError."""
     # Storage belongs to one context.
     backend = backend.owner(job.name)
     name = job.name if job.composite else job.runner
     if not name:
         raise NoEvents(
-            f"{job.display_name} has no events of its own; the jobs of its tasks have.",
+            f"{job.display_name} has no events; the jobs of its tasks have events.",
             f"`vxtui tasks {job.id}` names them.",
         )
     uri = event_folder(await backend.job_service(name).spec(name))
     body = kind_of(job).body
     if not uri and body and format_of(body).family == "kubernetes":
         raise NoEvents(
-            f"{job.display_name} is in a cluster, which knows no folder for its events.",
+            f"{job.display_name} runs in a cluster, which does not record a folder for events.",
             f"Run `{NAME} --logdir FOLDER` on the folder that its trainer writes to.",
         )
     if not uri:
         raise NoEvents(
-            f"{job.display_name} has no folder of its own for events: it was launched without "
-            "baseOutputDirectory.",
+            f"{job.display_name} has no folder for events: it was launched without baseOutputDirectory.",
             "Set jobSpec.baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH; its trainer then writes "
             "into AIP_TENSORBOARD_LOG_DIR.",
         )
@@ -94,8 +94,8 @@ async def events_of(backend: Backend, job: Job) -> str:
 
 
 def event_folder(resource: Mapping[str, Any]) -> str:
-    """gs:// folder of the events of a job in REST form; "" if it has no output. For a tuning job the parent
-    folder of all trials' folders."""
+    """Return the gs:// folder of the events of a job in REST format; "" if it has no output. For a tuning
+    job, return the parent folder of all trials' folders."""
     trials = resource.get("trialJobSpec")
     spec = trials or resource.get("jobSpec") or {}
     base = str((spec.get("baseOutputDirectory") or {}).get("outputUriPrefix") or "").rstrip("/")
@@ -105,12 +105,12 @@ def event_folder(resource: Mapping[str, Any]) -> str:
 
 
 def find_program() -> str:
-    """Find the installed program: beside this Python, else on PATH. Raises TensorBoardError."""
+    """Return the installed program: beside this Python, else on PATH. Raises TensorBoardError."""
     beside = Path(sys.executable).with_name(NAME)
     program = str(beside) if beside.is_file() else shutil.which(NAME)
     if program is None:
         raise TensorBoardError(
-            f"TensorBoard is not installed: there is no {beside} and no {NAME} on PATH.",
+            f"TensorBoard is not installed: neither {beside} nor {NAME} on PATH exists.",
             f"{sys.executable} -m pip install tensorboard",
         )
     return program
@@ -134,7 +134,7 @@ async def check_reads(program: str, folder: str) -> None:
 
 
 def interpreter(program: str) -> str:
-    """The Python that runs a console script, from its first line; this Python if unknown."""
+    """Return the Python that runs a console script, from its first line; this Python if unknown."""
     with contextlib.suppress(OSError), Path(program).open("rb") as file:
         first = file.readline(1024)
         words = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
@@ -144,19 +144,21 @@ def interpreter(program: str) -> str:
 
 
 def choose_port(requested: int | None) -> int:
-    """Choose the port to serve on, by default the first free one. Raises TensorBoardError."""
+    """Return the port to serve on, by default the first free port. Raises TensorBoardError."""
     for port in [requested] if requested is not None else [*range(FIRST_PORT, LAST_PORT + 1), 0]:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
                 probe.bind((HOST, port))
                 return int(probe.getsockname()[1])
-    raise TensorBoardError(f"The port {requested} is in use.", "Choose another with --port, or leave it out.")
+    raise TensorBoardError(
+        f"The port {requested} is in use.", "Choose another with --port, or omit the option."
+    )
 
 
 @asynccontextmanager
 async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
-    """Run TensorBoard on a folder; enter the context once it answers, stop it on leaving. Raises
+    """Run TensorBoard on a folder. The context is entered once it answers, and leaving stops it. Raises
     TensorBoardError."""
     program = find_program()
     await check_reads(program, folder)
@@ -190,7 +192,7 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
 
 
 async def _read(process: asyncio.subprocess.Process, output: list[str]) -> None:
-    """Keep its last lines of output, so that it never blocks on a full pipe."""
+    """Read its output and store the last lines, so that it never blocks on a full pipe."""
     assert process.stderr is not None
     while line := await process.stderr.readline():
         output.append(line.decode(errors="replace").rstrip())
@@ -198,7 +200,7 @@ async def _read(process: asyncio.subprocess.Process, output: list[str]) -> None:
 
 
 async def _answers(process: asyncio.subprocess.Process, port: int, output: list[str]) -> None:
-    """Return once it serves. Raises TensorBoardError if it has ended, or takes too long."""
+    """Return once TensorBoard serves. Raises TensorBoardError if it has ended, or takes too long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(READY_SECONDS):
             while process.returncode is None:

@@ -1,7 +1,7 @@
 """Connects the user's terminal, or the pipes of a verb, with a program that runs elsewhere.
 
-A terminal's keys go to the program unchanged, including Ctrl+C. However it ends, the terminal's modes are
-restored: a killed program leaves colours, the mouse and the other screen switched on.
+A terminal's keys go to the program unchanged, including Ctrl+C. However the program ends, the terminal's
+modes are restored: a killed program leaves colours, the mouse and the alternate screen enabled.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ RESET = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[?1l\x1b>\x1b[=0;1u\x1b[?1047l"
     "\x1b7\x1b[r\x1b8\x1b[?7h\x1b[m\x1b[?25h"
 )
-"""Resets mouse, paste, focus, cursor keys, keyboard protocol, other screen, scroll region, wrap, colour,
+"""Resets mouse, paste, focus, cursor keys, keyboard protocol, alternate screen, scroll region, wrap, colour,
 cursor.
 
-Of the two ways back from the other screen, this one keeps the cursor position.
+Of the two sequences that leave the alternate screen, this one preserves the cursor position.
 """
 
 
@@ -48,7 +48,7 @@ class Streams:
 
 
 def request_for(streams: Streams, command: tuple[str, ...], environ: Mapping[str, str]) -> ShellRequest:
-    """The request to send, on this terminal or with pipes."""
+    """Return the request to send, on this terminal or with pipes."""
     size = _size(streams.output) if streams.terminal else None
     names = ("SHELL", "TERM", "COLORTERM")
     shell, term, colours = (environ.get(name, "") for name in names)
@@ -58,7 +58,8 @@ def request_for(streams: Streams, command: tuple[str, ...], environ: Mapping[str
 def taking_over(
     streams: Streams, released: Callable[[], AbstractContextManager[None]], welcome: str
 ) -> Callable[[ShellSession], Awaitable[ShellEnd]]:
-    """`attach` for a screen: `released` hands over its terminal, on which `welcome` is printed first."""
+    """Return `attach` for a screen. `released` hands over its terminal, on which `welcome` is printed
+    first."""
 
     async def run(session: ShellSession) -> ShellEnd:
         with released():
@@ -69,7 +70,7 @@ def taking_over(
 
 
 async def attach(session: ShellSession, streams: Streams) -> ShellEnd:
-    """Relay everything until the program ends; return how it ended. Raises BackendError, and OSError of a
+    """Relay everything until the program ends. Return how it ended. Raises BackendError, and OSError of a
     pipe."""
     if not streams.terminal:
         await _pass_all(session, streams)
@@ -118,7 +119,7 @@ def _raw(streams: Streams) -> Iterator[None]:
         tty.setraw(streams.keys, termios.TCSANOW)
         yield
     finally:
-        # A terminal that is gone has no modes.
+        # A terminal that no longer exists has no modes.
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(streams.keys, termios.TCSANOW, before)
             _write(streams.output, RESET.encode())
@@ -146,9 +147,9 @@ async def _pass_input(session: ShellSession, source: int) -> None:
 
 
 async def _next_input(source: int) -> bytes:
-    """Typed or readable bytes; b"" at the end."""
+    """Return the typed or readable bytes; b"" at the end."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    # A file can't be polled, and can always be read.
+    # A file can't be polled, but can always be read.
     with contextlib.suppress(PermissionError):
         loop.add_reader(source, readable.set)
         try:

@@ -16,21 +16,21 @@ from typing import IO
 
 
 class NoTerminal(Exception):
-    """Neither output is a terminal, or the input is not one."""
+    """The output or the input is not a terminal."""
 
 
 @contextmanager
 def screen_only(log: Path | None) -> Iterator[IO[str]]:
-    """Keep the terminal for the screen; fd 2 goes to `log`, or nowhere without one.
+    """Reserve the terminal for the screen; fd 2 goes to `log`, or nowhere without a log.
 
     Yields the copy of the terminal, on which the screen draws; afterwards everything is restored. Raises
     NoTerminal if there is no terminal to draw on or to read keys from.
     """
     if not os.isatty(0):
-        raise NoTerminal("the keyboard is not a terminal")
+        raise NoTerminal("the keyboard must be a terminal")
     shown = next((fd for fd in (1, 2) if os.isatty(fd)), None)
     if shown is None:
-        raise NoTerminal("the output is not a terminal")
+        raise NoTerminal("the output must be a terminal")
     saved = os.dup(2)
     display = os.fdopen(os.dup(shown), "w", encoding="utf-8", errors="replace")
     original = sys.__stderr__

@@ -82,7 +82,7 @@ def test_a_profile_is_never_written_over_without_being_told(place: Home) -> None
     assert place.run("profiles", "import", source, "--name", "kept", "--force").returncode == 0
     assert path.read_text() == PROFILE
     assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
-    assert "is not a profile's name" in place.run("profiles", "import", source, "--name", "../x").stderr
+    assert "must be a profile name" in place.run("profiles", "import", source, "--name", "../x").stderr
 
 
 def test_every_export_comes_back_as_the_same_request(place: Home) -> None:

@@ -71,7 +71,7 @@ def test_a_state_directory_that_cant_be_used_does_not_keep_it_shut(place: Home) 
 
 def test_without_a_terminal_it_says_what_works(place: Home) -> None:
     done = place.run("--context", "local")
-    assert done.returncode == 2 and "not a terminal" in done.stderr and "vxtui jobs" in done.stderr
+    assert done.returncode == 2 and "must be a terminal" in done.stderr and "vxtui jobs" in done.stderr
     assert "Traceback" not in done.stderr and not (place.root / "s" / "snapshots").exists()
     assert [path.name for path in (place.root / "c").iterdir()] == ["vxtui"]
 

@@ -45,4 +45,4 @@ def test_without_a_terminal_it_says_so() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
-    assert "not a terminal" in done.stdout and not done.stderr
+    assert "must be a terminal" in done.stdout and not done.stderr

@@ -83,7 +83,7 @@ BAD = [
     (job(jobSpec={}), f"{SPEC}.worker_pool_specs", "required"),
     (job(spec={"workerPoolSpecs": [POOL] * 5}), f"{SPEC}.worker_pool_specs", "5 positions"),
     (job(spec={"workerPoolSpecs": [{}, POOL]}), P0, "skipped"),
-    (pool(replicaCount=2), f"{P0}.replica_count", "exactly 1"),
+    (pool(replicaCount=2), f"{P0}.replica_count", "must be 1"),
     (job(spec={"workerPoolSpecs": [POOL, {**POOL, "replicaCount": 0}]}),
      f"{SPEC}.worker_pool_specs[1].replica_count", "at least 1"),
     (machine(), f"{P0}.machine_spec.machine_type", "required"),

@@ -189,7 +189,7 @@ REFUSED: list[tuple[str, str]] = [
     ('regexp_extract(textPayload, "a") = "a"', "regexp_extract(): 'a' has 0 groups"),
     ('regexp_extract(textPayload, "(a)(b)") = "a"', "has 2 groups"),
     ('regexp_extract(textPayload, "(") = "a"', "must be a regular expression of RE2"),
-    ("cast(textPayload, DATE) = 1", "cast(): makes STRING"),
+    ("cast(textPayload, DATE) = 1", "cast(): converts to STRING"),
     ('cast(timestamp, STRING, TIMEZONE("Mars")) = 1', "'Mars' must be a time zone"),
     ("cast(textPayload, INT64)", "cast() makes a value; an operator"),
     ("SEARCH(textPayload)", "SEARCH(): must have its words in quotes"),

@@ -85,7 +85,7 @@ async def test_it_is_completed_by_its_count_or_by_its_end() -> None:
 async def test_runs_missed_in_a_pause_are_left_out_or_caught_up() -> None:
     async with schedules(START) as found:
         one, two = await found.create(HOURLY, id="one"), await found.create(HOURLY, id="two")
-        with pytest.raises(exceptions.FailedPrecondition, match="PAUSED is resumed"):
+        with pytest.raises(exceptions.FailedPrecondition, match="PAUSED to be resumed"):
             await found.client.resume_schedule(name=one.name)
         for each in (one, two):
             await found.client.pause_schedule(name=each.name)

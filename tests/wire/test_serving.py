@@ -112,7 +112,7 @@ async def test_errors_and_raw_bodies_of_the_server_reach_the_client(place: tuple
     }.items():  # fmt: skip
         with pytest.raises(error, match=f"HTTP {status}: refused by the model"):
             await serving.predictions.predict(endpoint=endpoint, instances=[status], retry=None)
-    with pytest.raises(exceptions.InvalidArgument, match="1500000 at most"):
+    with pytest.raises(exceptions.InvalidArgument, match="the limit is 1500000"):
         await serving.ask(endpoint, "x" * 1_600_000)
     with pytest.raises(exceptions.InvalidArgument, match="instances: is required"):
         await serving.ask(endpoint)
@@ -286,7 +286,7 @@ MACHINE = "deployed_model.dedicated_resources.machine_spec"
 REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
     ({"0": 90}, {}, "traffic_split: the percentages must add up to 100, not to 90"),
     ({"0": 50, "8": 50}, {}, "traffic_split: The following DeployedModel ID(s) [8] do not exist"),
-    ({"0": 150, "7": -50}, {}, "traffic_split[0]: is 150"),
+    ({"0": 150, "7": -50}, {}, "traffic_split[0]: must be a percentage"),
     ({}, {"id": "x1"}, "deployed_model.id"),
     ({}, {"id": "7"}, "has a deployed model with the id 7"),
     ({}, {"dedicated_resources": {**DEDICATED, "machine_spec": {}}}, f"{MACHINE}.machine_type"),
@@ -295,7 +295,11 @@ REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
         {"dedicated_resources": {**DEDICATED, "machine_spec": {"machine_type": "n1-standrad-4"}}},
         "'n1-standrad-4' must be a machine type; did you mean n1-standard-4",
     ),
-    ({}, {"dedicated_resources": {**DEDICATED, "min_replica_count": 0}}, "min_replica_count: is 0"),
+    (
+        {},
+        {"dedicated_resources": {**DEDICATED, "min_replica_count": 0}},
+        "min_replica_count: must be at least 1",
+    ),
     (
         {},
         {"dedicated_resources": None, "automatic_resources": {}},
@@ -323,7 +327,7 @@ async def test_what_the_documentation_of_deployments_rules_out_is_refused(
     other = await serving.deploy(endpoint, version, {})
     assert await serving.split(endpoint) == {"7": 100} and servers(running.state) == 2
     for body, paths, says in [
-        ({"traffic_split": {"7": 60, other: 30}}, ["traffic_split"], "add up to 90"),
+        ({"traffic_split": {"7": 60, other: 30}}, ["traffic_split"], "not to 90"),
         ({"traffic_split": {"8": 100}}, ["traffic_split"], "[8] do not exist"),
         ({"network": "x"}, ["network"], "network can't be changed here"),
         ({"display_name": ""}, ["display_name"], "endpoint.display_name: is required"),

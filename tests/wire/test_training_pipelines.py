@@ -148,7 +148,7 @@ POOL = python("pass")
         ({"inputs": {"wrokers": 1}}, INPUTS, "wrokers"),
         (
             {"inputs": {"worker_pool_specs": [{**POOL, "replica_count": 2}]}},
-            f"{INPUTS}.worker_pool_specs[0].replica_count", "exactly 1",
+            f"{INPUTS}.worker_pool_specs[0].replica_count", "must be 1",
         ),
         (
             {"inputs": {"worker_pool_specs": [{**POOL, "machine_spec": {"machine_type": "n1-standart-4"}}]}},

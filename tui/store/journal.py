@@ -1,4 +1,4 @@
-"""Events of this console, shown on its screen, and the audit file of what changed something."""
+"""Events of this console, shown on its screen, and the audit file of operations that changed something."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.domain.masking import mask_text
 
 KEPT = 1_000
 TAIL = 100_000
-"""Bytes read from the end of the audit file for earlier operations."""
+"""Number of bytes read from the end of the audit file for earlier operations."""
 Surface = Literal["console", "verb"]
 _LAUNCH = "job.launch"
 _UNSURE = {"UNAVAILABLE", "INTERRUPTED", "INTERNAL"}
@@ -38,7 +38,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One operation: its surface, place and target."""
+    """One operation: its surface, location and target."""
 
     surface: Surface
     context: str
@@ -53,7 +53,7 @@ class AuditEntry:
 class Journal:
     """Events of this run, newest last, and the audit file of every operation that changed something.
 
-    The audit file holds one JSON object a line: time, user (`name@host`), surface ("console" or "verb"),
+    The audit file holds one JSON object per line: time, user (`name@host`), surface ("console" or "verb"),
     context, project, region, action, target, result ("asked", "done" or "failed") and, for a failure, the
     error's code and message. It is appended to, never rewritten.
     """
@@ -64,10 +64,11 @@ class Journal:
         self._clock = clock
         self._number = 0
         self._audit_number = 0
-        """Number of the last audit event; negative, to differ from the numbers of this run's events."""
+        """Number of the last audit event; negative, to distinguish it from the numbers of this run's
+        events."""
         self._read_to: int | None = None
         self._own: set[str] = set()
-        """Lines written by this run, which are events already."""
+        """Lines written by this run, which are already events."""
         self._launched: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """Number of launches of each job name, by context."""
         self._launches_read_to = 0
@@ -92,7 +93,7 @@ class Journal:
                 if self._read_to is None or size < self._read_to:
                     self._read_to = self._first_line(file, size)
                 file.seek(self._read_to)
-                # A line without an end is still being written.
+                # A line without a line end is still being written.
                 whole = file.read(size - self._read_to).rpartition(b"\n")[0]
         except OSError:
             return []
@@ -107,7 +108,7 @@ class Journal:
         return events
 
     def read_launches(self) -> bool:
-        """Read the launches of the audit file since the last call; return whether there are any (blocking).
+        """Read the launches of the audit file since the last call. Return whether there are any (blocking).
         The first call reads all of them, including this journal's own."""
         with self._reading:
             return self._read_launches()
@@ -127,7 +128,7 @@ class Journal:
         launch_read = False
         for line in file:
             if not line.endswith(b"\n"):
-                # It is still being written.
+                # The line is still being written.
                 break
             self._launches_read_to += len(line)
             if _LAUNCH.encode() in line:
@@ -148,22 +149,22 @@ class Journal:
             self._launched[context][name] -= 1
 
     def launched(self, contexts: Collection[str]) -> set[str]:
-        """Names of jobs launched in these contexts, as far as `read_launches` has read. Deleted jobs are
-        included: their outputs may still exist."""
+        """Return the names of jobs launched in these contexts, as far as `read_launches` has read. Deleted
+        jobs are included: their outputs may still exist."""
         # Copy at once: another thread may be reading.
         counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]
         return {name for context_counts in counts for name, times in context_counts if times > 0}
 
     @staticmethod
     def _first_line(file: BinaryIO, size: int) -> int:
-        """Offset of the first whole line in the end of the file."""
+        """Return the offset of the first complete line in the end of the file."""
         if size <= TAIL:
             return 0
         file.seek(size - TAIL)
         return size - TAIL + len(file.readline())
 
     def audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
-        """Append one line to the audit file, readable by this user only (blocking). Raises OSError if it
+        """Append one line to the audit file, readable only by this user (blocking). Raises OSError if it
         can't be written."""
         target = mask_text(entry.target)
         line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "target": target}

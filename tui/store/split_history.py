@@ -11,18 +11,18 @@ from tui.config.paths import write_whole
 
 FILE = "endpoint-splits.json"
 KEPT = 20
-"""Changes kept per endpoint."""
+"""Number of stored changes per endpoint."""
 Split = dict[str, int]
 
 
 class SplitHistory:
-    """A file in the state directory: for each endpoint the changes of its split, newest last. Blocking."""
+    """A file in the state directory: the changes of each endpoint's split, newest last. Blocking."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
     def changes(self, endpoint: str) -> list[tuple[Split, Split]]:
-        """(before, after) of each change that was not rolled back."""
+        """Return (before, after) of each change that was not rolled back."""
         return self._read().get(endpoint, [])
 
     def add(self, endpoint: str, before: Mapping[str, int], after: Mapping[str, int]) -> None:
@@ -38,7 +38,7 @@ class SplitHistory:
         self._write({name: changes for name, changes in known.items() if changes})
 
     def _read(self) -> dict[str, list[tuple[Split, Split]]]:
-        """Read the file; a missing, truncated or incompatible file has no changes."""
+        """Read the file. A missing, truncated or incompatible file has no changes."""
         try:
             raw = json.loads(self._path.read_bytes())
             return {

@@ -1,4 +1,4 @@
-"""Choices on the screen that are kept for the next start, apart from the settings."""
+"""Choices on the screen that are saved for the next start, apart from the settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UiState:
     """The theme chosen by a command, and the view of each context's lists, in the state directory.
 
     A chosen theme applies until the settings name another theme: a later change of the settings is the newer
-    choice. A failing disk does not prevent the use of a choice now.
+    choice. A failing disk does not prevent the current use of a choice.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -24,7 +24,7 @@ class UiState:
         self._lock = Lock()
 
     def theme(self, settings_theme: str) -> str:
-        """The theme to start with: the one chosen last, else the settings' own (may be empty)."""
+        """Return the theme to start with: the last choice, else the settings' own (may be empty)."""
         saved = self._read()
         if "theme" in saved and saved.get("instead_of") == settings_theme:
             return str(saved["theme"])
@@ -35,7 +35,7 @@ class UiState:
         self._change(lambda kept: kept.update(theme=theme, instead_of=settings_theme))
 
     def view(self, context: str, name: str) -> dict[str, Any]:
-        """The saved view of this list in this context; empty if there is none."""
+        """Return the saved view of this list in this context; empty if there is none."""
         state: Any = self._read()
         for key in ("views", context, name):
             state = state.get(key) if isinstance(state, dict) else None

@@ -48,7 +48,7 @@ async def doctor(run: Run) -> int:
 
 
 def _opened(run: Run):  # type: ignore[no-untyped-def]
-    """The unconnected backend: an unreachable service is a result here, not an error."""
+    """Return the unconnected backend: an unreachable service is a result here, not an error."""
     from contextlib import aclosing
 
     from tui.backends.factory import open_backend
@@ -64,7 +64,9 @@ def _python() -> ServiceHealth:
 def _terminal() -> ServiceHealth:
     term = os.environ.get("TERM", "")
     if not sys.stdout.isatty():
-        return ServiceHealth("terminal", True, "output is not a terminal; verbs work, the screen needs one")
+        return ServiceHealth(
+            "terminal", True, "output is not a terminal; verbs work, the screen needs a terminal"
+        )
     ok = bool(term) and term != "dumb"
     colours = os.environ.get("COLORTERM") or "256 colours or fewer"
     return ServiceHealth(
@@ -77,7 +79,7 @@ def _settings(settings: Settings) -> ServiceHealth:
     known, wrong = known_themes([shipped("themes"), config_dir() / "themes"])
     wrong += key_problems(settings.keys)
     if settings.theme and settings.theme not in known:
-        wrong.append(f"No theme is called {settings.theme}. Available themes: {', '.join(known)}.")
+        wrong.append(f"There is no theme {settings.theme}. Available themes: {', '.join(known)}.")
     if wrong:
         return ServiceHealth("settings", False, f"{path}: {' '.join(wrong)}", f"Edit {path}.")
     return ServiceHealth(
@@ -124,7 +126,7 @@ def _damaged(path: Path) -> bool:
         with contextlib.closing(sqlite3.connect(path)) as db:
             row = db.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.OperationalError:
-        # The file can't be read, which is no sign of damage.
+        # An unreadable file is no sign of damage.
         return False
     except sqlite3.DatabaseError:
         return True

@@ -46,7 +46,7 @@ class DryRun:
 
     @property
     def fatal(self) -> list[Check]:
-        """Checks that say that the job would fail."""
+        """Checks that predict a failure of the job."""
         return [check for check in self.checks if check.fatal]
 
     @property
@@ -61,7 +61,7 @@ class DryRun:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """The resource to send as shown, under its name in the request."""
+        """Return the resource to send in the shown format, under its name in the request."""
         return {self.format.resource_key: self.request.shown(reveal=self.reveal)}
 
     @property
@@ -71,7 +71,7 @@ class DryRun:
 
 
 async def run_checks(backend: Backend, request: Request, seconds: float | None = None) -> list[Check]:
-    """Every check in display order; a check that takes more than `seconds` is left out."""
+    """Return every check in display order. A check that takes more than `seconds` is left out."""
     checks: list[Check] = []
     try:
         async with asyncio.timeout(seconds):
@@ -83,7 +83,7 @@ async def run_checks(backend: Backend, request: Request, seconds: float | None =
 
 
 async def connect_and_check(backend: Backend, request: Request) -> list[Check]:
-    """Connect the backend and run every check; a failure to connect is reported as a check."""
+    """Connect the backend and run every check. A failed connection is reported as a check."""
     try:
         await backend.connect()
     except Unauthenticated as error:
@@ -94,8 +94,7 @@ async def connect_and_check(backend: Backend, request: Request) -> list[Check]:
 
 
 def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
-    """Print the dry run; return the exit code: 2 if a problem is an error or a check says that the job would
-    fail."""
+    """Print the dry run. Return the exit code: 2 if a problem is an error or a check predicts a failure."""
     if as_json:
         print_json(document(dry.parent, dry.resource, dry.price, dry.problems, dry.checks))
     else:
@@ -114,11 +113,11 @@ def print_findings(dry: DryRun) -> None:
             note_fix(check.fix)
     unknown_ids = [check.id.partition(":")[0] for check in dry.checks if check.status is CheckStatus.UNKNOWN]
     if unknown_ids:
-        note(f"? not known: {', '.join(dict.fromkeys(unknown_ids))}; --dry-run says why")
+        note(f"? not known: {', '.join(dict.fromkeys(unknown_ids))}; --dry-run shows why")
 
 
 def must_be_launchable(dry: DryRun, *, interactive: bool, force: bool) -> None:
-    """Raise VerbFailure if a check says that the job would fail, unless the user is asked or forces it."""
+    """Raise VerbFailure if a check predicts a failure, unless the user is asked or forces the launch."""
     if dry.fatal and not interactive and not force:
         raise VerbFailure(
             "\n".join(check.words for check in dry.fatal),
@@ -128,7 +127,7 @@ def must_be_launchable(dry: DryRun, *, interactive: bool, force: bool) -> None:
 
 
 def check_line(check: Check) -> str:
-    """The check's status, what it checked, and its sentence."""
+    """Return the check's status, its subject, and its sentence."""
     return f"{_GLYPHS[check.status]} {check.id.partition(':')[0]:<12} {check.sentence}"
 
 
@@ -139,7 +138,7 @@ def note_fix(fix: str) -> None:
 
 
 def _print_dry_run(dry: DryRun) -> None:
-    """Print the request on stdout, all else on stderr."""
+    """Print the request on stdout, everything else on stderr."""
     job: Mapping[str, Any] = dry.request.custom_job
     note(f"{job.get('displayName', '')} in {dry.request.region}")
     for line in pool_lines(job):

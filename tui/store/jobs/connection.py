@@ -74,7 +74,7 @@ class Connection:
         self._running = 0
         self._seen = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
-        """Names of the jobs on the screen now."""
+        """A function that returns the names of the jobs on the screen."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -82,7 +82,7 @@ class Connection:
 
     @property
     def regions(self) -> Sequence[str]:
-        """Regions of this context, as reported by the open backend or else as configured."""
+        """Regions of this context, as the open backend reports them or else as configured."""
         return self.session.backend.info.regions if self.session else tuple(self.context.regions)
 
     @property
@@ -96,22 +96,22 @@ class Connection:
         return self.store.read_at or self._snapshot_at
 
     def as_of(self, job: Job) -> datetime:
-        """Return the time of a job's figures: now, or the last read if the job cannot be read now."""
+        """Return the time of a job's figures: now, or the last read if the job can't be read now."""
         now = self.clock()
         if self.status.state is not ConnectionState.LIVE:
-            # A snapshot says nothing about the present, nor does a list before the first answer.
+            # A snapshot says nothing about the present; nor does a list before the first answer.
             return self.read_at or now
         unread = self._snapshot_at if job.name in self.store.unconfirmed else None
         return self.store.read_at_of(job) or unread or now
 
     @property
     def unreached(self) -> tuple[int, int]:
-        """Number of regions that cannot be read now, and number of all regions."""
+        """Return the number of regions that can't be read now, and the number of all regions."""
         statuses = self.store.regions.values()
         return sum(status.error is not None for status in statuses), len(statuses)
 
     def failing(self) -> list[tuple[str, BackendError]]:
-        """Return every source that cannot be read now, with its error."""
+        """Return every source that can't be read now, with its error."""
         failures = [(self.context.name, self.status.error)] if self.status.error else []
         failures += [(group.names, group.error) for group in region_errors(self.store.regions.values())]
         if self.poller is not None and self.poller.progress_error is not None:
@@ -119,7 +119,8 @@ class Connection:
         return failures
 
     def preflight(self, session: Session, request: Request) -> AsyncGenerator[Check, None]:
-        """Yield the checks of a launch; pass the known active jobs so that they are not listed again."""
+        """Yield the checks of a launch. The known active jobs are passed so that they are not listed
+        again."""
         from tui.store.jobs.checks import preflight  # noqa: PLC0415 - not needed for the first paint
 
         active = tuple(self.store.active.values())
@@ -135,7 +136,7 @@ class Connection:
 
     @property
     def taken_names(self) -> list[str]:
-        """Names a new job should avoid: those of listed jobs and of earlier launches."""
+        """Return the names that a new job should avoid: those of listed jobs and of earlier launches."""
         here = {self.context.name, *self.context.members}
         return [*self.store.display_names, *self.journal.launched(here)]
 
@@ -144,7 +145,7 @@ class Connection:
         return self._file.load()
 
     async def run(self) -> None:
-        """Connect and read until cancelled; if no connection is possible, report why and return."""
+        """Connect and read until cancelled. If no connection is possible, report the reason and return."""
         self._running += 1
         self._idle.clear()
         self._tell(ConnectionStatus(ConnectionState.CONNECTING, self.clock()))
@@ -172,7 +173,7 @@ class Connection:
                 LOG.error("the connection to %s failed", self.context.name, exc_info=error)
             self._tell(ConnectionStatus(ConnectionState.FAILED, self.clock(), broken(error)))
         finally:
-            # A later run may already use a session of its own.
+            # A later run may already use another session.
             if self.session is not None and self.session.backend is backend:
                 self.session, self.poller = None, None
             if backend is not None:
@@ -182,20 +183,20 @@ class Connection:
                 self._idle.set()
 
     def _made(self) -> Backend:
-        """Create the backend, not connected yet. Call in a thread: its imports would block the screen."""
+        """Create the unconnected backend. Call it in a thread: its imports would block the screen."""
         from tui.store.jobs import poller  # noqa: F401, PLC0415
 
         return self._opener(self.context, self.settings)
 
     async def closed(self, seconds: float = 3.0) -> None:
-        """Wait up to `seconds` until the backend is closed; cancel `run` first."""
+        """Wait up to `seconds` until the backend is closed. Cancel `run` first."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
 
     def again(self, *, hurry: bool = False, connect: bool = False) -> bool:
-        """Read now; return False if there is no connection and `run` has to be started again. `hurry`: poll
-        often for a while, after a change made here. `connect`: see `Poller.kick`."""
+        """Read now. Return False if there is no connection and `run` has to be started again. `hurry` polls
+        often for a while, after a change made here. For `connect`, see `Poller.kick`."""
         if self.poller is None:
             return self.status.state is ConnectionState.CONNECTING
         self.poller.kick(hurry=hurry, connect=connect)
@@ -231,7 +232,7 @@ class Connection:
             )
             return
         self._tell(ConnectionStatus(ConnectionState.LIVE, self.clock()))
-        # Show the first reading before saving it.
+        # Show the first read before saving it.
         if self._save_at is None:
             self._save_at = 0.0
         elif self._monotonic() >= self._save_at:

@@ -10,9 +10,9 @@ from tui.backends.errors import BackendError, Stopped
 from tui.domain.core.formatting import age
 
 NOT_REACHED = "not reached"
-"""Words that every screen shows for a source that cannot be read now."""
+"""Words that every screen shows for a source that can't be read now."""
 NOTICED = timedelta(seconds=5)
-"""Length of an outage from which the message includes its duration."""
+"""Duration of an outage from which the message includes the duration."""
 
 
 class ConnectionState(Enum):
@@ -26,7 +26,7 @@ class ConnectionState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """A connection state and when it began; `error` says why it failed."""
+    """A connection state and its start time. `error` is the reason of a failure."""
 
     state: ConnectionState = ConnectionState.WAITING
     since: datetime | None = None
@@ -40,6 +40,6 @@ def not_reached(source: str, since: datetime | None, now: datetime) -> str:
 
 
 def cure(error: BackendError) -> str:
-    """Return what the user can do about a lost connection."""
+    """Return the user's remedy for a lost connection."""
     again = "ctrl+r starts it" if isinstance(error, Stopped) else "ctrl+r tries again"
     return f"{error.fix}\n{again}" if error.fix else again

@@ -23,7 +23,7 @@ class JobCosts:
         self._now = now
 
     def of(self, job: Job) -> dict[str, Any]:
-        """Return one job's `cost` in the documented shape."""
+        """Return one job's `cost` in the documented format."""
         parts = own_parts(job, self._jobs, self._children)
         own = own_part(job, self._jobs, self._children)
         spent, unknown = cost.total(self._spent(part) for part in parts)

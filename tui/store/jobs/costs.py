@@ -1,6 +1,6 @@
-"""Costs of jobs by the newest known prices: the built-in table, or a newer fetched one.
+"""Costs of jobs by the newest known prices: the built-in table, or a newer fetched table.
 
-Nothing here is imported before the first paint: `load` does that, in a thread.
+Nothing here is imported before the first paint: `load` imports it, in a thread.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Costs:
         self._rates: dict[str, tuple[object, str, Range | None]] = {}
         self._shapes: dict[object, Range | None] = {}
         self.prices: Prices | None = None
-        """`None` until the prices are loaded."""
+        """The prices; `None` until they are loaded."""
         self.problem = ""
-        """Why fetched prices can't be read, in which case the built-in prices apply."""
+        """The reason why fetched prices can't be read, in which case the built-in prices apply."""
         self.reading_since: float | None = None
-        """Monotonic time at which fetching began (s); `None` while nothing is fetched."""
+        """Monotonic time at which fetching began (s); `None` while no fetch runs."""
         self.answer: tuple[bool, str] | None = None
         """Whether the last fetch succeeded, and its result in words."""
         self._seen: tuple[int, ...] = ()
@@ -57,7 +57,7 @@ class Costs:
         return self._file_version() != self._seen
 
     def _file_version(self) -> tuple[int, ...]:
-        """Identify one version of the price file."""
+        """Return values that identify one version of the price file."""
         try:
             status = (self._folder / FILE).stat()
         except OSError:
@@ -65,23 +65,23 @@ class Costs:
         return status.st_mtime_ns, status.st_ino, status.st_size
 
     def take(self, prices: Prices) -> str:
-        """Save fetched prices for the next `load`; return a summary in words (blocking). Raises OSError."""
+        """Save fetched prices for the next `load`. Return a summary in words (blocking). Raises OSError."""
         return fetched_words(prices, kept=keep_prices(self._folder, prices))
 
     @property
     def words(self) -> str:
-        """The price table in use, with its date."""
+        """Return the price table in use, with its date."""
         if self.prices is None:
             return "not loaded yet"
         return table_words(self.prices) + (f" ({self.problem})" if self.problem else "")
 
     def rate(self, job: Job) -> Range | None:
-        """USD per hour while the job runs; `None` if not known, or not loaded yet."""
+        """Return USD per hour while the job runs; `None` if unknown, or not loaded yet."""
         rate = self.unit_rate(job)
         return rate.times(job.running_tasks) if rate is not None and job.composite else rate
 
     def unit_rate(self, job: Job) -> Range | None:
-        """USD per hour of a job, or of one task of a composite job; `None` if not known, or not loaded
+        """Return USD per hour of a job, or of one task of a composite job; `None` if unknown, or not loaded
         yet."""
         if self.prices is None:
             return None
@@ -105,7 +105,7 @@ class Costs:
         return (None if unknown and unknown == len(parts) else known), unknown
 
     def parts_spent_text(self, parts: Sequence[Job], now: datetime) -> str:
-        """`~$218`, or `~$218+` if the cost of a part is not known; · if none is known."""
+        """Return `~$218`, or `~$218+` if the cost of a part is unknown; · if no cost is known."""
         known, unknown = self.parts_spent(parts, now)
         if known is None:
             return NOT_MEASURED
@@ -113,7 +113,7 @@ class Costs:
         return f"{text}+" if unknown else text
 
     def task_text(self, job: Job, task: Task, now: datetime) -> str:
-        """`~$2.10` of one task of a composite job so far; · if not known."""
+        """Return the cost so far of one task of a composite job, e.g. `~$2.10`; · if unknown."""
         span, rate = task.duration(now), self.unit_rate(job)
         if span is None or rate is None:
             return NOT_MEASURED
@@ -121,14 +121,14 @@ class Costs:
         return text
 
     def spent(self, job: Job, now: datetime) -> float | None:
-        """USD so far, at most; `None` if not known, or while prices are not loaded."""
+        """Return the upper bound of USD so far; `None` if unknown, or while prices are not loaded."""
         if self.prices is None:
             return None
         cost: Range | None = self._cost.spent(job, now, self.prices, rate=self.unit_rate(job))
         return None if cost is None else cost.high
 
     def rate_text(self, job: Job) -> str:
-        """`~$46–71/h`; · if not known."""
+        """Return the hourly rate, e.g. `~$46–71/h`; · if unknown."""
         if self.prices is None:
             return NOT_MEASURED
         text: str = self._cost.money(self.rate(job), "/h")
@@ -137,59 +137,59 @@ class Costs:
     def machine_rate(
         self, machine: str, region: str, *, replicas: int = 1, accelerator: tuple[str, int] = ("", 0)
     ) -> Range | None:
-        """USD per hour of an endpoint's machines; `None` if not known, or not loaded yet."""
+        """Return USD per hour of an endpoint's machines; `None` if unknown, or not loaded yet."""
         if self.prices is None or not machine:
             return None
         rate: Range | None = self._cost.machine_hour(machine, accelerator, replicas, region, self.prices)
         return rate
 
     def serving_rate(self, deployed: Deployed, region: str) -> Range | None:
-        """USD per hour for the fewest machines of a deployed model, which are always billed."""
+        """Return USD per hour for the fewest machines of a deployed model, which are always billed."""
         least = (deployed.replicas or (0, 0))[0]
         accelerator = (deployed.accelerator, deployed.accelerator_count)
         return self.machine_rate(deployed.machine, region, replicas=least, accelerator=accelerator)
 
     def rate_words(self, rate: Range | None) -> str:
-        """`~$0.22`; · if not known."""
+        """Return a rate in words, e.g. `~$0.22`; · if unknown."""
         # The module of costs is loaded with the prices.
         return NOT_MEASURED if rate is None else str(self._cost.money(rate))
 
     def date(self, job: Job) -> str:
-        """ISO date of the price table used for the job; "" if no prices are loaded."""
+        """Return the ISO date of the price table used for the job; "" if no prices are loaded."""
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
 
     def missing(self, parts: Iterable[Job]) -> str:
-        """Why the cost of these own parts of jobs is not known; "" if it is known, or no prices are
+        """Return why the cost of these own parts of jobs is unknown; "" if it is known, or no prices are
         loaded."""
         if self.prices is None:
             return ""
         return next(filter(None, (str(self._cost.missing(part, self.prices)) for part in parts)), "")
 
     def parts_rate(self, parts: Sequence[CostPart], region: str) -> Range | None:
-        """USD per hour of machines that no job is billed for; `None` if not known, or not loaded yet."""
+        """Return USD per hour of machines that no job is billed for; `None` if unknown, or not loaded yet."""
         if self.prices is None:
             return None
         rate: Range | None = self._cost.hourly_parts(parts, region, self.prices)
         return rate
 
     def parts_text(self, parts: Sequence[CostPart], region: str) -> str:
-        """`~$46`; · if not known."""
+        """Return the hourly rate of the parts, e.g. `~$46`; · if unknown."""
         if self.prices is None:
             return NOT_MEASURED
         text: str = self._cost.money(self.parts_rate(parts, region))
         return text
 
     def sum_text(self, rates: Iterable[Range | None]) -> str:
-        """`~$412/h`, the sum of these rates."""
+        """Return the sum of these rates, e.g. `~$412/h`."""
         text: str = self._cost.money(self._cost.total(rates)[0], "/h")
         return text
 
     def total_text(self, jobs: Iterable[Job]) -> str:
-        """`~$412/h` of these jobs, and how many have no known price; "" if nothing is known."""
+        """Return `~$412/h` of these jobs, and how many have no known price; "" if nothing is known."""
         return self.rates_text(self.rate(job) for job in jobs)
 
     def rates_text(self, rates: Iterable[Range | None]) -> str:
-        """The sum of rates, `~$412/h`, and how many have no known price; "" if none is known."""
+        """Return the sum of rates, `~$412/h`, and how many have no known price; "" if none is known."""
         if self.prices is None:
             return ""
         known, unknown = self._cost.total(rates)
@@ -199,7 +199,7 @@ class Costs:
 
 
 def read_prices(folder: Path) -> tuple[Prices, str]:
-    """Read the newest prices, and why fetched ones can't be read ("" if they can, or do not exist)."""
+    """Read the newest prices, and why fetched prices can't be read ("" if they can, or do not exist)."""
     from tui.domain.vertex.prices import built_in, from_json, newest  # noqa: PLC0415 - not before the first paint
 
     try:
@@ -211,7 +211,7 @@ def read_prices(folder: Path) -> tuple[Prices, str]:
 
 
 def keep_prices(folder: Path, prices: Prices) -> bool:
-    """Save fetched prices, unless they are simulated; return whether they are kept. Raises OSError."""
+    """Save fetched prices, unless they are simulated. Return whether they were saved. Raises OSError."""
     from tui.domain.vertex.prices import to_json  # noqa: PLC0415 - not before the first paint
 
     if prices.simulated:
@@ -225,13 +225,13 @@ def table_words(table: Prices) -> str:
     """Name the price table with its date, which every estimate states."""
     if table.older is None:
         return f"the built-in table of {table.date}"
-    return f"fetched {table.date}, {table.source}; missing prices are of {table.older.date}"
+    return f"fetched {table.date}, {table.source}; missing prices are from {table.older.date}"
 
 
 def fetched_words(prices: Prices, *, kept: bool) -> str:
-    """Number and date of the fetched prices, and in a second line why they are not kept."""
+    """Return the number and date of the fetched prices, and in a second line why they were not saved."""
     count = sum(len(prices) for prices in prices.regions.values())
     words = f"{count:,} prices of {pieces(len(prices.regions), 'region')}, {prices.date}"
     if kept:
         return words
-    return f"{words}, but not kept\nThe emulator repeats the built-in table."
+    return f"{words}, but not saved\nThe emulator repeats the built-in table."

@@ -15,32 +15,32 @@ from tui.session import Session
 from tui.store.job.figures import JobFigures, Measure
 
 FAN_OUT = 6
-"""Jobs whose series are read at once."""
+"""Number of jobs whose series are read at the same time."""
 FIRST_LOOK = timedelta(minutes=10)
-"""Time before now from which a job is first read; only the newest figures count."""
+"""How far back the first read of a job goes; only the newest figures count."""
 OVERLAP_LOCAL = timedelta(seconds=20)
 OVERLAP_CLOUD = timedelta(minutes=6)
-"""Samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""How far reads overlap: samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LINES_LOCAL, LINES_CLOUD = 2.0, 15.0
 SERIES_LOCAL, SERIES_CLOUD = 2.0, 60.0
-"""Seconds between two reads. The cloud allows 60 log reads a minute per project, and has a sample a
+"""Seconds between two reads. The cloud allows 60 log reads a minute per project, and takes one sample a
 minute."""
 LOG = "live figures"
 
 
 def at_work(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs that have machines now, the oldest first."""
+    """Return the jobs that have machines now, oldest first."""
     working = [job for job in jobs if job.state in AT_WORK and job.runs_itself]
     measured = [job for job in working if kind_of(job).has("metrics")]
     return sorted(measured, key=lambda job: (job.create_time is None, job.create_time, job.name))
 
 
 class FleetFeed:
-    """Figures of the running jobs. Run `run` while the fleet is visible; what was read stays when it is
+    """Figures of the running jobs. Run `run` while the fleet is visible; its data remains when it is
     cancelled.
 
-    `jobs` returns the jobs to read; `on_change` runs after each round. `errors` holds what can't be read, by
-    a job's display name or `LOG`, and is retried.
+    `jobs` returns the jobs to read; `on_change` runs after each round. `errors` maps a job's display name or
+    `LOG` to the error of a failed read, which is retried.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class FleetFeed:
         self._kick.set()
 
     async def run(self) -> None:
-        """Read until cancelled; retry failures of the service, never raise them."""
+        """Read until cancelled. Failures of the service are retried, never raised."""
         every = LINES_LOCAL if self.session.backend.info.local else LINES_CLOUD
         while True:
             self._kick.clear()
@@ -90,7 +90,7 @@ class FleetFeed:
                 continue
 
     async def read_once(self) -> None:
-        """Run one round: read the lines of all jobs at once, and the series that are due."""
+        """Run one round: read the lines of all jobs together, and the series that are due."""
         jobs = list(self._jobs())
         known = {job.name for job in jobs}
         self.figures = {job.name: self.figures.get(job.name) or JobFigures() for job in jobs}
@@ -103,7 +103,7 @@ class FleetFeed:
         self._on_change()
 
     async def _read_lines(self, jobs: Sequence[Job]) -> bool:
-        """Read the lines if they are due; return whether they were read."""
+        """Read the lines if they are due. Return whether they were read."""
         backend, at = self.session.backend, self.session.monotonic()
         every = LINES_LOCAL if backend.info.local else LINES_CLOUD
         last = self._lines_at
@@ -130,7 +130,7 @@ class FleetFeed:
         return True
 
     async def _read_series(self, job: Job) -> bool:
-        """Read the series of a job that are due; return whether any was read."""
+        """Read the series of a job that are due. Return whether any was read."""
         backend, now = self.session.backend, self.session.monotonic()
         local = backend.info.local
         every = SERIES_LOCAL if local else SERIES_CLOUD
@@ -154,15 +154,15 @@ class FleetFeed:
         return True
 
     def _since(self, last: float | None, overlap: timedelta) -> datetime:
-        """Return the start of a read after the one at `last` (s, monotonic); the wall clock may have been set
-        since."""
+        """Return the start of the next read after the read at `last` (s, monotonic): the wall clock may have
+        been set."""
         if last is None:
             return self.session.clock() - FIRST_LOOK
         return self.session.clock() - timedelta(seconds=self.session.monotonic() - last) - overlap
 
 
 def wanted(job: Job, measure: Measure) -> list[str]:
-    """Metrics that a measure needs of a job; machines without accelerators use their CPU."""
+    """Return the metrics that a measure needs of a job. Machines without accelerators use their CPU."""
     if measure is Measure.LAG:
         return []
     if measure is Measure.CPU:

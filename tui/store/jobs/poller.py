@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 HIDDEN_FACTOR = 6
-"""Factor on the interval while the list is not visible."""
+"""Factor on the interval while the list is hidden."""
 HURRIED, HURRY = 2.0, 20.0
-"""Longest interval after an operation of this console, and how long it applies (s)."""
+"""Longest interval after an operation of this console, and how long it applies, in seconds."""
 REST = 4.0
-"""The interval is at least this many times the duration of the last read."""
+"""Smallest ratio of the interval to the duration of the last read."""
 QUIET = 4.0
-"""Seconds between reads of this machine while no job is active: only a launch can change it."""
+"""Seconds between reads of this machine while no job is active: only a launch can change the list."""
 MOST_BACK_OFF = 30.0
 WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
 """Seconds after which all jobs are listed again, to find deletions by other programs."""
 WHOLE_REST = 100
-"""The time until the next full listing is at least this many times the duration of the last."""
+"""Smallest ratio of the time until the next full listing to the duration of the last."""
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
 """Seconds between two reads of the progress."""
 PROGRESS_WAIT = 1.0
 """Seconds that a round waits for the progress: unreadable logs must not delay the list."""
 A_FRAME = 0.03
-"""Seconds within which a screen paints a change."""
+"""Time in seconds within which a screen paints a change."""
 FIRST_LOOK = 100
 ENDED_AT_ONCE = 12
-"""Ended jobs whose last progress is read in one round."""
+"""Number of ended jobs whose last progress is read in one round."""
 
 
 class Poller:
     """One context's polling loop. `on_change` runs after each page, `on_round` once all jobs have been read.
-    A round that fails as a whole sets `error` and is retried with backoff. `kick` ends every wait at once."""
+    A round that fails completely sets `error` and is retried with backoff. `kick` ends every wait at once."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Poller:
         on_round: Callable[[], Awaitable[None]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` dates the reads; `monotonic` (s) schedules them."""
+        """Set the backend. `clock` dates the reads; `monotonic` (s) schedules them."""
         self._backend = backend
         self._store = store
         self._clock = clock
@@ -80,14 +80,15 @@ class Poller:
         self._took = 0.0
         self.visible = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
-        """Names of the jobs on the screen; progress of ended jobs elsewhere is not read."""
+        """A function that returns the names of the jobs on the screen. Progress of other ended jobs is not
+        read."""
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
         self.progress_error: BackendError | None = None
 
     @property
     def interval(self) -> float:
-        """Seconds to wait before the next read."""
+        """Return the seconds to wait before the next read."""
         info = self._backend.info
         usual = 1.0 if info.local or info.watched else 10.0
         if self._failures:
@@ -103,9 +104,9 @@ class Poller:
         return self._store.read_at is not None and not self._store.active
 
     def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
-        """Read now; after an action (`hurry`), poll often for a while.
+        """Read now. After an action (`hurry`), poll often for a while.
 
-        `connect`: list all jobs; if that fails, or a member of a group is stopped, reconnect first. That
+        `connect` lists all jobs. If that fails, or a member of a group is stopped, it reconnects first. That
         starts a stopped local service, so only a user's request may set it.
         """
         if hurry:
@@ -131,8 +132,8 @@ class Poller:
                 self._progress.cancel()
 
     async def read_once(self) -> None:
-        """Read all regions once, then the progress of running jobs if it is due. Most rounds read only what
-        may have changed; some list everything."""
+        """Read all regions once, then the progress of running jobs if it is due. Most rounds read only jobs
+        that may have changed; some list everything."""
         whole = await self.read_jobs()
         await self._on_round()
         if whole:
@@ -141,7 +142,7 @@ class Poller:
             await self._read_progress()
 
     async def read_jobs(self) -> bool:
-        """Read the jobs; return whether any region could be read."""
+        """Read the jobs. Return whether any region could be read."""
         self._store.begin()
         whole = self._monotonic() >= self._whole_due
         began = time.perf_counter()
@@ -157,7 +158,7 @@ class Poller:
             self._failed(error)
             return False
         except Exception as error:
-            # A defect in one read must not end the connection: the next one may work.
+            # A bug in one read must not end the connection: the next read may work.
             LOG.exception("listing the jobs of %s failed", self._backend.info.name)
             self._failed(broken(error))
             return False
@@ -188,7 +189,8 @@ class Poller:
             self._requested.discard(job.name)
 
     def _due(self, now: datetime) -> list[Job]:
-        """Jobs whose progress is due: all running ones, and once each ended one without known progress."""
+        """Return the jobs whose progress is due: all running jobs, and each ended job without known progress
+        once."""
         if self._monotonic() < self._progress_due:
             return []
         running = [job for job in self._store.active.values() if job.state in AT_WORK and job.runs_itself]

@@ -11,7 +11,7 @@ from tui.backends.errors import BackendError
 from tui.store.jobs.table import RegionStatus
 
 NAMED = 2
-"""Regions named per error; the others are counted."""
+"""Number of regions named per error; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,14 @@ class RegionErrors:
 
     @property
     def names(self) -> str:
-        """`a, b and 4 more`."""
+        """Return `a, b and 4 more`."""
         named, rest = self.regions[:NAMED], len(self.regions) - NAMED
         return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
 
 
 def region_errors(statuses: Iterable[RegionStatus]) -> list[RegionErrors]:
-    """The errors of these regions in order; errors that differ only in the region's name are grouped."""
+    """Return the errors of these regions in order. Errors that differ only in the region's name are
+    grouped."""
     alike: dict[tuple[str, str], list[RegionStatus]] = {}
     for status in statuses:
         error = status.error
@@ -52,7 +53,7 @@ def _together(statuses: list[RegionStatus]) -> RegionErrors:
 
 
 def _without_place(message: str, where: str) -> str:
-    """The message without the names of its context and region."""
+    """Return the message without the names of its context and region."""
     for name in filter(None, (where, *where.split("/"))):
         message = re.sub(rf"\b{re.escape(name)}\b", "", message)
     return message

@@ -1,7 +1,7 @@
 """The last known jobs of a context on disk, painted at once at the next start with their age.
 
-It is read before the first paint, so it is plain JSON, read without a library of models. A job's replicas are
-left out: they follow from its groups (`known_replicas`).
+The snapshot is read before the first paint, so it is plain JSON, read without a library of models. A job's
+replicas are left out: they follow from its groups (`known_replicas`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from tui.kinds.registry import kinds
 
 SCHEMA = 4
 _READABLE = {2, 3, SCHEMA}
-"""Schema 2 has `pools` in place of `groups`; 2 and 3 have `tokens_per_second` in place of `speed`."""
+"""Readable schemas. Schema 2 has `pools` instead of `groups`; 2 and 3 have `tokens_per_second` instead of
+`speed`."""
 MOST_JOBS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Jobs of one context as they were at `read_at`."""
+    """Jobs of one context as of `read_at`."""
 
     schema: int
     context: str
@@ -45,7 +46,8 @@ class SnapshotFile:
     """The snapshot of one context below a state directory."""
 
     def __init__(self, state_dir: Path, context: str) -> None:
-        # The checksum tells apart contexts whose names differ only in characters that file names can't have.
+        # The checksum distinguishes contexts whose names differ only in characters that are invalid in file
+        # names.
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", context)[:60]
         self.path = state_dir / "snapshots" / f"{stem}-{zlib.crc32(context.encode()):08x}.json"
         self._context = context
@@ -62,8 +64,8 @@ class SnapshotFile:
             return None
 
     def save(self, jobs: Iterable[Job], read_at: datetime) -> None:
-        """Write the newest `MOST_JOBS` jobs atomically, readable by this user only. Raises OSError if it
-        can't be written, e.g. on a full disk; the old snapshot stays."""
+        """Write the newest `MOST_JOBS` jobs atomically, readable only by this user. Raises OSError if the
+        snapshot can't be written, e.g. on a full disk; the old snapshot remains."""
         newest = sorted(jobs, key=lambda job: job.created or 0, reverse=True)[:MOST_JOBS]
         text = json.dumps(
             {
@@ -78,7 +80,7 @@ class SnapshotFile:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """A dataclass as JSON values, without empty fields."""
+    """Return a dataclass as JSON values, without empty fields."""
     fields = {}
     for name in _names(type(value)):
         field = getattr(value, name)
@@ -88,7 +90,7 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _names(kind: type) -> tuple[str, ...]:
-    """Fields that are saved, computed once per class."""
+    """Return the saved fields, computed once per class."""
     if kind not in _NAMES:
         _NAMES[kind] = tuple(f.name for f in fields(kind) if (kind, f.name) not in _LEFT_OUT)
     return _NAMES[kind]

@@ -1,6 +1,6 @@
 """Jobs by resource name, as last read, and the regions that this read covers.
 
-Every method that alters the store returns a `JobChange`, so screens get changes, not lists.
+Every method that changes the store returns a `JobChange`, so that screens receive changes instead of lists.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 NOT_SAID = Progress()
 _EVERY_KIND = "*"
-"""`EVERY_KIND` of the backends, repeated here because the first paint must not import them."""
+"""Value of `EVERY_KIND` of the backends, repeated because the first paint must not import the backends."""
 _EVERY_REGION = "-"
 """`EVERY_REGION` of the backends, repeated for the same reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """Names of jobs that are new, changed or gone. `ended` are jobs that have just ended, including those
-    that began and ended between two reads."""
+    """Names of new, changed or removed jobs. `ended` are jobs that have just ended, including jobs that began
+    and ended between two reads."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class JobChange:
 
 @dataclass(frozen=True, slots=True)
 class RegionStatus:
-    """When a region was last read, and why it can't be read now, by kind of job, since `failing_since`."""
+    """Time of the last read of a region, and the errors since `failing_since` by kind of job."""
 
     region: str
     read_at: datetime | None = None
@@ -62,7 +62,7 @@ class JobStore:
         self.jobs: dict[str, Job] = {}
         self.regions: dict[str, RegionStatus] = {}
         self.read_at: datetime | None = None
-        """When a read last reached any region; `None` while only a snapshot is known."""
+        """Time at which a read last reached any region; `None` while only a snapshot is known."""
         self.active: dict[str, Job] = {}
         """Jobs that hold or may soon hold machines."""
         self._first_read_at: datetime | None = None
@@ -78,10 +78,10 @@ class JobStore:
         self._listed: set[tuple[str, str, str]] = set()
         """Context, region and kind of the full listings of this read."""
         self._read = 0
-        """Pages of this read without an error."""
+        """Number of pages of this read without an error."""
 
     def load(self, jobs: Iterable[Job]) -> JobChange:
-        """Load a snapshot; the service's answers replace its jobs later."""
+        """Load a snapshot. The service's answers replace its jobs later."""
         gone = tuple(self.jobs)
         self.jobs.clear()
         self.active.clear()
@@ -106,15 +106,15 @@ class JobStore:
         return self._children
 
     def parts_of(self, job: Job) -> list[Job]:
-        """Return the known jobs that a job is made of, at every depth."""
+        """Return the known parts of a job, at every depth."""
         return below(job.name, self.jobs, self._children)
 
     def own_part(self, job: Job) -> Job | None:
-        """The part of a job that no other known job represents; see `tui.domain.jobs.tree`."""
+        """Return the part of a job that no other known job represents; see `tui.domain.jobs.tree`."""
         return own_part(job, self.jobs, self._children)
 
     def own_parts(self, job: Job) -> list[Job]:
-        """The own parts of a job and of all jobs that it is made of."""
+        """Return the own parts of a job and of all its parts."""
         return own_parts(job, self.jobs, self._children)
 
     def ends_with(self, job: Job) -> bool:
@@ -123,16 +123,16 @@ class JobStore:
 
     @property
     def display_names(self) -> list[str]:
-        """The names of all jobs."""
+        """Return the display names of all jobs."""
         return [job.display_name for job in self.jobs.values()]
 
     def parent_of(self, job: Job) -> Job | None:
-        """The known parent of this job."""
+        """Return the known parent of this job."""
         return self.jobs.get(job.parent)
 
     def find(self, reference: str, *, ended: bool = False) -> list[Job]:
-        """Jobs a user may mean: by id or resource name, else by display name, else by its prefix. If several
-        share a name, return only the active ones, or with `ended` only the ended ones."""
+        """Return the jobs a user may mean: by id or resource name, else by display name, else by its prefix.
+        If several share a name, return only the active jobs, or with `ended` only the ended jobs."""
         jobs = list(self.jobs.values())
         for fits in (
             [job for job in jobs if reference in {job.id, job.name}],
@@ -148,7 +148,7 @@ class JobStore:
         self._seen, self._listed, self._failed, self._read = set(), set(), set(), 0
 
     def apply(self, page: JobPage, now: datetime) -> JobChange:
-        """Apply one page; a region that failed keeps its jobs and records since when it fails."""
+        """Apply one page. A failed region retains its jobs and records since when it fails."""
         where = f"{page.context}/{page.region}" if page.context else page.region
         listed = (page.context, page.region, page.kind)
         before = self.regions.get(where, RegionStatus(where))
@@ -167,7 +167,7 @@ class JobStore:
             return self._take(page)
         errors = {kind: e for kind, e in before.errors.items() if kind not in {page.kind, _EVERY_KIND}}
         failing_since = before.failing_since if errors else None
-        # While a kind can't be read, keep the age of its last read.
+        # While a kind can't be read, retain the age of its last read.
         read_at = before.read_at if errors else page.read_at or now
         self.regions[where] = RegionStatus(where, read_at, errors, failing_since)
         return self._take(page)
@@ -208,7 +208,7 @@ class JobStore:
             self.unconfirmed.discard(name)
 
     def _was_listed(self, job: Job) -> bool:
-        """Whether all jobs of its kind in its region, or in all regions, were listed."""
+        """Whether all jobs of the job's kind in its region, or in all regions, were listed."""
         return any(
             (context, region, kind) in self._listed
             for context in ("", job.context)
@@ -229,7 +229,8 @@ class JobStore:
         return self._read > 0 or not any(status.error for status in self.regions.values())
 
     def read_at_of(self, job: Job) -> datetime | None:
-        """When the jobs of its kind in its region were last read, if they can't be read now; else `None`."""
+        """Return when the jobs of the job's kind in its region were last read, if they can't be read now;
+        else `None`."""
         for where in (f"{job.context}/{job.region}", job.region):
             status = self.regions.get(where)
             if status is not None:
@@ -238,12 +239,12 @@ class JobStore:
         return None
 
     def put(self, job: Job) -> JobChange:
-        """Store one job, e.g. one that has just been created."""
+        """Store one job, e.g. a job that has just been created."""
         self.unconfirmed.discard(job.name)
         return self._merge((job,))
 
     def set_progress(self, progress_by_job: Mapping[str, Progress]) -> JobChange:
-        """Store progress by job name; other jobs keep theirs."""
+        """Store progress by job name. Other jobs retain their progress."""
         changed = []
         for name, progress in progress_by_job.items():
             # A task's job and the job that has the task share their progress.
@@ -266,7 +267,7 @@ class JobStore:
         return JobChange(added=tuple(names), ended=tuple(job for job in jobs if self._just_ended(job)))
 
     def _just_ended(self, job: Job) -> bool:
-        """Whether a job that is new here ended after the first read."""
+        """Whether a new job ended after the first read."""
         first = self._first_read_at
         return first is not None and job.state.terminal and job.end_time is not None and job.end_time >= first
 
@@ -303,7 +304,8 @@ class JobStore:
         return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))
 
     def _learn_parents(self, jobs: Iterable[Job]) -> list[str]:
-        """Record the parents of these jobs' tasks and update known jobs. Return the names of the latter."""
+        """Record the parents of these jobs' tasks and update known jobs. Return the names of the updated
+        jobs."""
         updated = []
         for job in jobs:
             for name in links(job):
@@ -318,7 +320,7 @@ class JobStore:
 
 
 def _same_listing(job: Job, old: Job) -> bool:
-    """Whether a listing repeats what is known of a job; state and times matter only if a job differs
+    """Whether a listing repeats the known data of a job. State and times matter only if a job differs
     otherwise."""
     if job.unread is not None and job.unread == old.unread:
         return True

@@ -14,19 +14,19 @@ from tui.session import Session
 from tui.store.job.series import SeriesStore, buckets
 
 FAN_OUT = 4
-"""Jobs whose series are read at once."""
+"""Number of jobs whose series are read at the same time."""
 BARS = 6
 LATE = timedelta(minutes=6)
-"""Samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""How late samples of the cloud may arrive (docs/facts/vertex.md 6.3)."""
 KEPT = 500
-"""Jobs whose figures are kept."""
+"""Number of jobs whose figures are stored."""
 
 
 class UsageFeed:
     """Usage of the jobs in view. Run `run` while the list is visible; it never raises `BackendError`.
 
-    `jobs` returns the active jobs in view; `on_change` gets the names of those with new figures. A job that
-    can't be read has no figures: nothing measured, not zero.
+    `jobs` returns the active jobs in view; `on_change` receives the names of the jobs with new figures. A job
+    that can't be read has no figures, which differs from zero.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class UsageFeed:
             self._on_change(names)
 
     def course(self, name: str, metric: str) -> UsageTrend:
-        """Mean over the job's replicas, or over their accelerators."""
+        """Return the mean over the job's replicas, or over their accelerators."""
         series = self._series.get(name)
         if series is None:
             return UsageTrend()
@@ -86,7 +86,7 @@ class UsageFeed:
                     job.runner, since=since, metrics=(GPU, CPU)
                 )
             except BackendError:
-                # Retry when it is due; the job's own screen shows the error.
+                # Retry at the next due time; the job's own screen shows the error.
                 self._due[job.name] = due
                 return False
         self._due[job.name] = due

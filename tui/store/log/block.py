@@ -16,8 +16,8 @@ _ENDS = struct.Struct("<qqI")
 
 
 class LogBlock:
-    """A run of consecutive lines: where they are stored, and their columns while they are in memory. There is
-    one per thousand lines, so its keys are packed: as tuples they took half of the memory of a long log."""
+    """Consecutive lines: their location on disk, and their columns while they are in memory. There is one
+    block per thousand lines, so its keys are packed: as tuples they took half of the memory of a long log."""
 
     __slots__ = ("_from", "_keys", "_sources", "_to", "count", "counts", "lines", "location")
 
@@ -63,5 +63,5 @@ class LogBlock:
 
 @lru_cache(maxsize=4096)
 def _same(counts: Counts) -> Counts:
-    """One object for equal counts: most blocks have the same."""
+    """Return a shared object for equal counts, because most blocks have equal counts."""
     return counts

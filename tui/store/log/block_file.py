@@ -33,17 +33,17 @@ _LEVEL = 1
 _MAX_BLOCK = 1 << 30
 """Largest size of a block's columns in bytes, so that a damaged block can't claim more."""
 _HEAD = struct.Struct("<4sIIIQIHH4I")
-"""magic, size of the rest, CRC of the rest, size of the header, id, lines, part, parts, four counts."""
+"""Magic, size of the rest, CRC of the rest, size of the header, id, lines, part, parts, four counts."""
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _PARTS = 1000
-"""Buffers per pwritev call; the kernel takes at most 1,024."""
+"""Number of buffers per pwritev call; the kernel accepts at most 1,024."""
 ENCODING = ("utf-8", "surrogatepass")
 _SIZES = struct.Struct("<5I")
 
 
 @dataclass(frozen=True, slots=True)
 class BlockHeader:
-    """A block's header: what can be read without its lines."""
+    """A block's header, which can be read without its lines."""
 
     id: int
     count: int
@@ -54,11 +54,11 @@ class BlockHeader:
     replaces: tuple[int, ...] = ()
     part: int = 0
     parts: int = 1
-    """Part `part` of a group of `parts` blocks, which are valid only together."""
+    """Number of parts of the group. Part `part` is valid only together with all `parts` blocks."""
 
 
 def _pack(texts: Sequence[str]) -> bytes:
-    """Texts as bytes, with their lengths only if a text contains a line break."""
+    """Encode texts as bytes, with their lengths only if a text contains a line break."""
     if "\n" not in "".join(texts):
         # The leading NUL marks this format; joining it here saves a copy.
         return "\n".join(("\0", *texts)).encode(*ENCODING)
@@ -77,20 +77,20 @@ def _unpack(data: bytes, count: int) -> list[str]:
 
 
 def _width(names: int) -> str:
-    """Array type code for an index into `names` names."""
+    """Return the array type code for an index into `names` names."""
     return "B" if names <= 256 else "I"
 
 
 def _numbered(replicas: Sequence[str], names: Sequence[str]) -> bytes:
-    """The index of its replica's name for each line."""
+    """Return the index of the replica's name for each line."""
     number = {name: at for at, name in enumerate(names)}
-    # itemgetter looks all of them up in one call; for a single key it returns no tuple.
+    # itemgetter looks all keys up in one call; for a single key it returns no tuple.
     indexes = itemgetter(*replicas)(number) if len(replicas) > 1 else [number[name] for name in replicas]
     return bytes(indexes) if _width(len(names)) == "B" else array("I", indexes).tobytes()
 
 
 def encode(header: BlockHeader, lines: Lines) -> list[bytes]:
-    """Return the bytes of one block in parts: joining them would copy the whole block."""
+    """Return the bytes of one block in parts: joining them would copy the entire block."""
     names = list(dict.fromkeys(lines.replicas))
     header_json = json.dumps([header.first, header.last, header.replaces, names]).encode()
     columns = (
@@ -99,7 +99,7 @@ def encode(header: BlockHeader, lines: Lines) -> list[bytes]:
     where = array("I", lines.payloads)
     payloads = _pack(list(lines.payloads.values())) if where else b""
     blobs = (columns, _pack(lines.ids), _pack(lines.texts), where.tobytes(), payloads)
-    # Keep the header readable on its own: a start reads nothing else.
+    # The header must be readable on its own: a start reads nothing else.
     packed = _compressor().compress(b"".join((_SIZES.pack(*map(len, blobs)), *blobs)))
     head = _HEAD.pack(
         _MAGIC,
@@ -165,7 +165,7 @@ class BlockFile:
             self._fd = os.open(path, _FLAGS | (os.O_EXCL if new else 0), 0o600)
         self.size = os.fstat(self._fd).st_size
         self.live = 0
-        """Number of its blocks that are still used."""
+        """Number of the file's blocks that are still used."""
 
     def append(self, parts: Sequence[bytes]) -> int:
         """Append the parts and return their offset. Truncate a write that fails half-way."""
@@ -182,7 +182,7 @@ class BlockFile:
         return at
 
     def _put(self, parts: Sequence[bytes], at: int) -> int:
-        """Write at offset `at`; return the end offset."""
+        """Write at offset `at`. Return the end offset."""
         end = at + sum(map(len, parts))
         at += os.pwritev(self._fd, parts, at)
         if at < end:
@@ -192,7 +192,7 @@ class BlockFile:
         return end
 
     def read(self, at: int, size: int) -> bytes:
-        """`size` bytes from offset `at`, or fewer at the end of the file."""
+        """Return `size` bytes from offset `at`, or fewer at the end of the file."""
         if self._fd >= 0 or self.path is None:
             return os.pread(self._fd, size, at)
         with self.path.open("rb", buffering=0) as file:
@@ -205,7 +205,7 @@ class BlockFile:
             self._fd = -1
 
     def headers(self) -> Iterator[tuple[BlockHeader, int, int]]:
-        """Yield each block's header, offset and size. Truncate what follows the last complete block."""
+        """Yield each block's header, offset and size. Truncate the file after the last complete block."""
         at = 0
         while at < self.size:
             head = self.read(at, 4096)
@@ -215,7 +215,8 @@ class BlockFile:
                 header = _read_header(self.read(at, _HEAD.size + _HEAD.unpack_from(head)[3]))
             if header is None or at + header[1] > self.size:
                 break
-            # Only the last block can be incomplete; the CRC of the others is checked when they are read.
+            # Only the last block can be incomplete. The CRC of the other blocks is checked when they are
+            # read.
             if at + header[1] == self.size and not _whole(self.read(at, header[1])):
                 break
             yield header[0], at, header[1]

@@ -1,6 +1,6 @@
-"""The block files of one log: which files there are, and which process may write to them.
+"""The block files of one log, and the lock that lets one process write to them.
 
-One process at a time holds a folder's lock; a second process keeps its blocks in unnamed temporary files.
+One process at a time holds a folder's lock. A second process writes its blocks to unnamed temporary files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BlockLocation:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """How many lines have been dropped, and the key of the last one."""
+    """The number of dropped lines, and the key of the last one."""
 
     count: int
     floor: Key
@@ -45,7 +45,7 @@ class Disk:
 
     def __init__(self, folder: Path | None, file_bytes: int) -> None:
         self.problem = ""
-        """Why the given folder is not used."""
+        """The reason why the given folder is not used."""
         self._file_bytes = file_bytes
         self._files: list[BlockFile] = []
         self._next_id = 1
@@ -59,7 +59,7 @@ class Disk:
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self.problem = "another console keeps this log"
+            self.problem = "another console writes this log"
         except OSError as error:
             self.problem = f"{folder}: {error.strerror or error}"
         else:
@@ -75,7 +75,7 @@ class Disk:
         return sum(file.size for file in self._files)
 
     def find(self) -> list[tuple[BlockHeader, BlockLocation]]:
-        """The valid blocks of an earlier process: those that no complete group has replaced."""
+        """Return the valid blocks of an earlier process: those that no complete group has replaced."""
         if self.folder is None:
             return []
         blocks: dict[int, tuple[BlockHeader, BlockLocation]] = {}
@@ -102,7 +102,7 @@ class Disk:
         return live
 
     def dropped(self) -> Dropped | None:
-        """Lines that an earlier process dropped."""
+        """Return the lines that an earlier process dropped."""
         with contextlib.suppress(ValueError, TypeError, KeyError):
             floor = json.loads(self._saved(_FLOOR))
             time, name, replica = floor["floor"]
@@ -114,7 +114,7 @@ class Disk:
         self._save(_FLOOR, json.dumps({"count": dropped.count, "floor": dropped.floor}))
 
     def position(self) -> ReadPosition:
-        """How far an earlier process has read; the start if none has."""
+        """Return how far an earlier process has read; the start if none has."""
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return ReadPosition.of_json(self._saved(_POSITION))
         return ReadPosition()
@@ -124,7 +124,7 @@ class Disk:
         self._save(_POSITION, position.json())
 
     def _saved(self, name: str) -> str:
-        """Text saved under this name; empty if there is none."""
+        """Return the text saved under this name; empty if there is none."""
         with contextlib.suppress(OSError):
             return (self.folder / name).read_text(encoding="utf-8") if self.folder is not None else ""
         return ""
@@ -138,7 +138,7 @@ class Disk:
             new.replace(self.folder / name)
 
     def write(self, slices: Sequence[Lines], replaces: Iterable[BlockLocation] = ()) -> list[BlockLocation]:
-        """Write each slice as a block; with `replaces`, they replace those blocks, all or none."""
+        """Write each slice as a block. With `replaces`, they replace those blocks, all or none."""
         if not slices:
             return []
         old = list(replaces)
@@ -184,14 +184,14 @@ class Disk:
         self._delete_unused()
 
     def _delete_unused(self) -> None:
-        """Delete the files without a used block, except the one being written."""
+        """Delete the files without a used block, except the current file."""
         for file in [file for file in self._files[:-1] if not file.live]:
             self._files.remove(file)
             with contextlib.suppress(OSError):
                 file.remove()
 
     def read(self, location: BlockLocation, count: int) -> Lines:
-        """Return the lines of a block. If it can't be read, each line says so."""
+        """Return the lines of a block. If it can't be read, each line contains an error text."""
         try:
             return decode(location.file.read(location.at, location.size))
         except (OSError, ValueError):

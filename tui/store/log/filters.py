@@ -1,4 +1,4 @@
-"""Filters of log lines by replica, severity and pattern, a whole block at a time where possible."""
+"""Filters of log lines by replica, severity and pattern, an entire block at a time where possible."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LineFilter:
     severity: Severity = Severity.DEFAULT
     pattern: Pattern | None = None
     without: Pattern | None = None
-    """Entries that match this are hidden."""
+    """Pattern of entries to hide."""
     gaps: bool = True
     text: Callable[[LogEntry], str] = field(default=lambda entry: entry.message)
 
@@ -45,7 +45,7 @@ class LineFilter:
         )
 
     def test(self) -> Callable[[Line], bool]:
-        """Return a function that tells whether a line passes."""
+        """Return a function that checks whether a line passes."""
         replicas, least, text, gaps = self.replicas, self.severity, self.text, self.gaps
         search = self.pattern.matches if self.pattern else None
         bars = self.without.matches if self.without else None
@@ -90,14 +90,14 @@ class LineFilter:
 
 @cache
 def _passing(least: int, most: int) -> bytes:
-    """A table for `bytes.translate`: 1 for a severity code from `least` to `most`, else 0."""
+    """Return a table for `bytes.translate`: 1 for a severity code from `least` to `most`, else 0."""
     return bytes(least <= code <= most for code in range(256))
 
 
 def _matching(
     lines: Lines, among: Sequence[int], pattern: Pattern, text: Callable[[LogEntry], str]
 ) -> list[int]:
-    """The lines of `among` that the pattern matches."""
+    """Return the lines of `among` that the pattern matches."""
     if not among:
         return []
     whole = "\n".join(lines.texts)

@@ -1,4 +1,4 @@
-"""Counts of lines by severity over time, without reading the whole log again."""
+"""Counts of lines by severity over time, without reading the entire log again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.store.log.lines import EPOCH, GAP, Lines
 from tui.store.log.store import LogBlock, LogStore
 
 READ = 24
-"""Blocks read to date their warnings and errors exactly; other blocks' counts are spread evenly."""
+"""Number of blocks read to date their warnings and errors exactly. Other blocks' counts are spread evenly."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Bin:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """Number of lines of the interval."""
         return self.fine + self.warnings + self.errors
 
 
@@ -37,7 +37,7 @@ class Histogram:
 
 
 def histogram(store: LogStore, count: int) -> Histogram | None:
-    """The whole log in `count` bins; `None` if it spans no time."""
+    """Return the entire log in `count` bins; `None` if it spans no time."""
     blocks = [block for _, block in store.blocks(store.first, store.end)]
     if not blocks or count < 1:
         return None
@@ -47,11 +47,11 @@ def histogram(store: LogStore, count: int) -> Histogram | None:
     width = (last - first) / count
     bins = [Bin() for _ in range(count)]
     left = READ
-    # Start with the newest blocks: they matter most.
+    # Start with the newest blocks, which matter most.
     for block in reversed(blocks):
         low = min(count - 1, int((block.first[0] - first) / width))
         high = min(count - 1, int((block.last[0] - first) / width))
-        # A block in memory costs nothing; of the others, read those with warnings or errors.
+        # A block in memory costs nothing. Of the other blocks, read those with warnings or errors.
         telling = block.counts[1] or block.counts[2] or len(blocks) <= READ
         if low != high and (block.lines is not None or (telling and left)):
             left -= block.lines is None

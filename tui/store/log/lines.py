@@ -1,7 +1,7 @@
 """Log lines as columns: the content of a batch, of a block on disk and of a block in memory.
 
 A line's key is (time in nanoseconds, insert id, replica). It orders a merged log; two lines with the same key
-are the same line. Objects are made only for visible lines.
+are the same line. Objects are created only for visible lines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def nanoseconds(moment: datetime) -> int:
 
 
 def line_key(line: Line) -> Key:
-    """Return the sort key of a line; a gap precedes the entries of the same time."""
+    """Return the sort key of a line. A gap precedes the entries of the same time."""
     if isinstance(line, LogEntry):
         return (nanoseconds(line.timestamp) + line.nanos, line.insert_id, line.replica)
     return (nanoseconds(line.timestamp), "", f"\0{_digits(line.count)} {line.reason}")
@@ -71,7 +71,7 @@ class Lines:
 
     @classmethod
     def of(cls, entries: Sequence[LogEntry], gaps: Iterable[LogGap] = ()) -> Lines:
-        """Columns of these lines in the given order, the gaps last."""
+        """Convert lines to columns in the given order, the gaps last."""
         times = [nanoseconds(entry.timestamp) + entry.nanos for entry in entries]
         ids = [entry.insert_id for entry in entries]
         replicas = [entry.replica for entry in entries]
@@ -103,15 +103,15 @@ class Lines:
         return len(self.times)
 
     def key(self, at: int) -> Key:
-        """The key of line `at`."""
+        """Return the key of line `at`."""
         return (self.times[at], self.ids[at], self.replicas[at])
 
     def keys(self) -> Iterator[Key]:
-        """Every line's key."""
+        """Yield every line's key."""
         return zip(self.times, self.ids, self.replicas, strict=True)
 
     def line(self, at: int) -> Line:
-        """Line `at` as an object."""
+        """Return line `at` as an object."""
         time, payload, code = self.times[at], self.payloads.get(at), self.severities[at]
         moment = EPOCH + timedelta(microseconds=time // 1000)
         if code == GAP:
@@ -149,7 +149,7 @@ class Lines:
         return all(map(lt, keys, islice(keys, 1, None)))
 
     def cut(self, start: int, stop: int) -> Lines:
-        """Lines from `start` up to, but excluding, `stop`."""
+        """Return the lines from `start` up to, but excluding, `stop`."""
         if start == 0 and stop >= len(self):
             return self
         return Lines(
@@ -162,7 +162,7 @@ class Lines:
         )
 
     def pick(self, indexes: Sequence[int]) -> Lines:
-        """These lines, in this order."""
+        """Return these lines, in this order."""
         payloads = self.payloads
         return Lines(
             [self.times[at] for at in indexes],
@@ -174,7 +174,7 @@ class Lines:
         )
 
     def counts(self) -> tuple[int, int, int, int]:
-        """Lines below WARNING, of WARNING, of ERROR and above; gaps."""
+        """Return the number of lines below WARNING, of WARNING, of ERROR and above, and of gaps."""
         codes = self.levels
         warnings, gaps = codes.count(4), codes.count(GAP)
         fine = sum(map(codes.count, range(4)))
@@ -185,7 +185,7 @@ EMPTY = Lines([], [], [], b"", [])
 
 
 def join(parts: Sequence[Lines]) -> Lines:
-    """All lines of the parts, concatenated."""
+    """Return all lines of the parts, concatenated."""
     if len(parts) == 1:
         return parts[0]
     times: list[int] = []
@@ -205,12 +205,12 @@ def join(parts: Sequence[Lines]) -> Lines:
 
 
 def merge(parts: Sequence[Lines]) -> Lines:
-    """All lines of the parts in key order, the first of each key."""
+    """Return all lines of the parts in key order, the first line of each key."""
     lines = join(parts)
     if lines.ordered:
         return lines
     keys = list(lines.keys())
-    # The sort is stable: of equal keys the first one stays first.
+    # The sort is stable: among equal keys, the first line remains first.
     order = sorted(range(len(keys)), key=keys.__getitem__)
     kept = [at for last, at in zip([-1, *order], order, strict=False) if last < 0 or keys[at] != keys[last]]
     return lines.pick(kept)

@@ -1,6 +1,6 @@
-"""How far a job's log has been read, measured by the service's times, not by the lines' times.
+"""How far a job's log has been read, measured by the service's times instead of the lines' times.
 
-A replica's clock may be hours off, so the newest and the oldest stored lines don't tell what was read.
+A replica's clock may be hours off, so the newest and the oldest stored lines don't show what was read.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tui.domain.core.log_entry import LogEntry
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Where the next read of newer and of older lines begins."""
+    """The start of the next read of newer lines, and of older lines."""
 
     received: datetime | None = None
-    """Lines that the service received before this time were read; `None` before the first read, or if the
-    service does not report it."""
+    """Receive time before which all lines were read; `None` before the first read, or if the service reports
+    none."""
     oldest: datetime | None = None
-    """Lines with timestamps down to this time were read; `None` if unknown."""
+    """Timestamp down to which lines were read; `None` if unknown."""
 
     def json(self) -> str:
         """Serialise the position for the next process."""
@@ -41,13 +41,13 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class OlderLines:
-    """Number of older lines that were read, and why there were not more."""
+    """Number of older lines that were read, and the reason why there were not more."""
 
     count: int
     problem: str = ""
 
 
 def oldest_of(entries: Sequence[LogEntry], known: datetime | None) -> datetime | None:
-    """The oldest time of these lines and the `known` time."""
+    """Return the oldest time of these lines and the `known` time."""
     times = [entry.timestamp for entry in entries]
     return min([*times, known] if known is not None else times, default=None)

@@ -1,4 +1,4 @@
-"""Log retention: where the logs of all jobs are kept on this machine, and for how long."""
+"""Log retention: where the logs of all jobs are stored on this machine, and for how long."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DAYS = 30
 
 
 def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
-    """The folder of one job's log, in one context."""
+    """Return the folder of one job's log, in one context."""
     return state_dir / "job-logs" / f"{_folder_prefix(job_name)}{_digest(context)}"
 
 
 def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
-    """Delete the log of a deleted job in every context (blocking). Return the folders. An open log is
-    kept."""
+    """Delete the log of a deleted job in every context (blocking). Return the folders. An open log is not
+    deleted."""
     folders = [*(state_dir / "job-logs").glob(f"{_folder_prefix(job_name)}*")]
     gone = [folder for folder in folders if _is_unlocked(folder)]
     for folder in gone:
@@ -32,8 +32,8 @@ def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
 
 
 def begin_log(folder: Path, created: datetime | None) -> None:
-    """Prepare the folder for a job created at this time; delete the log of an earlier job of the same name
-    (blocking). An open log is kept."""
+    """Prepare the folder for a job created at this time, and delete the log of an earlier job of the same
+    name (blocking). An open log is not deleted."""
     if created is None:
         return
     mark, now = folder / "created", created.isoformat()
@@ -46,7 +46,7 @@ def begin_log(folder: Path, created: datetime | None) -> None:
 
 
 def _folder_prefix(job_name: str) -> str:
-    """Prefix by the job's whole name: another job's id may be equal, or begin with this one."""
+    """Return the prefix for the job's complete name: another job's id may be equal, or begin with this id."""
     job = job_name.rpartition("/")[2] or "job"
     readable = "".join(c if c.isalnum() else "-" for c in job)[:40]
     return f"{readable}-{_digest(job_name)}-"
@@ -57,8 +57,8 @@ def _digest(text: str) -> str:
 
 
 def prune_logs(logs: Path, *, max_bytes: int = MAX_BYTES, days: int = DAYS) -> list[Path]:
-    """Delete logs unused for `days`, and the oldest ones above `max_bytes` (blocking). Return the deleted
-    folders. An open log is kept."""
+    """Delete logs unused for `days`, and the oldest logs above `max_bytes` (blocking). Return the deleted
+    folders. An open log is not deleted."""
     folders = []
     for folder in logs.glob("*"):
         with contextlib.suppress(OSError):

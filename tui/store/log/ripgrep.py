@@ -11,7 +11,7 @@ from pathlib import Path
 from tui.domain.log.pattern import Pattern
 
 _OTHERWISE = re.compile(r"\(\?[^:]|\\[0-9AzbBCDSWQEpPxXuUN]|[*+?}]\+|\[\^?[\[\]]|&&|--|~~")
-"""Syntax that the two engines may read differently: flags, properties, nested sets …"""
+"""Syntax that the two engines may interpret differently: flags, properties, nested sets …"""
 _SHOWN_OTHERWISE = r"^\{|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r."
 """Lines that are not shown literally, which only the built-in search can match."""
 _PARTS = re.compile(r"\\.|.", re.DOTALL)
@@ -24,7 +24,8 @@ SMALL = 4 * 1024 * 1024
 
 
 def suits(path: Path, pattern: Pattern) -> bool:
-    """Whether ripgrep is installed, the file is large, and both engines read the pattern the same way."""
+    """Whether ripgrep is installed, the file is large, and both engines interpret the pattern the same
+    way."""
     if shutil.which("rg") is None or _OTHERWISE.search(pattern.text) or not pattern.text.isascii():
         return False
     try:
@@ -34,7 +35,7 @@ def suits(path: Path, pattern: Pattern) -> bool:
 
 
 def ascii_classes(text: str) -> str:
-    r"""The pattern with `\d`, `\w` and `\s` written out as RE2 reads them."""
+    r"""Return the pattern with `\d`, `\w` and `\s` expanded as in RE2."""
     inside, pieces = False, []
     for part in _PARTS.findall(text):
         written = _CLASSES.get(part[1:]) if part[0] == "\\" else None
@@ -59,7 +60,7 @@ async def search(path: Path, pattern: Pattern) -> array[int] | None:
 
 
 async def _shown_as_written(path: Path) -> bool:
-    """Whether every line is shown literally; checked once per size of the file."""
+    """Whether every line is shown literally. The check runs once per size of the file."""
     status = await asyncio.to_thread(path.stat)
     known = (path, status.st_size, status.st_mtime_ns)
     if known not in _PLAIN:
@@ -70,7 +71,7 @@ async def _shown_as_written(path: Path) -> bool:
 
 
 async def _run(arguments: list[str], into: array[int] | None) -> int:
-    """Run ripgrep; return its exit code: 0 for a match, 1 for none, else an error."""
+    """Run ripgrep. Return its exit code: 0 for a match, 1 for none, else an error."""
     process = await asyncio.create_subprocess_exec(
         "rg", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

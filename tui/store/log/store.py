@@ -1,10 +1,10 @@
 """The log of one job on disk: any number of lines, ordered by key, each once.
 
-Lines are numbered from the first one ever kept: line `n` stays `n` while lines are appended after it or
-dropped before it; an inserted late line moves the lines after it by one.
+Lines are numbered from the first line ever stored: line `n` stays `n` while lines are appended after it or
+dropped before it; an inserted late line shifts the lines after it by one.
 
 The log is an ordered list of blocks. Each batch is written at once, so that SIGKILL loses no accepted line.
-Blocks that are small, or that late lines were inserted into, are pending: they also stay in memory until
+Blocks that are small, or into which late lines were inserted, are pending: they also stay in memory until
 `_compact` rewrites them in order. Of all other blocks only the first and the last key are in memory; the most
 recently read blocks are cached.
 """
@@ -33,19 +33,20 @@ MEGABYTE = 1024 * 1024
 MAX_BYTES = 512 * MEGABYTE
 """Bytes of one job's log on disk above which its oldest lines are dropped."""
 BLOCK_LINES = 1000
-"""Lines of a block, the unit of reading."""
+"""Number of lines of a block, the unit of reading."""
 MEAN_LINE_CHARACTERS = 256
 """Mean line length in characters above which a block has fewer lines."""
 MAX_LINES_WITHOUT_DISK = 50_000
 MAX_PENDING_LINES = 4000
-"""Lines in blocks that wait for compaction."""
+"""Largest number of lines in blocks that wait for compaction."""
 MAX_PENDING_BLOCKS = 100
 CACHED_BLOCKS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The change by one batch: lines from number `start` on differ, `added` are new, `dropped` are gone."""
+    """The change by one batch: lines from number `start` on differ, `added` are new, `dropped` were
+    removed."""
 
     start: int
     added: int = 0
@@ -59,7 +60,7 @@ class LogStore:
     """The log of one job. Not thread-safe; one process at a time holds `folder`.
 
     Without a folder, or if another process holds it, the log is a temporary file. If the disk fails,
-    `problem` says why, and only the newest lines are kept, in memory.
+    `problem` states the reason, and only the newest lines are stored, in memory.
     """
 
     def __init__(
@@ -72,9 +73,10 @@ class LogStore:
     ) -> None:
         self.problem = ""
         self.dropped = 0
-        """Lines dropped to make room for newer ones."""
+        """Number of lines dropped to make room for newer lines."""
         self.revision = 0
-        """Changes when a number may mean another line than before, because a late line was inserted."""
+        """A counter that changes when a number may denote another line than before, because a late line was
+        inserted."""
         self.position = ReadPosition()
         """How far the log was read, according to the last `keep_position` or an earlier process."""
         self._max_bytes = max_bytes
@@ -111,7 +113,7 @@ class LogStore:
 
     @property
     def first(self) -> int:
-        """Number of the first kept line."""
+        """Number of the first stored line."""
         return self._starts[0] if self._starts else self._end
 
     @property
@@ -126,7 +128,7 @@ class LogStore:
 
     @property
     def oldest(self) -> datetime | None:
-        """Time of the first kept line."""
+        """Time of the first stored line."""
         return EPOCH + timedelta(microseconds=self._blocks[0].first[0] // 1000) if self._blocks else None
 
     @property
@@ -135,7 +137,7 @@ class LogStore:
         return bool(self.dropped) or self._disk.size > self._max_bytes * 0.9
 
     def lines(self, block: LogBlock) -> Lines:
-        """The columns of a block."""
+        """Return the columns of a block."""
         if block.lines is not None:
             return block.lines
         assert block.location is not None
@@ -153,40 +155,42 @@ class LogStore:
             self._cached.popitem(last=False)
 
     def _at(self, number: int) -> int:
-        """Index of the block that holds line `number`."""
+        """Return the index of the block that holds line `number`."""
         return bisect_right(self._starts, number) - 1
 
     def __getitem__(self, number: int) -> Line:
-        """Return the line of that number. Raises IndexError if it is not kept."""
+        """Return the line of that number. Raises IndexError if it is not stored."""
         if not self.first <= number < self._end:
-            raise IndexError(f"line {number} is not kept; there are {self.first} to {self._end - 1}")
+            raise IndexError(f"line {number} is not stored; stored lines: {self.first} to {self._end - 1}")
         at = self._at(number)
         return self.lines(self._blocks[at]).line(number - self._starts[at])
 
     def blocks(self, start: int, stop: int) -> Iterator[tuple[int, LogBlock]]:
-        """(number of the first line, block) of every block with a line from `start` up to before `stop`."""
+        """Yield (number of the first line, block) of every block with a line from `start` up to before
+        `stop`."""
         at = max(0, self._at(start))
         while at < len(self._blocks) and self._starts[at] < stop:
             yield self._starts[at], self._blocks[at]
             at += 1
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
-        """(number of the first line, columns) of each block with lines from `start` up to before `stop`."""
+        """Yield (number of the first line, columns) of each block with lines from `start` up to before
+        `stop`."""
         for number, block in self.blocks(start, stop):
             yield number, self.lines(block)
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """A view that follows new lines for as long as it is referenced."""
+        """Return a view that follows new lines for as long as it is referenced."""
         view = View(self, filter or LineFilter())
         self._views.add(view)
         return view
 
     def find(self, line: Line) -> int:
-        """The number that this line has, or would get."""
+        """Return the number that this line has, or would get."""
         return self.find_key(line_key(line))
 
     def find_key(self, key: Key) -> int:
-        """Number of the first line whose key is not before this one."""
+        """Return the number of the first line whose key is not before this key."""
         at = bisect_left(self._blocks, key, key=lambda block: block.last)
         if at == len(self._blocks):
             return self._end
@@ -196,11 +200,11 @@ class LogStore:
     # Writing
 
     def append(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Appended:
-        """Add lines in any order; skip known ones."""
+        """Add lines in any order. Known lines are skipped."""
         return self.add(Lines.of(entries, gaps))
 
     def add(self, lines: Lines) -> Appended:
-        """Add lines that are already in column form; see `append`."""
+        """Add lines that are already in columns; see `append`."""
         if not lines.ordered:
             lines = merge([lines])
         if self._floor is not None and len(lines) and lines.key(0) <= self._floor:
@@ -238,11 +242,11 @@ class LogStore:
             self._end += block.count
 
     def _new_blocks(self, lines: Lines) -> list[LogBlock]:
-        """Write consecutive lines; return their blocks, small ones pending."""
+        """Write consecutive lines. Return their blocks; small blocks are pending."""
         slices = list(_split(lines, self._piece))
         blocks = []
         for block_lines, location in zip(slices, self._write(slices), strict=True):
-            # A block of at least a quarter of the full size stays; smaller ones are compacted later.
+            # A block of at least a quarter of the full size stays; smaller blocks are compacted later.
             compacted = location is not None and len(block_lines) * 4 >= self._piece
             if compacted and location is not None:
                 self._cache(location, block_lines)
@@ -256,7 +260,8 @@ class LogStore:
         self._pending_lines += block.count
 
     def _insert(self, lines: Lines) -> tuple[int, int]:
-        """Insert lines among the known ones; return (first number that differs, count of new lines)."""
+        """Insert lines among the known lines. Return the first number that differs, and the number of new
+        lines."""
         start, added, at = self._end, 0, 0
         fresh: list[tuple[int, Lines]] = []
         while at < len(lines):
@@ -276,7 +281,7 @@ class LogStore:
         block = self._blocks[index]
         here = self.lines(block)
         if part.key(len(part) - 1) < block.first:
-            # All of it precedes the block, as in a page of older lines: nothing is rewritten.
+            # All lines precede the block, as in a page of older lines: nothing is rewritten.
             begin = self._starts[index]
             self._replace(index, index, self._new_blocks(part))
             return begin, len(part)
@@ -285,7 +290,7 @@ class LogStore:
         if not len(new):
             return self._end, 0
         begin = self._starts[index] + _index_of(here, new.key(0))
-        # Write the lines at once, so that they are safe; compaction orders them.
+        # Write the lines at once, so that they are safe. Compaction orders them.
         written = tuple(location for location in self._write([new]) if location)
         sources = block.sources + written
         slices = list(_split(merge([here, new]), self._piece))
@@ -313,7 +318,7 @@ class LogStore:
         self._starts[start:], self._end = ends[:-1], ends[-1]
 
     def _write(self, slices: Sequence[Lines]) -> list[BlockLocation | None]:
-        """Write each slice as a block; return the locations, each `None` if the disk fails."""
+        """Write each slice as a block. Return the locations, each `None` if the disk fails."""
         if self.problem:
             return [None] * len(slices)
         try:
@@ -352,7 +357,7 @@ class LogStore:
         self.problem = error.strerror or str(error)
 
     def _drop(self) -> int:
-        """Drop the oldest blocks while the log is over its limit; return the number of dropped lines."""
+        """Drop the oldest blocks while the log exceeds its limit. Return the number of dropped lines."""
         gone, last = 0, None
         while len(self._blocks) > gone + 1 and self._over_limit():
             block = self._blocks[gone]
@@ -376,7 +381,7 @@ class LogStore:
         return self._disk.size > self._max_bytes
 
     def keep_position(self, position: ReadPosition) -> None:
-        """Save how far the log was read, after the lines up to there were added."""
+        """Save how far the log was read, after adding the lines up to that position."""
         if position != self.position:
             self.position = position
             self._disk.save_position(position)
@@ -414,7 +419,7 @@ class LogStore:
         self.revision += 1
 
     def _recover_blocks(self, cluster: Sequence[tuple[BlockHeader, BlockLocation]]) -> list[LogBlock]:
-        """Build the blocks of headers whose key ranges overlap."""
+        """Return the blocks of headers whose key ranges overlap."""
         if len(cluster) == 1:
             header, location = cluster[0]
             return [LogBlock.stored(header, location)]
@@ -427,7 +432,7 @@ class LogStore:
 
 
 def _index_of(lines: Lines, key: Key, low: int = 0) -> int:
-    """Index of the first line whose key is not before this one."""
+    """Return the index of the first line whose key is not before this key."""
     return bisect_left(range(len(lines)), key, lo=low, key=lines.key)
 
 
@@ -443,7 +448,7 @@ def _split(lines: Lines, most: int) -> Iterator[Lines]:
 
 
 def _text_size(lines: Lines) -> int:
-    """Estimated characters of text, sampled from every 16th line."""
+    """Return the estimated characters of text, sampled from every 16th line."""
     some = lines.texts[::16]
     return sum(map(len, some)) * len(lines) // max(1, len(some))
 

@@ -21,13 +21,13 @@ import zstandard
 STDIN = Path("/dev/stdin")
 CHUNK = 64 * 1024
 GROWTH = 1024 * 1024
-"""Bytes that one call may decompress."""
+"""Number of bytes that one call may decompress."""
 _ZSTD_PIECE = 512
-"""Compressed bytes per step: every three bytes may expand to a block of 128 KiB."""
+"""Number of compressed bytes per step: every three bytes may expand to a block of 128 KiB."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ENCODINGS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _FIRST = 4
-"""Leading bytes that identify a file's format."""
+"""Number of leading bytes that identify a file's format."""
 
 
 class TextInput:
@@ -57,13 +57,13 @@ class TextInput:
 
     @property
     def regular(self) -> bool:
-        """Whether it is a file on disk, which may grow and be replaced; other inputs end with their
+        """Whether this is a file on disk, which may grow and be replaced; other inputs end with their
         writer."""
         return stat.S_ISREG(self._mode)
 
     @property
     def plain(self) -> bool:
-        """Whether it is a file on disk whose bytes are its text, so that any part of it can be read."""
+        """Whether this is a file on disk whose bytes are its text, so that any part of it can be read."""
         return self.regular and self._unpack is None and self._text is None
 
     def read(self) -> bytes | None:
@@ -80,7 +80,7 @@ class TextInput:
                 return text
 
     def status(self) -> os.stat_result:
-        """Status of the open file, which may no longer be the one at its path."""
+        """Return the status of the open file, which may no longer be the one at its path."""
         return os.fstat(self._fd)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class TextInput:
             self._fd = -1
 
     def _begin(self) -> bool:
-        """Detect the format from the first bytes; return false while they are missing."""
+        """Detect the format from the first bytes. Return False while they are missing."""
         while len(self._raw) < _FIRST and not self._raw_ended:
             if not self._fill():
                 return False
@@ -110,7 +110,7 @@ class TextInput:
                 self._text = codecs.getincrementaldecoder(name)("replace")
 
     def _fill(self) -> bool:
-        """Read more of the file's raw bytes; return whether bytes or the end arrived."""
+        """Read more of the file's raw bytes. Return whether bytes or the end arrived."""
         if not self.regular:
             events = dict(self._poll.poll(0)).get(self._fd, 0)
             if not events:

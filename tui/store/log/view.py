@@ -13,7 +13,8 @@ from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines
 
 _CHUNK = 16
-"""Numbers are kept in chunks of 2 to this power, so that each takes two bytes."""
+"""Logarithm of the chunk size: numbers are stored in chunks of 2 to this power, so that each takes two
+bytes."""
 LOOK_BACK = 4_000
 _LOW = (1 << _CHUNK) - 1
 
@@ -23,7 +24,7 @@ class LineSource(Protocol):
 
     @property
     def first(self) -> int:
-        """Number of the first kept line."""
+        """Number of the first stored line."""
         ...
 
     @property
@@ -33,7 +34,7 @@ class LineSource(Protocol):
 
     @property
     def revision(self) -> int:
-        """Changes when a number may mean another line than before."""
+        """A counter that changes when a number may denote another line than before."""
         ...
 
     @property
@@ -49,15 +50,16 @@ class LineSource(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, number: int) -> Line: ...
     def find(self, line: Line) -> int:
-        """The number that this line has, or would get."""
+        """Return the number that this line has, or would get."""
         ...
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """A view that follows new lines."""
+        """Return a view that follows new lines."""
         ...
 
     def columns(self, start: int, stop: int) -> Iterable[tuple[int, Lines]]:
-        """(number of the first line, columns) of each block with lines from `start` to before `stop`."""
+        """Yield (number of the first line, columns) of each block with lines from `start` to before
+        `stop`."""
         ...
 
 
@@ -86,7 +88,7 @@ class View:
         return self.source.end - max(self._scanned_to, self.source.first)
 
     def catch_up(self, most: int | None = None) -> bool:
-        """Scan up to `most` new lines; return whether none is left."""
+        """Scan up to `most` new lines. Return whether none is left."""
         source = self.source
         start = max(self._scanned_to, source.first)
         stop = source.end if most is None else min(source.end, start + most)
@@ -154,13 +156,13 @@ class View:
                 self._ends = None
 
     def _positions(self) -> list[int]:
-        """The position after the last line of each chunk."""
+        """Return the position after the last line of each chunk."""
         if self._ends is None:
             self._ends = list(accumulate(len(self._chunks[high]) for high in self._order))
         return self._ends
 
     def number(self, at: int) -> int:
-        """Number of the view's line at position `at`. Raises IndexError beyond the last."""
+        """Return the number of the view's line at position `at`. Raises IndexError beyond the last."""
         if self._everything:
             if not 0 <= at < len(self):
                 raise IndexError(at)
@@ -174,7 +176,7 @@ class View:
         return (high << _CHUNK) + self._chunks[high][at - (ends[which - 1] if which else 0)]
 
     def position(self, number: int) -> int:
-        """Position of the first line whose number is `number` or more."""
+        """Return the position of the first line whose number is `number` or more."""
         if self._everything:
             return min(len(self), max(0, number - self.source.first))
         self._trim()
@@ -190,7 +192,7 @@ class View:
         return self.source[self.number(at)]
 
     def lines(self, start: int, stop: int) -> list[tuple[int, Line]]:
-        """(number, line) at the positions from `start` up to before `stop`, or up to the end."""
+        """Return (number, line) at the positions from `start` up to before `stop`, or up to the end."""
         numbers = [self.number(at) for at in range(max(0, start), min(stop, len(self)))]
         source = self.source
         return [(number, source[number]) for number in numbers]

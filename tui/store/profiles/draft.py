@@ -1,7 +1,7 @@
 """A profile being edited: its text, undo and redo, the diff from the file, and saving.
 
-Each change is a whole text, so that undoing all of them gives the file byte for byte. Unsaved
-changes are kept in the state directory and offered when the profile is opened again.
+Each change is a complete text, so that undoing all changes restores the file byte for byte. Unsaved changes
+are stored in the state directory and offered when the profile is opened again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_UNDO = 500
 
 
 class FileChanged(Exception):
-    """Another program has changed the file since it was read; `gone`: it was deleted."""
+    """Another program has changed the file since it was read. `gone`: the file was deleted."""
 
     def __init__(self, path: Path, *, gone: bool = False) -> None:
         super().__init__(f"{path} {'was deleted' if gone else 'was changed by another program'}")
@@ -30,14 +30,14 @@ class FileChanged(Exception):
 
 
 def read_text(path: Path) -> str:
-    """The file's text with its own line endings. Raises OSError if it can't be read, is not UTF-8 or is
-    larger than `MAX_BYTES`."""
+    """Return the file's text with its own line endings. Raises OSError if it can't be read, is not UTF-8 or
+    is larger than `MAX_BYTES`."""
     if path.stat().st_size > MAX_BYTES:
-        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile")
+        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes, which is too large for a profile")
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError as error:
-        raise OSError(f"{path} is not text in UTF-8") from error
+        raise OSError(f"{path} must be text in UTF-8") from error
 
 
 class Draft:
@@ -71,14 +71,15 @@ class Draft:
     # Changes
 
     def preview(self, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
-        """The text with these edits, or with `everywhere` in all places that share the values; the draft
-        stays. Raises ProfileInvalid if the text is not YAML, or an edit's path does not exist."""
+        """Return the text with these edits, or with `everywhere` in all parts that share the values; the
+        draft is unchanged. Raises ProfileInvalid if the text is not YAML, or an edit's path does not exist.
+        """
         return apply(self.text, str(self.path), edits, everywhere=everywhere) if edits else self.text
 
     def shares(self, edits: Sequence[Edit]) -> list[FieldPath]:
-        """Paths of the values that the edits would change if made in all places that share them.
+        """Return the paths of the values that the edits would change if made in all parts that share them.
 
-        The edits' own paths come first. Empty if no other place shares a value, or if the edits change all of
+        The edits' own paths come first. Empty if nothing else shares a value, or if the edits change all of
         them. Raises ProfileInvalid like `preview`.
         """
         if "*" not in self.text:
@@ -89,7 +90,7 @@ class Draft:
         return [*own, *others] if others else []
 
     def replace(self, text: str, change: str) -> bool:
-        """Replace the text; `change` names the change for undo. Return whether the text differs."""
+        """Replace the text. `change` names the change for undo. Return whether the text has changed."""
         if text == self.text:
             return False
         self._undo = [*self._undo[-MAX_UNDO + 1 :], (self.text, change)]
@@ -98,11 +99,11 @@ class Draft:
         return True
 
     def undo(self) -> str:
-        """Undo the last change; return its name, or "" if there is none."""
+        """Undo the last change. Return its name, or "" if there is none."""
         return self._step(self._undo, self._redo)
 
     def redo(self) -> str:
-        """Redo the last undone change; return its name, or "" if there is none."""
+        """Redo the last undone change. Return its name, or "" if there is none."""
         return self._step(self._redo, self._undo)
 
     def _step(self, source: list[tuple[str, str]], target: list[tuple[str, str]]) -> str:
@@ -114,7 +115,7 @@ class Draft:
         return change
 
     def diff(self) -> list[str]:
-        """Lines of a unified diff from the file to the draft, without line endings."""
+        """Return the lines of a unified diff from the file to the draft, without line endings."""
         name = self.path.name
         lines = difflib.unified_diff(
             self.saved.splitlines(), self.text.splitlines(), f"{name} (file)", f"{name} (draft)", lineterm=""
@@ -122,7 +123,7 @@ class Draft:
         return list(lines)
 
     def changed_lines(self, text: str) -> list[str]:
-        """The lines that differ between the draft and another text, each after its `-` or `+`."""
+        """Return the lines that differ between the draft and another text, each prefixed with `-` or `+`."""
         lines = difflib.unified_diff(self.text.splitlines(), text.splitlines(), n=0, lineterm="")
         # The first two lines name the files.
         return [line for line in list(lines)[2:] if line[:1] in "+-"]
@@ -130,15 +131,15 @@ class Draft:
     # Files
 
     def save(self, *, over: bool = False) -> None:
-        """Write the file atomically; its mode and links to it are kept.
+        """Write the file atomically. Its mode and links to it are preserved.
 
         Raises:
-            FileChanged: if another program has changed it, unless `over`.
-            OSError: if it can't be written; the draft stays.
+            FileChanged: another program has changed the file, unless `over`.
+            OSError: the file can't be written; the draft remains.
         """
         target = self.path.resolve()
         with contextlib.ExitStack() as stack:
-            # If two consoles save at once, the second sees the first one's text.
+            # If two consoles save at the same time, the second sees the first one's text.
             with contextlib.suppress(OSError):
                 stack.enter_context(self._unsaved.lock())
             if over:
@@ -164,8 +165,8 @@ class Draft:
                 self.replace(mine, "overwrite the file on disk")
 
     def save_as(self, path: Path) -> None:
-        """Write a new file, which becomes the draft's file. Raises OSError if it can't be written or exists
-        already."""
+        """Write a new file, which becomes the draft's file. Raises OSError if it can't be written or already
+        exists."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(self.text.encode())
@@ -185,7 +186,7 @@ class Draft:
 
     def reload(self) -> None:
         """Read the file again; undo restores the draft's text. Raises OSError if it can't be read; the draft
-        stays."""
+        remains."""
         text = read_text(self.path)
         self.replace(text, "reload")
         self.saved = text
@@ -194,29 +195,30 @@ class Draft:
     # Unsaved work
 
     def open(self) -> list[Editor]:
-        """Mark the file as open in this console; return the other consoles that have it open."""
+        """Mark the file as open in this console. Return the other consoles that have it open."""
         self._unsaved.open()
         return self._unsaved.others()
 
     def others(self) -> list[Editor]:
-        """Other consoles that have the file open."""
+        """Return the other consoles that have the file open."""
         return self._unsaved.others()
 
     def close(self) -> None:
-        """Mark the file as closed; unsaved changes are kept."""
+        """Mark the file as closed. Unsaved changes remain stored."""
         self._unsaved.close()
 
     def keep(self) -> None:
-        """Keep unsaved changes on disk in case of a crash; a failing write is ignored."""
+        """Store unsaved changes on disk in case of a crash. A failed write is ignored."""
         if self.changed:
             self._unsaved.write(self.path, self.text, self.saved)
         else:
             self.discard()
 
     def discard(self, kept: UnsavedCopy | None = None) -> None:
-        """Delete the kept changes of this draft, or those in `kept`."""
+        """Delete the stored changes of this draft, or those in `kept`."""
         self._unsaved.delete(kept)
 
     def offered(self) -> UnsavedCopy | None:
-        """The newest unsaved changes of a console that ended without saving; `None` if there are none."""
+        """Return the newest unsaved changes of a console that ended without saving; `None` if there are
+        none."""
         return next((kept for kept in self._unsaved.orphans() if kept.text != self.text), None)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ProfileError(Exception):
-    """The profile can't be turned into a request; one line per problem. `at` maps each wrong launch value (a
+    """The profile can't be converted to a request; one line per problem. `at` maps each wrong launch value (a
     parameter's name, or `REGION`) to its sentence; `others` are the problems of the file itself."""
 
     def __init__(
@@ -46,17 +46,17 @@ class LaunchParameter:
     at_launch: str = ""
     """The command whose output is filled in at launch."""
     label: str = ""
-    """Its name on a screen if that differs from `name`."""
+    """Name of the value on a screen if it differs from `name`."""
 
     @property
     def title(self) -> str:
-        """Its name on a screen."""
+        """Name of the value on a screen."""
         return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that can be sent, with the problems that do not prevent it. With an `order`, that package is
+    """A request that can be sent, with the problems that do not prevent it. With an `order`, the package is
     built first; the request has a placeholder for its address."""
 
     request: Request
@@ -74,7 +74,7 @@ RuleCheck = Callable[[Context], tuple[tuple[str, ...], tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ProfileEntry:
-    """One profile file. `problem` says why it can't be used, "" if it can."""
+    """One profile file. `problem` is the reason why it can't be used, "" if it can."""
 
     name: str
     path: Path
@@ -85,7 +85,7 @@ class ProfileEntry:
     shape: str = ""
     parameters: tuple[LaunchParameter, ...] = ()
     accelerators: int = 0
-    """Accelerators of the whole job."""
+    """Number of accelerators of the entire job."""
     family: str = ""
     """The family of services that accepts the profile."""
     fill: Prepare | None = field(default=None, repr=False, compare=False)
@@ -108,22 +108,23 @@ class ProfileEntry:
         return "yours" if self.mine else "ready-made"
 
     def row(self, problem: str) -> ProfileRow:
-        """The profile in a list, with this problem."""
+        """Return the profile in a list, with this problem."""
         return ProfileRow(self.name, str(self.path), self.description, self.shape, self.owner, problem)
 
     def prepare(self, values: Mapping[str, str], *, context: Context, region: str) -> Prepared:
-        """Build the request with these values (by parameter; the others have their defaults). Raises
+        """Build the request with these values by parameter; other parameters have their defaults. Raises
         ProfileError if a value is not allowed or the profile is not valid."""
         if self.problem or self.fill is None:
             raise ProfileError(self.problem or f"{self.path} can't be read")
         return self.fill(values, context, region)
 
     def offers(self, values: Mapping[str, str], region: str) -> dict[str, Offer]:
-        """The choices of each parameter that has some, with these values and in this region."""
+        """Return the choices of each parameter that has choices, with these values and in this region."""
         return {} if self.offer is None else self.offer(values, region)
 
     def check_rules(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Errors and warnings of a launch in this context, one sentence each; takes milliseconds."""
+        """Return the errors and warnings of a launch in this context, one sentence each; takes
+        milliseconds."""
         return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
 
 
@@ -134,7 +135,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def size_of(job: Mapping[str, Any]) -> str:
-    """What a launch starts, in short: `4 replicas, a2-highgpu-8g`; for a pipeline `7 tasks,
+    """Return the size of a launch, e.g. `4 replicas, a2-highgpu-8g`; for a pipeline `7 tasks,
     e2-standard-4`."""
     if groups := groups_of(job):
         return _size_of_groups(groups)
@@ -149,14 +150,14 @@ def size_of(job: Mapping[str, Any]) -> str:
 
 
 def _size_of_groups(groups: Sequence[GroupSummary]) -> str:
-    """`4 replicas, 32 tesla-a100`."""
+    """Return e.g. `4 replicas, 32 tesla-a100`."""
     counts = [group.replicas for group in groups]
     count = "replicas" if None in counts else pieces(sum(count or 0 for count in counts), "replica")
     return ", ".join([count, *_accelerators(groups)])
 
 
 def _accelerators(groups: Sequence[GroupSummary]) -> list[str]:
-    """`32 tesla-a100` for each type."""
+    """Return `32 tesla-a100` for each type."""
     counts: dict[str, int | None] = {}
     for group in groups:
         if group.accelerator and group.count != 0:
@@ -170,7 +171,7 @@ def _accelerators(groups: Sequence[GroupSummary]) -> list[str]:
 
 
 def _group_lines(groups: Sequence[GroupSummary]) -> tuple[str, ...]:
-    """One line per group: `worker  3 × 8 tesla-a100  trainer:latest`."""
+    """Return one line per group, e.g. `worker  3 × 8 tesla-a100  trainer:latest`."""
     lines = []
     for group in groups:
         accelerators = f"{group.count or ''} {group.accelerator}".strip() if group.count != 0 else "no GPU"
@@ -180,7 +181,7 @@ def _group_lines(groups: Sequence[GroupSummary]) -> tuple[str, ...]:
 
 
 def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
-    """A request's worker pools and scheduling as text, one line each."""
+    """Return a request's worker pools and scheduling as text, one line each."""
     lines = []
     if groups := groups_of(custom_job):
         return _group_lines(groups)
@@ -205,7 +206,7 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """A request's nodes, GPUs and strategy as (label, value), short enough for a column."""
+    """Return a request's nodes, GPUs and strategy as (label, value), short enough for a column."""
     if groups := groups_of(custom_job):
         words = " + ".join(f"{'?' if g.replicas is None else g.replicas} {g.name}" for g in groups)
         gpus = _accelerators(groups)
@@ -238,7 +239,7 @@ def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _task_shape(job: Mapping[str, Any], known: Sequence[KnownJob]) -> tuple[tuple[str, str], ...]:
-    """The shape of a launch that creates several jobs."""
+    """Return the shape of a launch that creates several jobs."""
     counted = sum(task.runs or 0 for task in known)
     open_ended = sum(task.runs is None for task in known)
     tasks = size_of(job).partition(",")[0]

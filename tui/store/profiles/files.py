@@ -1,4 +1,4 @@
-"""Writes profile files atomically, and replaces an existing one only on request."""
+"""Writes profile files atomically, and replaces an existing file only on request."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class BadName(ValueError):
 
 
 def bad_name(name: str) -> str:
-    """Why the name is not allowed; "" if it is."""
+    """Return why the name is not allowed; "" if it is."""
     if _NAME.fullmatch(name):
         return ""
-    return f"{name!r} is not a profile's name: letters, digits, ., _ and - only, at most 80."
+    return f"{name!r} must be a profile name of at most 80 letters, digits, ., _ and -."
 
 
 def write_profile(folder: Path, name: str, text: str, *, force: bool = False) -> Path:
     """Write `NAME.yaml` in the user's folder.
 
     Raises:
-        BadName: if the name has characters other than letters, digits, `.`, `_` and `-`.
-        FileExistsError: if the file exists and `force` is off.
-        OSError: if it can't be written; no partial file remains.
+        BadName: the name has characters other than letters, digits, `.`, `_` and `-`.
+        FileExistsError: the file exists and `force` is off.
+        OSError: the file can't be written; no partial file remains.
     """
     if bad_name(name):
         raise BadName(bad_name(name))
@@ -50,7 +50,7 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
-        # Creating a link fails if the name exists, even if two processes do it at once.
+        # Creating a link fails if the name exists, even if two processes do so at the same time.
         os.link(temporary, target)
     finally:
         Path(temporary).unlink(missing_ok=True)
@@ -58,14 +58,14 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
 
 
 def copy_profile(source: Path, folder: Path, name: str) -> Path:
-    """Copy a profile's file to `NAME.yaml` in the user's folder; its jobs are then called NAME.
+    """Copy a profile's file to `NAME.yaml` in the user's folder. Its jobs are then called NAME.
 
-    All else stays byte for byte. A display name with a reference (`${…}` or `{…}`) stays too: it makes its
-    own names.
+    All other text is copied byte for byte. A display name with a reference (`${…}` or `{…}`) is copied too,
+    because it generates its own names.
 
     Raises:
-        FileExistsError: if there is a file of that name.
-        OSError: if it can't be read or written.
+        FileExistsError: a file of that name exists.
+        OSError: the file can't be read or written.
     """
     text = _named(source, name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,8 +77,8 @@ def copy_profile(source: Path, folder: Path, name: str) -> Path:
 
 
 def bring_files(source: Path, target: Path) -> None:
-    """Copy the files that a profile names relative to itself to where its copy names them. Existing files
-    stay; the rules report missing ones. Raises OSError."""
+    """Copy the files that a profile names relative to itself to where its copy names them. Existing files are
+    not overwritten; the rules report missing files. Raises OSError."""
     try:
         profile = load(decode(target.read_bytes(), str(target)), str(target), target.stem)
     except ProfileInvalid:
@@ -99,13 +99,13 @@ def _named(source: Path, name: str) -> bytes:
             return text
         return apply(decoded, str(source), [Edit(("displayName",), name)]).encode()
     except (UnicodeDecodeError, ProfileInvalid):
-        # Copy unreadable text unchanged: the form shows what is wrong with it.
+        # Copy unreadable text unchanged: the form shows the problem.
         return text
 
 
 def replace_text(target: Path, text: str) -> None:
-    """Replace a file atomically; keep its mode and links to it. Raises OSError if it can't be written; the
-    old file stays."""
+    """Replace a file atomically, preserving its mode and links to it. Raises OSError if it can't be written;
+    the old file then remains."""
     target = target.resolve()
     new = target.with_name(f".{target.name}-{os.getpid()}")
     try:

@@ -16,7 +16,7 @@ from tui.store.profiles.name_facts import GIT_SECONDS
 def launch_values(
     commands: Mapping[str, str], *, given_names: Iterable[str], project: str, now: datetime, folder: Path
 ) -> dict[str, str]:
-    """The value of each parameter with a command (`at_launch`) that is not in `given_names`.
+    """Return the value of each parameter with a command (`at_launch`) that is not in `given_names`.
 
     git runs in `folder`, as for the script that the profile was imported from. A value that can't be
     determined is left out, so that the launch asks for it. Blocking.

@@ -1,4 +1,4 @@
-"""Profile files: the user's own and the ready-made ones."""
+"""Profile files: the user's own and the shipped profiles."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ MAX_BYTES = 1_000_000
 
 
 class NoProfile(Exception):
-    """No profile has that name; the message names the searched places."""
+    """No profile has that name. The message lists the searched folders."""
 
 
 def folders(own: Path) -> tuple[Path, ...]:
-    """Profile folders in order of precedence."""
+    """Return the profile folders in order of precedence."""
     return own, shipped("profiles")
 
 
@@ -44,17 +44,17 @@ def read_profile(path: Path) -> Profile:
     """Read one file.
 
     Raises:
-        ProfileInvalid: if its content is not a profile.
-        OSError: if it can't be read.
+        ProfileInvalid: the content is not a profile.
+        OSError: the file can't be read.
     """
     if path.stat().st_size > MAX_BYTES:
-        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile")
+        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes, which is too large for a profile")
     return load(decode(path.read_bytes(), str(path)), str(path), path.stem)
 
 
 def find(reference: str, own: Path) -> Path:
-    """Find the file of a profile by a name (the user's folder first) or a path. Raises NoProfile with every
-    searched place."""
+    """Return the file of a profile by a name (the user's folder first) or a path. Raises NoProfile with every
+    searched folder."""
     if "/" not in reference:
         for folder in folders(own):
             for suffix in SUFFIXES:
@@ -70,12 +70,12 @@ def find(reference: str, own: Path) -> Path:
     hint = f" Did you mean {near[0]}?" if near else ""
     looked = ", ".join(str(f) for f in folders(own))
     raise NoProfile(
-        f"There is no profile {reference}: searched for the file {path} and for that name in {looked}.{hint}"
+        f"There is no profile {reference}: neither the file {path} nor that name in {looked} exists.{hint}"
     )
 
 
 def entries(own: Path) -> list[ProfileEntry]:
-    """Every profile, the user's first; a user's profile hides a ready-made one of the same name."""
+    """Return every profile, the user's first. A user's profile hides a shipped profile of the same name."""
     profiles: dict[str, ProfileEntry] = {}
     for folder in folders(own):
         files = [p for p in folder.glob("*") if p.suffix in SUFFIXES] if folder.is_dir() else []
@@ -87,7 +87,7 @@ def entries(own: Path) -> list[ProfileEntry]:
 
 
 def entry(path: Path, *, mine: bool) -> ProfileEntry:
-    """Read one file for the screens; `problem` says why it can't be used."""
+    """Read one file for the screens. `problem` is the reason why it can't be used."""
     try:
         profile = read_profile(path)
     except (ProfileInvalid, OSError) as error:
@@ -113,7 +113,7 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
 
 
 def _of_body(profile: Profile) -> tuple[LaunchParameter, ...]:
-    """Values that a launch may set in the body: the parameters of a pipeline."""
+    """Return the values that a launch may set in the body: the parameters of a pipeline."""
     header_names = {p.name for p in profile.parameters}
     return tuple(
         LaunchParameter(
@@ -139,7 +139,7 @@ def _default(parameter: ProfileParameter) -> str:
 
 
 def accelerators(profile: Profile) -> int:
-    """Accelerators of all pools; a count that is a parameter is at least one."""
+    """Return the number of accelerators of all pools. A count that is a parameter is at least one."""
     total = 0
     if groups := groups_of(profile.outline()):
         counts = [
@@ -155,8 +155,8 @@ def accelerators(profile: Profile) -> int:
 
 
 def _named_accelerators(profile: Profile) -> int:
-    """Accelerators that a launch's values name, e.g. for the pools that a pipeline gives Google's
-    components."""
+    """Return the number of accelerators in a launch's values, e.g. for the pools that a pipeline passes to
+    Google's components."""
     if profile.format.spec(profile.body) is not None:
         return 0
 
@@ -170,7 +170,8 @@ def _named_accelerators(profile: Profile) -> int:
 
 
 def shape(profile: Profile) -> str:
-    """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; for a study `8 trials of 1 × …`."""
+    """Return the machines, e.g. `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; for a study `8 trials of 1 ×
+    …`."""
     if profile.format.spec(profile.body) is None:
         return size_of(profile.outline())
     counts: dict[str, list[str]] = {}
@@ -183,7 +184,7 @@ def shape(profile: Profile) -> str:
 
 
 def _pools(profile: Profile) -> Iterator[Mapping[str, Any]]:
-    """The worker pools of the job that a profile wraps, or of the jobs of its tasks."""
+    """Yield the worker pools of the job that a profile wraps, or of the jobs of its tasks."""
     if profile.format.spec(profile.body) is not None:
         yield from filter(None, profile.job_spec.get("workerPoolSpecs", []))
         return
@@ -192,7 +193,7 @@ def _pools(profile: Profile) -> Iterator[Mapping[str, Any]]:
 
 
 def _filled(profile: Profile, value: object) -> object:
-    """A field's value, or the parameter's default if the field is one parameter."""
+    """Return a field's value, or the parameter's default if the field is one parameter."""
     defaults = {f"${{{parameter.name}}}": parameter.default for parameter in profile.parameters}
     return defaults.get(value, value) if isinstance(value, str) else value
 
@@ -207,16 +208,16 @@ def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], t
 
 
 def _summary(problem: Problem) -> str:
-    """`line 8: the primary pool has 2 replicas. Write 1.`"""
-    # A rule's message names its subject; a message about a field's shape does not.
+    """Return e.g. `line 8: the primary pool has 2 replicas. Write 1.`"""
+    # A rule's message names its subject, unlike a message about a field's structure.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
     where = [f"line {problem.line}"] if problem.line else []
     return ": ".join([*where, *filter(None, [leaf]), mask_text(sentences(problem.message, problem.fix))])
 
 
 def check_in(profile: Profile, values: Mapping[str, str], context: Context, region: str = "") -> Checked:
-    """Render a profile for a context and check it. The region is the given one, else the profile's own, else
-    the first of the context. Raises ProfileInvalid if a value does not fit its parameter."""
+    """Render a profile for a context and check it. The region is the given region, else the profile's own,
+    else the first of the context. Raises ProfileInvalid if a value does not match its parameter."""
     local = context.emulated
     checked = profile.check(values, region=region, local=local)
     if not checked.request.region:
@@ -226,7 +227,7 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 
 def misplaced(profile: Profile, context: Context) -> Problem | None:
-    """The problem that a profile is for another service family than the context's."""
+    """Return the problem that a profile is for another service family than the context's."""
     family = family_of(context.kind)
     if not family or profile.format.family == family:
         return None
@@ -237,7 +238,7 @@ def misplaced(profile: Profile, context: Context) -> Problem | None:
         f"{words[family]}{'' if family == 'kubernetes' or not context.emulated else ' on this machine'}."
     )
     fix = (
-        f"`vxtui profiles convert {profile.name} --to {family}` makes a profile for it, or choose another "
+        f"`vxtui profiles convert {profile.name} --to {family}` makes a profile for this context; or choose another "
         "context (--context)."
     )
     return profile.document.problem(path, message, fix, "profile.context")
@@ -272,7 +273,7 @@ def _offers(profile: Profile, values: Mapping[str, str], region: str) -> dict[st
 
 
 def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Problem]) -> ProfileError:
-    """The problems, each attached to the launch values that it comes from."""
+    """Return the problems, each attached to its launch values."""
     of_body = {parameter.path: parameter.key for parameter in profile.inputs}
     changed = {
         p.name
@@ -303,7 +304,7 @@ def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Pro
 
 
 def with_edits(prepared: Prepared, edits: Sequence[Edit]) -> Prepared:
-    """Apply changes of the custom job to the shown request and to the one the package is built into. Raises
+    """Apply changes of the custom job to the shown request and to the request of the package. Raises
     LookupError if a path goes through a value that does not exist and can't be created."""
     request, order = prepared.request, prepared.order
     return replace(

@@ -1,4 +1,4 @@
-"""Values of the placeholders in a job's name, on this machine, now."""
+"""Current values of the placeholders in a job's name, on this machine."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def blocks(template: str) -> bool:
 
 
 def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFacts:
-    """Values of the placeholders of a job's name; the commit is that of the profile's folder. If the name is
-    that of a cluster object, the values are made valid in such a name."""
+    """Return the values of the placeholders of a job's name; the commit is that of the profile's folder. For
+    the name of a cluster object, the values are made valid."""
     template = str(job.get("displayName", ""))
     user = _user() if "{user}" in template else ""
     commit = _commit(profile.resolve().parent) if "{git}" in template else ""
@@ -38,7 +38,8 @@ def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFact
 def named(
     job: Mapping[str, Any], profile: Path, now: datetime, existing_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """A custom job with the placeholders of its name filled in; `{n}` counts `existing_names`. Blocking."""
+    """Return a custom job with the placeholders of its name filled in. `{n}` counts `existing_names`.
+    Blocking."""
     template = str(job.get("displayName", ""))
     if not is_template(template):
         return dict(job)
@@ -54,7 +55,7 @@ def _user() -> str:
 
 
 def _commit(folder: Path) -> str:
-    """The short commit of a folder; `NO_COMMIT` if there is none, or git does not answer in time."""
+    """Return the short commit of a folder; `NO_COMMIT` if there is none, or git does not answer in time."""
     command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)

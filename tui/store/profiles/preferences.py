@@ -17,7 +17,7 @@ FILE = "profile_preferences.json"
 
 
 def family_of(kind: str) -> str:
-    """The service family of a context of this kind; "" for a group, whose members may differ."""
+    """Return the service family of a context of this kind; "" for a group, whose members may differ."""
     return {"group": "", "kubernetes": "kubernetes"}.get(kind, "vertex")
 
 
@@ -31,7 +31,7 @@ class ProfilePreferences:
         self._loaded = False
 
     def load(self) -> None:
-        """Read the file once (blocking). An unreadable file holds no preferences."""
+        """Read the file once (blocking). An unreadable file has no preferences."""
         if self._loaded:
             return
         self._loaded = True
@@ -47,14 +47,14 @@ class ProfilePreferences:
         return entry.key in self._favourites
 
     def toggle(self, entry: ProfileEntry) -> bool:
-        """Mark the profile as a favourite, or unmark it; return whether it is one now (blocking)."""
+        """Mark the profile as a favourite, or unmark it. Return whether it is a favourite now (blocking)."""
         self.load()
         self._favourites ^= {entry.key}
         self._save()
         return self.is_favourite(entry)
 
     def note_launch(self, entry: ProfileEntry, context: str) -> None:
-        """Record the profile as the last one launched in this context (blocking)."""
+        """Record the profile as the last launched in this context (blocking)."""
         self.load()
         self._last[context] = entry.key
         self._save()
@@ -62,8 +62,8 @@ class ProfilePreferences:
     def ordered(
         self, entries: Sequence[ProfileEntry], context: str, *, local: bool, family: str = ""
     ) -> list[ProfileEntry]:
-        """Sort: the last one launched in the context, the favourites, on this machine the runnable ones, the
-        rest. Profiles for a service family other than `family`, if given, come last."""
+        """Sort: the last launched in the context, the favourites, on this machine the runnable ones, the
+        others. Profiles for a service family other than `family`, if given, come last."""
         last = self._last.get(context)
 
         def rank(entry: ProfileEntry) -> tuple[bool, bool, bool, bool]:
@@ -73,7 +73,7 @@ class ProfilePreferences:
         return sorted(entries, key=rank)
 
     def _save(self) -> None:
-        """Save; a failing disk does not prevent their use now."""
+        """Save. A failing disk does not prevent their current use."""
         data: dict[str, Any] = {"favourites": sorted(self._favourites), "last": self._last}
         with contextlib.suppress(OSError):
             write_whole(self._path, json.dumps(data).encode())

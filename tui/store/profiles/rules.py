@@ -23,13 +23,13 @@ class RuleResult:
 
 
 class ProfileRules:
-    """Checks each version of a file once per context; `known` answers at once, `check` works in a thread."""
+    """Checks each version of a file once per context. `known` answers at once, `check` works in a thread."""
 
     def __init__(self) -> None:
         self._results: dict[str, tuple[Version, RuleResult]] = {}
 
     def known(self, entry: ProfileEntry) -> RuleResult | None:
-        """The last result, `None` before the first check."""
+        """Return the last result, `None` before the first check."""
         result = self._results.get(entry.key)
         return result[1] if result is not None else None
 

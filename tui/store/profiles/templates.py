@@ -11,17 +11,19 @@ from tui.domain.pipeline.template import LARGEST, Template, read_template, refus
 
 
 def read_beside(file: str, named: str) -> Template:
-    """Read the compiled pipeline that the profile in `file` names, relative to its folder; never raises."""
+    """Read the compiled pipeline that the profile in `file` names, relative to its folder. Never raises."""
     if "://" in named:
         fix = "Name it as templateUri."
-        return refused(file, f"{named} is an address; templatePath names a file beside the profile.", fix)
+        return refused(file, f"{named} is an address; templatePath must name a file beside the profile.", fix)
     path = Path(file).parent / Path(named).expanduser()
     try:
         about = path.stat()
         if not path.is_file():
-            return refused(str(path), "it is not a file.", "Name the file that `kfp dsl compile` wrote.")
+            return refused(str(path), "it must be a file.", "Name the file that `kfp dsl compile` wrote.")
         if about.st_size > LARGEST:
-            return refused(str(path), f"it has more than {LARGEST:,} bytes; it is not a compiled pipeline.")
+            return refused(
+                str(path), f"it has more than {LARGEST:,} bytes, which is too large for a compiled pipeline."
+            )
         return _read(path, about.st_mtime_ns, about.st_size)
     except FileNotFoundError:
         return refused(str(path), "there is no such file.", "Compile the pipeline, or correct templatePath.")
@@ -30,13 +32,13 @@ def read_beside(file: str, named: str) -> Template:
 
 
 def is_compiled(path: Path) -> bool:
-    """Whether a file is a compiled pipeline; never raises."""
+    """Whether a file is a compiled pipeline. Never raises."""
     return compiled(read_beside(str(path), path.name).spec)
 
 
 @lru_cache(maxsize=64)
 def _read(path: Path, changed: int, size: int) -> Template:
-    """The template of a file that had this size and modification time."""
+    """Return the template of a file with this size and modification time."""
     return read_template(path.read_bytes(), str(path))
 
 

@@ -1,8 +1,8 @@
-"""Unsaved changes of one file: each console keeps its own and knows which consoles have the file open.
+"""Unsaved changes of one file: each console stores its own, and knows which consoles have the file open.
 
 A console that has the file open holds an flock, which the kernel releases however the console ends. Changes
 belong to their console while it runs; all others are offered to the console that opens the file next. All
-methods block. They ignore a disk that can't be written: nothing is kept then.
+methods block. They ignore a disk that can't be written, so that nothing is stored.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class UnsavedCopy:
 
     text: str
     base: str
-    """The file's text when it was edited."""
+    """The file's text when the changes were made."""
     time: datetime
     path: Path
-    """The file that stores them."""
+    """The file that stores the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Editor:
 
     @property
     def name(self) -> str:
-        """`pid 4242`, with the host if it is another one."""
+        """Return `pid 4242`, with the host if it is another host."""
         return f"pid {self.pid}" + (f" on {self.host}" if self.host != socket.gethostname() else "")
 
 
@@ -77,7 +77,7 @@ class Unsaved:
             self._fd = fd
 
     def close(self) -> None:
-        """Mark the file as closed; kept changes are offered to the next console that opens it."""
+        """Mark the file as closed. Stored changes are offered to the next console that opens it."""
         if self._fd is not None:
             with contextlib.suppress(OSError):
                 _mark(self._own).unlink(missing_ok=True)
@@ -90,7 +90,7 @@ class Unsaved:
         return self._fd is not None
 
     def others(self) -> list[Editor]:
-        """Other consoles that have the file open, the longest first."""
+        """Return the other consoles that have the file open, in the order of opening."""
         editors = []
         with contextlib.suppress(OSError), self.lock():
             marks = [mark for mark in self._folder.glob(f"{self._stem}-*.open") if mark != _mark(self._own)]
@@ -103,7 +103,7 @@ class Unsaved:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder's lock; continue without it if another console holds it too long. Raises OSError if
+        """Hold the folder's lock. Continue without it if another console holds it too long. Raises OSError if
         the folder can't be used."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -118,7 +118,7 @@ class Unsaved:
     # Changes
 
     def write(self, path: Path, text: str, base: str) -> None:
-        """Keep this console's changes."""
+        """Store this console's changes."""
         record = {"path": str(path), "base": base, "text": text, "time": datetime.now(UTC).isoformat()}
         with contextlib.suppress(OSError):
             write_whole(self._own, json.dumps(record).encode())
@@ -129,7 +129,7 @@ class Unsaved:
             (kept.path if kept is not None else self._own).unlink(missing_ok=True)
 
     def orphans(self) -> list[UnsavedCopy]:
-        """Changes of consoles that have ended, the newest first."""
+        """Return the changes of consoles that have ended, newest first."""
         copies = []
         with contextlib.suppress(OSError), self.lock():
             for path in self._folder.glob(f"{self._stem}*.json"):
@@ -142,12 +142,12 @@ class Unsaved:
 
 
 def _mark(kept: Path) -> Path:
-    """The lock file of the console with these changes."""
+    """Return the lock file of the console with these changes."""
     return kept.with_suffix(".open")
 
 
 def _try_lock(fd: int) -> bool:
-    """Lock the file; return false if another process has locked it."""
+    """Lock the file. Return False if another process has locked it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -156,7 +156,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _is_held(mark: Path) -> bool:
-    """Whether another process holds the mark; an unheld mark is deleted."""
+    """Whether another process holds the lock. An unheld lock file is deleted."""
     try:
         fd = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
