@@ -14,8 +14,8 @@ _OPENERS = ("xdg-open", "wslview", "gio open")
 
 
 def opener(environ: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """The command that opens an address; `None` if there is no display. A text browser does not count: it
-    would draw over the screen."""
+    """Return the command that opens an address; `None` if there is no display. A text browser does not count,
+    because it would draw over the screen."""
     if platform == "darwin":
         return None if "SSH_CONNECTION" in environ else ["open"]
     if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("WSL_DISTRO_NAME")):
@@ -29,13 +29,13 @@ def opener(environ: Mapping[str, str], platform: str = sys.platform) -> list[str
 
 
 def open_page(url: str) -> bool:
-    """Open a web address in the browser; return false if there is no browser, or for another address."""
+    """Open a web address in the browser. Return False if there is no browser, or for another address."""
     command = opener(os.environ) if urlsplit(url).scheme in {"http", "https"} else None
     if command is None:
         return False
     null = subprocess.DEVNULL
     try:
-        # Its output must not reach the screen.
+        # The browser's output must not reach the screen.
         subprocess.Popen([*command, url], stdin=null, stdout=null, stderr=null, start_new_session=True)
     except OSError:
         return False

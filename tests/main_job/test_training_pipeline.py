@@ -69,7 +69,7 @@ def test_a_pipeline_is_one_piece_of_work_for_verbs_and_keys() -> None:
 
         place.json("delete", child, "--yes")
         refused = place.json("metrics", "bert", code=3)["error"]
-        assert refused["message"] == "bert no longer has figures: its custom job was deleted."
+        assert refused["message"] == "bert no longer has metrics: its custom job was deleted."
         left = place.run("logs", "bert", "--follow")
         assert left.returncode == 0 and "its custom job was deleted" in left.stderr
         assert left.stdout.count(" up\n") == 3

@@ -33,7 +33,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
     """
     async with run.backend() as backend:
         target = await find_job(backend, job)
-        # Ask nothing if the operation will be refused; the operation itself records the refusal.
+        # Don't ask if the operation will be refused; the operation itself records the refusal.
         suspends = kind_of(target).cancel_suspends
         if may_change("job.cancel", target, backend):
             parent = None if yes else await parent_of(backend, target)

@@ -84,7 +84,7 @@ async def jobs(run: Run, query: str) -> int:
 
 
 def _first_run(context: Context) -> str:
-    """The hint of an empty list: how to launch a first job."""
+    """Return the hint of an empty list: how to launch a first job."""
     if context.kind == "group":
         return f"No jobs here yet. {one_context(context)}"
     profile, does = context.first_profile
@@ -114,7 +114,7 @@ def _print(listed: list[Job], now: datetime) -> None:
 
 
 async def read_progress(backend: Backend, job: Job) -> Progress:
-    """Training progress of a job, which its runner reports."""
+    """Return the training progress of a job, which its runner reports."""
     if not job.runner:
         return job.progress
     runner = replace(job, name=job.runner, id=job.runner.rpartition("/")[2])
@@ -122,7 +122,7 @@ async def read_progress(backend: Backend, job: Job) -> Progress:
 
 
 async def _progress_or_error(backend: Backend, job: Job) -> Progress | BackendError:
-    """A job's progress, or why its log can't be read."""
+    """Return a job's progress, or why its log can't be read."""
     try:
         return await read_progress(backend, job)
     except BackendError as error:
@@ -141,7 +141,7 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     async with run.backend() as backend:
         target = await find_job(backend, job)
         service = backend.job_service(target.name)
-        # Each call is a round trip of its own.
+        # Each call is a separate round trip.
         target, read, spec, parent = await asyncio.gather(
             service.get(target.name),
             _progress_or_error(backend, target),
@@ -152,7 +152,7 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     target = replace(target, parent=parent.name if parent else "")
     progress = target.progress if isinstance(read, BackendError) else read
     if isinstance(read, BackendError):
-        # The rest is known; only the log's progress is missing.
+        # Everything else is known; only the log's progress is missing.
         note(sentences(f"The progress in its log can't be read: {read.message}", read.fix))
     if run.json:
         print_json({**job_json(target, progress, diagnosis), "resource": spec if reveal else masked(spec)[0]})
@@ -179,7 +179,7 @@ def _print_job(job: Job, parent: Job | None, progress: Progress) -> None:
 
 
 def _print_why(job: Job, diagnosis: Diagnosis | None) -> None:
-    """Print why the job is in its state, and what to do about it."""
+    """Print why the job is in its state, and the remedy."""
     if job.reason and job.error is None:
         out(f"  {job.reason}")
     for why in job.waiting if job.state.active else ():
@@ -194,7 +194,7 @@ def _print_why(job: Job, diagnosis: Diagnosis | None) -> None:
 
 def _print_replicas(job: Job) -> None:
     if not job.replicas:
-        # A job made of tasks has no replicas itself.
+        # A job that has tasks has no replicas itself.
         return
     out("")
     print_fields(REPLICA_FIELDS, replica_rows(job))

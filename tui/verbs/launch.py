@@ -59,9 +59,9 @@ from tui.verbs.run import (
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 NAMES = 15.0
-"""Seconds for which a dry run waits for the names of the jobs: a cluster's jobs are listed anew each time."""
+"""Seconds for which a dry run waits for the names of the jobs: a cluster's jobs are listed each time."""
 PATIENCE = 600.0
-"""Seconds after which --wait gives up on a service that does not answer."""
+"""Seconds after which --wait stops waiting for a service that does not answer."""
 
 
 @click.command()
@@ -148,7 +148,7 @@ def _note_interrupt(sent: SentLaunch) -> None:
 
 
 def _left_running(run: Run, job: Job, why: str) -> int:
-    """Print the job that keeps running after an interrupt; return the exit code."""
+    """Print the job that keeps running after an interrupt. Return the exit code."""
     note(f"{why}; {job.display_name} keeps running. `vxtui cancel {job.id}` ends it.")
     _print(run, job)
     return INTERRUPTED
@@ -205,7 +205,7 @@ def _must_be_launchable_as(request: Request) -> Request:
 
 
 async def named_offline(run: Run, reference: str, request: Request) -> Request:
-    """The request with its name, for display and export: no service is called, and `{n}` is 1."""
+    """Return the request with its name, for display and export: no service is called, and `{n}` is 1."""
     profile = find(reference, profile_folder(run.settings))
     if "{n}" in str(request.custom_job.get("displayName")):
         note("note: the number in the name is assigned at launch.")
@@ -213,8 +213,8 @@ async def named_offline(run: Run, reference: str, request: Request) -> Request:
 
 
 async def _names_beginning(run: Run, beginning: str) -> list[str]:
-    """Names of jobs with this prefix, in the regions that answer; other names too if the service can't
-    filter."""
+    """Return the names of jobs with this prefix, in the regions that answer; also other names if the service
+    can't filter."""
     async with run.backend() as backend:
         streams = [jobs.list_all(filter=jobs.name_filter(beginning)) for jobs in backend.jobs.values()]
         return [job.display_name for stream in streams async for page in stream for job in page.jobs]
@@ -246,7 +246,7 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
 
 
 def _question(request: Request, context: Context, fatal: Sequence[Check], price: Estimate) -> str:
-    """The question before a launch: the job, its cost, and why it would fail."""
+    """Return the question before a launch: the job, its cost, and why it would fail."""
     body = request.custom_job
     action = f"Launch {body['displayName']} ({size_of(body)}) in {context.name}, {request.region}"
     cost = f"Price: {price_words(price, billed=context.billed)}"
@@ -254,7 +254,7 @@ def _question(request: Request, context: Context, fatal: Sequence[Check], price:
 
 
 def _state_words(job: Job) -> str:
-    """`sweep: running, 5/20 trials ended, best loss 2.51 by trial 4`."""
+    """Return e.g. `sweep: running, 5/20 trials ended, best loss 2.51 by trial 4`."""
     words = [f"{job.display_name}: {job.state.value.lower()}"]
     ended, count = job.progress.step, job.progress.total_steps
     study = study_of(job)
@@ -268,7 +268,7 @@ def _state_words(job: Job) -> str:
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
-    """Print on stderr how the job progresses until it ends; an interrupt does not end the job."""
+    """Print on stderr how the job progresses until it ends. An interrupt does not end the job."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
     silent, shown = 0.0, _state_words(job)
     note(shown)

@@ -60,7 +60,7 @@ async def metrics(run: Run, job: str, task: str | None) -> None:
 
 
 def _sources(series: Iterable[Series]) -> list[str]:
-    """Notes on simulated figures and on figures from unusual sources."""
+    """Return notes on simulated metrics and on metrics from unusual sources."""
     by_source: dict[tuple[str, bool], set[str]] = {}
     for one_series in series:
         if one_series.source or one_series.simulated:

@@ -15,7 +15,7 @@ from tui.interrupts import INTERRUPTED, WORD
 
 SCHEMA = 1
 LEAST_ROOM = 24
-"""Cells of the last column where a terminal has less room."""
+"""Smallest width in cells of the last column on a narrow terminal."""
 R = TypeVar("R")
 S = TypeVar("S")
 
@@ -26,7 +26,7 @@ def out(text: str = "") -> None:
 
 
 def out_document(text: str) -> None:
-    """Print lines on stdout unchanged: JSON, or text that is already painted or made plain."""
+    """Print lines on stdout unchanged: JSON, or text that is already styled or plain."""
     sys.stdout.write(text + "\n")
 
 
@@ -42,7 +42,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: bool) -> int:
-    """Print what happened and what to do, JSON on one line; return the exit code."""
+    """Print what happened and the fix, as one line of JSON if requested. Return the exit code."""
     if as_json:
         error = {"code": code, "message": mask_text(message), "fix": mask_text(fix)}
         out_document(json_text({"schema": SCHEMA, "error": error}))
@@ -55,12 +55,13 @@ def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: b
 
 
 def print_interrupted(*, as_json: bool, fix: str = "") -> int:
-    """Report that the user ended the verb, and what to do now; return the exit code."""
+    """Report that the user ended the verb, and the next step. Return the exit code."""
     return print_error("INTERRUPTED", WORD, fix, INTERRUPTED, as_json=as_json)
 
 
 def crash(error: BaseException) -> int:
-    """Write the traceback of a defect to a file, and one sentence to the user; return the exit code."""
+    """Write the traceback of an internal error to a file, and one sentence to the user. Return the exit
+    code."""
     where = crash_log.write(error)
     # Mask before cutting: the start of a secret is not recognised.
     words = plain(mask_text(str(error)))[:200]
@@ -71,7 +72,7 @@ def crash(error: BaseException) -> int:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print aligned columns; those whose index is in `right` are aligned right."""
+    """Print aligned columns. Columns whose index is in `right` are aligned right."""
     clean = [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(r[i]) for r in [list(headers), *clean]) for i in range(len(headers))]
     for row in [list(headers), *clean]:
@@ -82,7 +83,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
 
 
 Printed = list[tuple[Field[Any], list[str]]]
-"""Columns with the texts of their rows."""
+"""Columns and the texts of their rows."""
 
 
 def print_fields(fields: Iterable[Field[R]], rows: Sequence[R]) -> None:
@@ -119,7 +120,7 @@ def _columns(fields: Iterable[Field[R]], rows: Sequence[R]) -> Printed:
 
 
 def _print(columns: Printed) -> None:
-    """Print the columns; a last one that takes the rest of the line is cut to it."""
+    """Print the columns. A last column that fills the line is cut to it."""
     *others, (last, texts) = columns
     if last.flex and last.max_width:
         widths = [max(map(len, (_title(field), *cells))) for field, cells in others]
@@ -135,7 +136,8 @@ def _title(field: Field[Any]) -> str:
 
 
 def _room(widths: Sequence[int], usual: int) -> int:
-    """Cells beside columns of these widths: what a terminal has left, else the usual number."""
+    """Return the width beside columns of these widths: the rest of the terminal's width, else the usual
+    width."""
     if not sys.stdout.isatty():
         return usual
     left = shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def plan_of(run: Run, reference: str, request: Request) -> PackagePlan | None:
-    """Return the plan of the package, printed on stderr; `None` for a profile without one. Raises
+    """Return the plan of the package, printed on stderr; `None` for a profile without a package. Raises
     VerbFailure."""
     if request.package is None:
         return None
@@ -44,7 +44,7 @@ class StepPrinter:
         self._printed: tuple[str, int] = ("", -1)
 
     def show(self, step: PackagingStep) -> None:
-        """Print a step that differs from the last one."""
+        """Print a step that differs from the last step."""
         tenth = step.done * 10 // step.total if step.total else 0
         if (step.words, tenth) == self._printed:
             return

@@ -105,7 +105,7 @@ async def _refresh(run: Run) -> None:
 
 
 def _shapes(machine: catalog.Machine) -> list[tuple[str, int]]:
-    """A machine's accelerators with their smallest count; none if they are optional."""
+    """Return a machine's accelerators with their smallest count; none if they are optional."""
     plain = machine.name.startswith(("n1-", "e2-", "n2-", "n4-", "c2-", "m1-"))
     return [("", 0)] if plain else [(kind, counts[0]) for kind, counts in machine.accelerators]
 

@@ -1,4 +1,4 @@
-"""How a verb runs: common options, the read-only check, an open backend, errors as exit codes."""
+"""The runtime of a verb: common options, the read-only check, an open backend, errors as exit codes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ USAGE = 2
 
 
 class VerbFailure(OperationError):
-    """Ends a verb with a message, a fix and an exit code."""
+    """An error that ends a verb with a message, a fix and an exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class Run:
 
     @property
     def one_context(self) -> Context:
-        """The open context, for a verb that needs a single one. Raises SettingsError, and VerbFailure for a
-        group."""
+        """Return the open context, for a verb that needs a single context. Raises SettingsError, and
+        VerbFailure for a group."""
         context = self.context
         if context.kind == "group":
             fix = " or ".join(f"--context {member}" for member in context.members)
@@ -95,40 +95,41 @@ class Run:
         return context
 
     def job_operations(self, backend: Backend) -> JobOperations:
-        """Operations that launch, cancel and delete jobs."""
+        """Return the operations that launch, cancel and delete jobs."""
         return JobOperations(self._runner(self.context), backend)
 
     def endpoint_operations(self, backend: Backend) -> EndpointOperations:
-        """Operations that split traffic and deploy models."""
+        """Return the operations that split traffic and deploy models."""
         return EndpointOperations(self._runner(self.context), backend)
 
     def resource_operations(self, backend: Backend) -> ResourceOperations:
-        """Operations that create, reboot and delete persistent resources."""
+        """Return the operations that create, reboot and delete persistent resources."""
         return ResourceOperations(self._runner(self.context), backend)
 
     def schedule_operations(self, backend: Backend) -> ScheduleOperations:
-        """Operations that create, pause, resume and delete schedules."""
+        """Return the operations that create, pause, resume and delete schedules."""
         return ScheduleOperations(self._runner(self.context), backend)
 
     def shell_operations(self, backend: Backend) -> ShellOperations:
-        """Operations that run programs in replicas."""
+        """Return the operations that run programs in replicas."""
         return ShellOperations(self._runner(self.context), backend)
 
     def profile_operations(self) -> ProfileOperations:
-        """Operations that write profile files."""
+        """Return the operations that write profile files."""
         return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
 
     def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
-        """Operations that start and stop this machine's emulator and inject faults, for a local context."""
+        """Return the operations that start and stop this machine's emulator and inject faults, for a local
+        context."""
         return EmulatorOperations(self._runner(context or self.emulator_context))
 
     def kubernetes_operations(self) -> KubernetesOperations:
-        """Operations that start and stop this machine's Kubernetes and inject faults."""
+        """Return the operations that start and stop this machine's Kubernetes and inject faults."""
         return KubernetesOperations(self._runner(self.emulator_context))
 
     @property
     def emulator_jobs(self) -> Context:
-        """The context in which to find an emulator's job: the open one if it is entirely local."""
+        """Return the context in which to find an emulator's job: the open context if it is entirely local."""
         context = self.context
         if context.kind == "group" and all(m.kind == "local" for m in members_of(self.settings, context)):
             return context
@@ -141,7 +142,7 @@ class Run:
         return context if context.kind == "local" else choose_context(self.settings, LOCAL)
 
     def launched_names(self) -> set[str]:
-        """Names of jobs launched earlier in the open context (blocking). Raises SettingsError."""
+        """Return the names of jobs launched earlier in the open context (blocking). Raises SettingsError."""
         journal = self._journal()
         journal.read_launches()
         return journal.launched([self.context.name])
@@ -179,7 +180,7 @@ def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
 
 
 def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:
-    """The result of an operation. `fixes` are the verb's own, by error code. Raises VerbFailure if it
+    """Return the result of an operation. `fixes` are the verb's own, by error code. Raises VerbFailure if it
     failed."""
     error = outcome.error
     if error is not None:
@@ -207,7 +208,7 @@ class Declared:
 
     operation: str
     when: Mapping[str, bool]
-    """The parameters with which it changes something; empty if it always does."""
+    """The parameter values with which the verb changes something; empty if it always does."""
 
     def mutates(self, values: Mapping[str, Any]) -> bool:
         """Whether the verb changes something with these values of its parameters."""
@@ -215,7 +216,7 @@ class Declared:
 
 
 MOST_TASKS = 20
-"""Tasks listed in a message."""
+"""Number of tasks listed in a message."""
 READS = ""
 """Argument of `verb` for a verb that only reads."""
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -228,7 +229,7 @@ _DECLARED: dict[Callable[..., Any], Declared] = {}
 
 
 def declared_of(command: click.Command) -> Declared:
-    """The operation that a verb declares. Raises KeyError if the command is not a verb."""
+    """Return the operation that a verb declares. Raises KeyError if the command is not a verb."""
     assert command.callback is not None
     return _DECLARED[command.callback]
 
@@ -273,7 +274,7 @@ def _run(
     as_json: bool,
     read_only: bool,
 ) -> int:
-    """Run the verb and print its error; return the exit code."""
+    """Run the verb and print its error. Return the exit code."""
     run = None
     try:
         run = Run(load_settings(), context, as_json, read_only)
@@ -290,7 +291,7 @@ def _run(
 
 
 async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
-    """Run the verb; SIGTERM cancels it like ctrl+c."""
+    """Run the verb. SIGTERM cancels it like ctrl+c."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -298,8 +299,8 @@ async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
 
 
 def check_regions(regions: Iterable[str], context: Context) -> None:
-    """Raise VerbFailure for a region that neither trains jobs nor is one of the context's. A cluster's
-    namespaces are known only to the cluster."""
+    """Raise VerbFailure for a region that neither trains jobs nor belongs to the context. Only the cluster
+    itself knows its namespaces."""
     if context.kind == "kubernetes":
         return
     for region in regions:
@@ -309,13 +310,13 @@ def check_regions(regions: Iterable[str], context: Context) -> None:
 
 
 async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> Job:
-    """Find the job with this id, resource name or display name.
+    """Return the job with this id, resource name or display name.
 
-    If several share the name, take the only active one, or with `ended` the only ended one.
+    If several share the name, return the only active job, or with `ended` the only ended job.
 
     Raises:
-        NotFound: if there is none.
-        VerbFailure: if the name is ambiguous; it lists the jobs.
+        NotFound: there is none.
+        VerbFailure: the name is ambiguous; the message lists the jobs.
     """
     matches = await backend.find_jobs(reference)
     if (
@@ -342,7 +343,7 @@ async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> 
 
 
 def _told_apart_by(jobs: Sequence[Job]) -> str:
-    """How to identify one of these jobs. Two contexts of one service list the same job twice."""
+    """Return how to identify one of these jobs. Two contexts of one service list the same job twice."""
     if len({job.id for job in jobs}) == len(jobs):
         return "Use the id."
     if len({job.name for job in jobs}) == len(jobs):
@@ -351,7 +352,7 @@ def _told_apart_by(jobs: Sequence[Job]) -> str:
 
 
 async def parent_of(backend: Backend, job: Job) -> Job | None:
-    """The parent of the job; `None` also if it can't be read."""
+    """Return the parent of the job; `None` also if it can't be read."""
     try:
         return await backend.parent_of(job)
     except BackendError:
@@ -360,20 +361,20 @@ async def parent_of(backend: Backend, job: Job) -> Job | None:
 
 @contextmanager
 def naming_lost_runner(job: Job) -> Iterator[None]:
-    """Explain a NotFound for the deleted job that runs this one. Raises VerbFailure if instead of the
-    NotFound of another job than this one."""
+    """Explain a NotFound for the deleted job that runs this job. Raises VerbFailure instead of a NotFound
+    about another job."""
     try:
         yield
     except NotFound as error:
         if job.runner in {"", job.name}:
             raise
-        message = f"{job.display_name} no longer has figures: {lost_runner(job)}."
+        message = f"{job.display_name} no longer has metrics: {lost_runner(job)}."
         fix = f"`vxtui logs {job.id}` prints what is left of its log."
         raise VerbFailure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
 
 
 def task_choice(job: Job, verb: str) -> str:
-    """How to name one of a job's tasks that have a job, the failed or running ones first."""
+    """Return how to name one of a job's tasks that have a job, the failed or running tasks first."""
     having = [task for task in job.tasks if task.jobs]
     order = (JobState.FAILED, JobState.RUNNING)
     having.sort(key=lambda task: order.index(task.state) if task.state in order else len(order))
@@ -388,8 +389,8 @@ def task_choice(job: Job, verb: str) -> str:
 
 
 def task_named(job: Job, reference: str, verb: str) -> Task:
-    """The task of a job with this id, or with this name if only one has it. Raises VerbFailure if there is
-    none, if several share the name, or if it has no job."""
+    """Return the task of a job with this id, or with this name if only one has it. Raises VerbFailure if
+    there is none, if several share the name, or if it has no job."""
     matches = [task for task in job.tasks if task.id == reference] or [
         task for task in job.tasks if task.name == reference
     ]
@@ -408,17 +409,17 @@ def task_named(job: Job, reference: str, verb: str) -> Task:
 
 
 def runner_of(job: Job, tab: str) -> str:
-    """Name of the job that has this job's `logs` or `metrics`. Raises VerbFailure if jobs of its kind have
-    none, if several tasks have them, or if the task has no job yet."""
+    """Return the name of the job that has this job's `logs` or `metrics`. Raises VerbFailure if jobs of its
+    kind have none, if several tasks have them, or if the task has no job yet."""
     kind = kind_of(job)
     if not kind.has(tab):
-        message = f"A {kind.words.noun} has no {tab} of its own."
+        message = f"A {kind.words.noun} has no {tab}."
         fix = task_choice(job, tab) if any(task.jobs for task in job.tasks) else ""
         raise VerbFailure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
     runner = job.logged_as if tab == "logs" else job.runner
     if not runner:
         raise VerbFailure(
-            f"{job.display_name} has no log and no metrics of its own; the jobs of its tasks have.",
+            f"{job.display_name} has no log and no metrics; the jobs of its tasks have them.",
             fix=f"`vxtui tasks {job.id}` names them.",
             code="FAILED_PRECONDITION",
             exit_code=1,

@@ -12,7 +12,8 @@ from tui.config.settings import SettingsError, choose_context
 def screen(
     context_name: str, *, read_only: bool, slow: bool = False, ascii_only: bool = False, output: str = ""
 ) -> int:
-    """Run the console until the user quits; return the exit code. Options win over the settings."""
+    """Run the console until the user quits. Return the exit code. Options take precedence over the
+    settings."""
     try:
         settings = load_settings()
         settings = replace(

@@ -19,7 +19,7 @@ _NAME = 12
 
 
 class Checks(LabelledLines):
-    """Call `begin`, `add` for each result, then `end`."""
+    """The widget of the checks. Call `begin`, `add` for each result, then `end`."""
 
     def __init__(self) -> None:
         super().__init__("checks")
@@ -34,7 +34,7 @@ class Checks(LabelledLines):
         return in_order([check for id, check in self._known.items() if id in self._fresh])
 
     def begin(self, waiting: str = "") -> None:
-        """Mark the shown results as outdated; `waiting` says why no check runs yet."""
+        """Mark the shown results as outdated. `waiting` is the reason why no check runs yet."""
         self._fresh.clear()
         self.running, self.waiting = True, waiting
         self._paint()

@@ -6,14 +6,14 @@ import base64
 import os
 
 MAX_BYTES = 75_000
-"""Longest encoded text that terminals take."""
+"""Largest size in bytes of the encoded text that terminals accept."""
 
 
 def copy_sequences(text: str, *, bare: bool = True, tmux: bool | None = None) -> str:
-    """Control sequences that set the clipboard; "" if the text is too long.
+    """Return control sequences that set the clipboard; "" if the text is too long.
 
-    Inside tmux the bare form works with `set-clipboard on`, the wrapped one with `allow-passthrough on`;
-    a program can't ask which of the two is set, so both are sent.
+    Inside tmux the bare sequence works with `set-clipboard on`, the wrapped sequence with `allow-passthrough
+    on`. A program can't query which option is set, so both are sent.
     """
     encoded = base64.b64encode(text.encode()).decode()
     if len(encoded) > MAX_BYTES:

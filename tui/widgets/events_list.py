@@ -32,13 +32,13 @@ _STYLES = {
 
 
 class EventsList(Table):
-    """One row an event, the oldest first; the row's key is the event's."""
+    """One row per event, oldest first. The row's key is the event's."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(COLUMNS, id=id)
 
     def display_events(self, events: Sequence[JobEvent], start: datetime | None) -> None:
-        """Show these events; a cursor on the last one stays on the last one."""
+        """Show these events. A cursor on the last event stays on the last event."""
         at_end = not self.keys or self.cursor == self.keys[-1]
         rows = {event.key: event_cells(event, start) for event in events}
         self.show(list(rows), rows)
@@ -47,7 +47,7 @@ class EventsList(Table):
 
 
 def event_cells(event: JobEvent, start: datetime | None) -> dict[str, Content]:
-    """One event's row."""
+    """Return one event's row."""
     style = _STYLES.get(event.kind, "")
     if event.severity >= Severity.ERROR:
         style = "$text-error"

@@ -1,4 +1,4 @@
-"""A line to type a filter in: it applies with every key and is hidden when it is left."""
+"""An input line for a filter, which applies with every key. The line is hidden when it is left."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from textual.widgets import Input, Static
 from tui.domain.core.text import plain
 
 Completions = Callable[[str], tuple[str, Sequence[str]]]
-"""Returns the text before its last part, and the words that complete that part."""
+"""A function that returns the text before its last part, and the words that complete that part."""
 
 
 class FilterBar(HorizontalGroup):
-    """Hidden until `open`. Posts `Changed` with every key, `Closed` on enter (kept) and esc (cleared).
+    """Hidden until `open`. Posts `Changed` with every key, `Closed` on enter (filter retained) and esc
+    (cleared).
 
-    With `completions`, the words that fit are shown beside the text; `tab` writes the first, and pressed
-    again the next one.
+    With `completions`, the matching words are shown beside the text. `tab` inserts the first word, and
+    pressed again the next word.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -63,7 +64,7 @@ class FilterBar(HorizontalGroup):
         self._placeholder = placeholder
         self._completions = completions
         self._choices: tuple[str, Sequence[str]] = ("", ())
-        """The text before what `tab` completes, and the words it offers."""
+        """The text before the completion of `tab`, and the offered words."""
         self._completed = ""
         self._problem = ""
         self._back_to: Widget | None = None
@@ -84,7 +85,7 @@ class FilterBar(HorizontalGroup):
         """Show the line and type into it."""
         self.display = True
         self._back_to = self.screen.focused
-        # At once, not by a message: the next key may already be waiting.
+        # Set the focus at once instead of by a message: the next key may already be waiting.
         self.screen.set_focus(self.query_one(Input))
 
     def clear(self) -> None:
@@ -98,11 +99,11 @@ class FilterBar(HorizontalGroup):
         self._show_side()
 
     def set_text(self, text: str) -> None:
-        """Replace the text, as a saved filter does."""
+        """Replace the text, e.g. by a saved filter."""
         self.query_one(Input).value = text
 
     def _show_side(self) -> None:
-        """Show the problem, or the words that `tab` completes."""
+        """Show the problem, or the completions of `tab`."""
         side = Content(plain(self._problem))
         words = self._choices[1]
         if not self._problem and words:
@@ -114,7 +115,7 @@ class FilterBar(HorizontalGroup):
         self.query_one("#problem", Static).update(side)
 
     def action_complete(self) -> None:
-        """Complete the first word that fits; pressed again, the next one."""
+        """Complete the first matching word; pressed again, the next word."""
         if self._completions is None:
             raise SkipAction
         line = self.query_one(Input)
@@ -130,7 +131,7 @@ class FilterBar(HorizontalGroup):
         self._show_side()
 
     def action_leave(self, keep: bool) -> None:
-        """Close the line, with the filter kept or cleared."""
+        """Close the line, and retain or clear the filter."""
         if not keep:
             self.query_one(Input).value = ""
         self.screen.set_focus(self._back_to)

@@ -1,4 +1,4 @@
-"""The two lines above every screen: context and cost, then what the screen shows."""
+"""The two lines above every screen: context and cost, then the content of the screen."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Line = tuple[Content, Content]
 
 
 def spread(left: Content, right: Content, width: int) -> Content:
-    """`left` at the left edge, `right` at the right one.
+    """Place `left` at the left edge and `right` at the right edge.
 
-    If both don't fit, the right part is cut to a third of the width first, then the left one.
+    If both don't fit, the right part is first cut to a third of the width, then the left part.
     """
     right = right.truncate(max(width // 3, width - left.cell_length - 1), ellipsis=True)
     room = width - right.cell_length - (1 if right else 0)
@@ -31,7 +31,7 @@ def spread(left: Content, right: Content, width: int) -> Content:
 
 
 class HeaderLines(Widget):
-    """Two lines, each with a left and a right part. `show` repaints only what differs."""
+    """Two lines, each with a left and a right part. `show` repaints only changes."""
 
     DEFAULT_CSS = """
     HeaderLines {
@@ -41,7 +41,7 @@ class HeaderLines(Widget):
     }
     """
 
-    # A link keeps its own colour: it says which tab is open.
+    # A link retains its own colour, which marks the open tab.
     auto_links = False
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class HeaderLines(Widget):
     def show(self, top: Line, second: Line) -> None:
         """Show these lines; repaint only if they differ."""
         shown = [part for line in self._lines for part in line]
-        # Content compares the text alone; the chosen tab differs in its style.
+        # Content compares only the text; the chosen tab differs in its style.
         if not all(part.is_same(other) for part, other in zip(shown, (*top, *second), strict=True)):
             self._lines = (top, second)
             self.refresh()

@@ -13,7 +13,7 @@ GAP = 2
 
 
 class KeyFooter(Widget):
-    """`key label` pairs in one line; pairs that don't fit are left out, but never `? help`."""
+    """`key label` pairs in one line. Pairs that don't fit are left out, except `? help`."""
 
     DEFAULT_CSS = """
     KeyFooter {
@@ -43,7 +43,7 @@ class KeyFooter(Widget):
     def _fitting(self) -> list[tuple[str, str, str]]:
         if not self._entries:
             return []
-        # The last one is help, which lists the keys left out.
+        # The last pair is help, which lists the keys left out.
         *entries, last = self._entries
         fitting, room = [], self.size.width + GAP - _wide(last)
         for entry in entries:

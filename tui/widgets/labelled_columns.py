@@ -1,4 +1,4 @@
-"""Rows of one or several columns, each of labelled lines."""
+"""Rows of one or several columns of labelled lines."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines, hanging_i
 
 Column = Sequence[Labelled]
 GAP = 3
-"""Cells between two columns."""
+"""Gap between two columns, in cells."""
 _TWO, _THREE = 110, 180
-"""Screen widths from which facts take two and three columns."""
+"""Screen widths from which facts use two and three columns."""
 
 
 def columns_in(width: int) -> int:
-    """The number of columns for facts on a screen of this width."""
+    """Return the number of columns for facts on a screen of this width."""
     return 3 if width >= _THREE else 2 if width >= _TWO else 1
 
 
 def column_width(width: int, columns: int) -> int:
-    """Width of each of these columns in `width` cells."""
+    """Return the width of each of these columns in `width` cells."""
     return (width - GAP * (columns - 1)) // columns
 
 
 def stacked(blocks: Iterable[Column]) -> list[Labelled]:
-    """One column of blocks with an empty line between them; an empty block is left out."""
+    """Return one column of blocks with an empty line between them. An empty block is left out."""
     lines = [line for block in blocks if block for line in (*block, (EMPTY, EMPTY))]
     return lines[:-1]
 
 
 def beside(columns: Sequence[Column], width: int) -> list[Content]:
-    """The screen lines of columns that stand beside each other in `width` cells."""
+    """Return the screen lines of columns beside each other in `width` cells."""
     room = column_width(width, len(columns))
     drawn = [_wrapped(column, room) for column in columns]
     lines = []
@@ -61,7 +61,7 @@ class LabelledColumns(LabelledLines):
         self._rows: list[list[Column]] = []
 
     def show_rows(self, rows: Iterable[Sequence[Column]]) -> None:
-        """Show these rows with an empty line between them; empty columns and rows are left out."""
+        """Show these rows with an empty line between them. Empty columns and rows are left out."""
         filled = [[column for column in row if column] for row in rows]
         self._rows = [row for row in filled if row]
         self.show([line for row in self._rows for column in row for line in column])

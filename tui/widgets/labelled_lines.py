@@ -1,4 +1,4 @@
-"""Lines of a label and a text; a long text is wrapped with a hanging indent."""
+"""Lines of a label and a text. A long text is wrapped with a hanging indent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from textual.widgets import Static
 Labelled = tuple[Content, Content]
 """A label, which may be empty, and its text."""
 MIN_TEXT = 12
-"""Cells of text; with less room the text is not indented."""
+"""Smallest width of the text in cells; a narrower text is not indented."""
 EMPTY = Content("")
 
 
 def hanging_indent(label: Content, words: Content, width: int) -> Content:
-    """Wrap the line to `width` cells; not wrapped if the width is not known yet (0)."""
+    """Wrap the line to `width` cells; don't wrap if the width is not known yet (0)."""
     indent = label.cell_length
     if not indent or width - indent < MIN_TEXT:
         return label + words
@@ -33,13 +33,13 @@ class LabelledLines(Static):
         self._drawn: tuple[int, list[Labelled]] = (0, [])
 
     def show(self, lines: Sequence[Labelled]) -> None:
-        """Show these lines; without any it has the class `-empty`."""
+        """Show these lines. Without lines, the widget has the class `-empty`."""
         self._lines = list(lines)
         self.set_class(not lines, "-empty")
         self._draw()
 
     def on_mount(self) -> None:
-        """Lay out the lines that were set before: Textual has not told the parent their height yet."""
+        """Lay out the lines that were set before: the parent does not know their height yet."""
         self.call_after_refresh(self.refresh, layout=True)
 
     def on_resize(self) -> None:
@@ -47,12 +47,12 @@ class LabelledLines(Static):
         self._draw()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Wrap to the width that the widget is about to get, so that the first frame is right."""
+        """Wrap to the coming width of the widget, so that the first frame is right."""
         self._draw(width)
         return super().get_content_height(container, viewport, width)
 
     def text(self, width: int) -> Content:
-        """The lines, wrapped to `width` cells."""
+        """Return the lines, wrapped to `width` cells."""
         return Content("\n").join(hanging_indent(label, words, width) for label, words in self._lines)
 
     def _draw(self, width: int = 0) -> None:

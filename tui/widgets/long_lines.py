@@ -1,4 +1,4 @@
-"""Many or very long labelled lines: only the rows in view are drawn."""
+"""Many or very long labelled lines. Only the rows in view are drawn."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from textual.visual import Visual
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines, hanging_indent
 
 LONG = 2_000
-"""Characters from which a text is cut anywhere rather than between words."""
+"""Number of characters from which a text is cut anywhere instead of between words."""
 
 
 WIDTHS = 2
-"""Widths for which rows are kept: with and without a scroll bar."""
+"""Number of widths for which rows are cached: with and without a scroll bar."""
 
 
 class LongLines(LabelledLines):
-    """Labelled lines, most of them out of view."""
+    """Labelled lines, most of which are out of view."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self.rows: list[Content] = []
         """The shown text, row by row."""
         self._by_width: dict[int, tuple[list[Content], Content]] = {}
-        """The rows, also joined into one text, for each width that a layout asked for."""
+        """The rows, also joined into one text, for each width that a layout has used."""
 
     def show(self, lines: Sequence[Labelled]) -> None:
         """Show these lines."""
@@ -36,12 +36,12 @@ class LongLines(LabelledLines):
         super().show(lines)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Rows at the width that the widget is about to get."""
+        """Return the number of rows at the coming width of the widget."""
         self._draw(width)
         return len(self.rows)
 
     def render_line(self, y: int) -> Strip:
-        """One row. While text is selected all are drawn: the selection counts rows."""
+        """Return one row. While text is selected all rows are drawn, because the selection counts rows."""
         if self.text_selection is not None:
             return super().render_line(y)
         width = self.size.width
@@ -65,7 +65,7 @@ class LongLines(LabelledLines):
 
 
 def _rows(label: Content, words: Content, width: int) -> list[Content]:
-    """The rows of a line; a very long one is cut at any character, which is much faster."""
+    """Return the rows of a line. A very long line is cut at any character, which is much faster."""
     if label.cell_length + words.cell_length <= width and "\n" not in words.plain:
         return [label + words]
     if width and len(words) > LONG:

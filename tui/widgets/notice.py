@@ -1,4 +1,4 @@
-"""A notice for empty, loading and failed screens: what is missing, why, and the key that helps."""
+"""A notice for empty, loading and failed screens: what is missing, the reason, and the key that helps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Notice(Static):
     def show(
         self, headline: str, why: str = "", fix: str = "", *, bad: bool = False, alone: bool = True
     ) -> None:
-        """Show up to three sentences; `alone` fills the screen, otherwise it is a strip."""
+        """Show up to three sentences. `alone` fills the screen; otherwise the notice is a strip."""
         shown = (headline, why, fix, bad, alone)
         if shown == self._shown and self.display:
             return
@@ -49,5 +49,5 @@ class Notice(Static):
         self.display = True
 
     def hide(self) -> None:
-        """Hide it."""
+        """Hide the notice."""
         self.display = False

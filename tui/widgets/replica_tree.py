@@ -1,4 +1,4 @@
-"""Groups and replicas of a job with their state and figures; groups can be folded."""
+"""Groups and replicas of a job with their state and figures. Groups can be folded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tui.widgets.table.table import Cells, Table
 COLUMNS = columns(REPLICA_FIELDS)
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
-"""Groups with more replicas than this start folded."""
+"""Number of replicas from which a group starts folded."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _DASH = Content.styled("–", "$text-muted")
 
@@ -55,24 +55,24 @@ class TreeData:
     """Colours of the heat map's levels."""
     ascii_only: bool = False
     close: bool = False
-    """Cells without gaps, for a narrow screen."""
+    """Whether cells have no gaps, for a narrow screen."""
 
     def row(self, replica: Replica) -> ReplicaRow:
-        """A replica with its figures."""
+        """Return a replica with its figures."""
         return ReplicaRow(replica, figures=_Figures(self, replica.id))
 
 
 class ReplicaTree(Table):
-    """Rows are keyed by the name of a replica or of a group."""
+    """Replicas and groups. A row is keyed by the name of its replica or group."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(COLUMNS, id=id)
         self._folded: set[str] = set()
         self._seen: set[str] = set()
         self.words: tuple[str, ...] = ()
-        """The words of the filter: each must be in a replica's name, role or state."""
+        """The words of the filter, each of which must be in a replica's name, role or state."""
         self.found = 0
-        """Replicas that match the filter."""
+        """Number of replicas that match the filter."""
 
     def fold(self, group: str) -> None:
         """Fold or unfold a group."""
@@ -106,7 +106,8 @@ class ReplicaTree(Table):
         self.show(list(rows), rows)
 
     def _show_columns(self, replicas: Sequence[Replica]) -> None:
-        """The columns without those that the service reports for no replica; a node replaces the machine."""
+        """Show the columns, except columns that the service reports for no replica. A node replaces the
+        machine."""
         reported = {
             "restarts": any(replica.restarts is not None for replica in replicas),
             "reason": any(replica.reason for replica in replicas),
@@ -124,7 +125,7 @@ class ReplicaTree(Table):
         return all(word in text for word in self.words)
 
     def _in_order(self, replicas: Sequence[Replica], data: TreeData) -> list[Replica]:
-        """Sort by the chosen column; replicas without a figure come last."""
+        """Sort by the chosen column. Replicas without a figure come last."""
         sort, most_first = SORTS[self.sorted_by or "replica"].sort, self.reverse
         assert sort is not None
         known = [(value, r) for r in replicas if (value := sort(data.row(r))) is not None]
@@ -173,7 +174,8 @@ class _Figures:
 
 
 def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData, folded: bool) -> Cells:
-    """One group: its replicas and machines; a folded group also shows its worst state and mean usage."""
+    """Return the cells of one group: its replicas and machines; a folded group also has its worst state and
+    mean usage."""
     kind = [plain(group.machine_type)] if group.machine_type else []
     if group.accelerator_count:
         short = ACCELERATOR_SHORT.get(group.accelerator_type, group.accelerator_type)
@@ -197,7 +199,7 @@ def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData,
 
 
 def _states(members: Sequence[Replica]) -> Content:
-    """`63 ● running`; with several states, the most important one: `2/63 ✗ failed`."""
+    """Return `63 ● running`; with several states, the most important state: `2/63 ✗ failed`."""
     counts = Counter(r.state for r in members)
     state = min(counts, key=STATE_PRIORITY.index)
     many = str(counts[state]) if len(counts) == 1 else f"{counts[state]}/{len(members)}"
@@ -205,7 +207,7 @@ def _states(members: Sequence[Replica]) -> Content:
 
 
 def _furthest_behind(data: TreeData, members: Sequence[Replica]) -> tuple[Content, Content]:
-    """Step and lag of the replica that is furthest behind."""
+    """Return the step and lag of the replica that is furthest behind."""
     known = [(step.step, r.id, r) for r in members if (step := data.newest.step(r.id)) is not None]
     if not known:
         return _NONE, _NONE
@@ -220,13 +222,13 @@ def _mean(data: TreeData, metric: str, ids: set[str]) -> Content:
 
 
 def replica_cells(replica: Replica, group: ReplicaGroup, data: TreeData) -> Cells:
-    """One replica's row."""
+    """Return one replica's row."""
     cells = row_cells(COLUMNS, data.row(replica), ascii_only=data.ascii_only)
     return {**cells, "gpu": accelerators(data, group, replica)}
 
 
 def accelerators(data: TreeData, group: ReplicaGroup, member: Replica) -> Content:
-    """Sparkline of one accelerator, or a heat-map cell for each of several, and their mean."""
+    """Return the sparkline of one accelerator, or a heat-map cell for each of several, and their mean."""
     newest, replica = data.newest, member.id
     if not group.accelerator_count and not newest.accelerators(replica):
         return _DASH
@@ -238,7 +240,7 @@ def accelerators(data: TreeData, group: ReplicaGroup, member: Replica) -> Conten
     fresh = [f.value for f in values if f is not None and not f.stale(data.now)]
     mean = _percent(sum(fresh) / len(fresh)) if fresh else Content("  ") + _NONE
     drawn = heat_cells(codes, data.colours, ascii_only=data.ascii_only, close=data.close)
-    # Brackets tell a row of devices from one device's past.
+    # Brackets distinguish a row of devices from one device's past.
     return Content.assemble(("[", "$text-muted"), drawn, ("]", "$text-muted"), " ", mean)
 
 

@@ -1,4 +1,4 @@
-"""A specification as highlighted YAML with a search; only the lines in view are drawn."""
+"""A specification as highlighted YAML with a search. Only the lines in view are drawn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PLAIN = re.compile(r"^(?:-?\d[\d.eE+-]*|true|false|null)$")
 
 
 def to_yaml(spec: Mapping[str, Any]) -> str:
-    """The specification as YAML, in its own order, long values in one line."""
+    """Return the specification as YAML, in its own order, with long values in one line."""
     return yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True, width=10_000)
 
 
 def highlight_line(line: str) -> Content:
-    """One line of YAML with highlighted parts."""
+    """Return one line of YAML with highlighted parts."""
     match = _LINE.match(line)
     if match is None:
         return Content(line)
@@ -47,7 +47,7 @@ def highlight_line(line: str) -> Content:
 
 
 class SpecView(ScrollView, can_focus=True):
-    """`display_spec` shows a text; `find` highlights the matches."""
+    """A text with a search. `display_spec` shows a text; `find` highlights the matches."""
 
     BINDINGS = bindings("pane")
     DEFAULT_CSS = """
@@ -67,7 +67,7 @@ class SpecView(ScrollView, can_focus=True):
         """Line of the current match."""
         self._lines: list[Content] = []
         self.hits: list[int] = []
-        """Lines that match."""
+        """Numbers of the lines that match."""
 
     def display_spec(self, text: str) -> None:
         """Show this text."""
@@ -79,7 +79,7 @@ class SpecView(ScrollView, can_focus=True):
             self._search()
 
     def find(self, pattern: Pattern | None) -> None:
-        """Search for this; `None` ends the search."""
+        """Search for this pattern. `None` ends the search."""
         if pattern != self.pattern:
             self.pattern = pattern
             self._search()
@@ -93,7 +93,7 @@ class SpecView(ScrollView, can_focus=True):
         self.refresh()
 
     def jump(self, way: int, *, here: bool = False) -> bool:
-        """Go to the next or the previous matching line; the search wraps around."""
+        """Go to the next or the previous matching line. The search wraps around."""
         if not self.hits:
             return False
         line = self.current if self.current is not None else int(self.scroll_offset.y)

@@ -1,4 +1,4 @@
-"""A state as glyph, word and colour; each of them identifies it."""
+"""A state as glyph, word and colour, each of which identifies it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.widgets.table.cells import STYLES
 
 
 def state_content(state: JobState, *, word: bool = True) -> Content:
-    """Glyph and word in the state's colour, e.g. `● running`."""
+    """Return the glyph and word in the state's colour, e.g. `● running`."""
     glyph, tone = STATES[state]
     return Content.styled(f"{glyph} {state.value.lower()}" if word else glyph, STYLES[tone])
 

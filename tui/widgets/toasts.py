@@ -12,9 +12,9 @@ from textual.widgets._toast import Toast
 
 Result = TypeVar("Result")
 MOST = 3
-"""Toasts that are shown at the same time."""
+"""Number of toasts that are shown at the same time."""
 EDGE = 4
-"""Columns of a toast beside its text: its padding and its distance from the right edge."""
+"""Width of a toast beside its text, in cells: its padding and its distance from the right edge."""
 CUT = "…"
 _GLYPHS: dict[SeverityLevel, str] = {"information": "", "warning": "! ", "error": "✗ "}
 _WEIGHT: dict[SeverityLevel, int] = {"information": 0, "warning": 1, "error": 2}
@@ -22,7 +22,7 @@ _WEIGHT: dict[SeverityLevel, int] = {"information": 0, "warning": 1, "error": 2}
 
 @dataclass
 class TopicNotification(Notification):
-    """A notification about a topic; a later one of the same topic takes its place."""
+    """A notification about a topic. A later notification of the same topic replaces it."""
 
     topic: str = ""
     whole: str = ""
@@ -30,7 +30,7 @@ class TopicNotification(Notification):
 
 
 def one_line(text: str) -> str:
-    """The lines of a text as one, with punctuation between them."""
+    """Join the lines of a text, with punctuation between them."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     joined = ""
     for line in lines:
@@ -40,20 +40,20 @@ def one_line(text: str) -> str:
 
 
 class ToastApp(App[Result]):
-    """Shows notifications as toasts of one line. What does not fit goes to `toast_cut` as a whole.
+    """Shows notifications as toasts of one line. The complete text of a cut toast goes to `toast_cut`.
 
-    Their style is in the app's style sheet: it has to win over that of Textual's toasts.
+    Their style is in the app's style sheet, because it must override that of Textual's toasts.
     """
 
     WHOLE_TEXT: ClassVar[str] = ""
-    """Words after a cut toast that tell where the whole text is."""
+    """Words after a cut toast that tell where the complete text is."""
 
     def __init__(self) -> None:
         super().__init__()
         self._by_topic: dict[str, TopicNotification] = {}
 
     def toast_cut(self, text: str) -> None:
-        """Keep the whole text of a toast that has been cut."""
+        """Store the complete text of a toast that has been cut."""
 
     def notify(
         self,
@@ -65,7 +65,7 @@ class ToastApp(App[Result]):
         markup: bool = False,
         topic: str = "",
     ) -> None:
-        """Show plain text; `markup` is not read. A toast of the same `topic` or text is replaced."""
+        """Show plain text without parsing `markup`. A toast of the same `topic` or text is replaced."""
         text = one_line(f"{title}: {message}" if title else message)
         shown = _GLYPHS[severity] + text
         room = max(20, self.size.width - EDGE)
@@ -79,12 +79,12 @@ class ToastApp(App[Result]):
         self.post_message(Notify(notification))
 
     def toast_of(self, topic: str) -> TopicNotification | None:
-        """The toast of this topic that is shown now, or will be with the next messages."""
+        """Return the toast of this topic that is shown now, or will be with the next messages."""
         toast = self._by_topic.get(topic)
         return None if toast is None or toast.has_expired else toast
 
     def _on_notify(self, event: Notify) -> None:
-        """Make room before Textual adds the new one: errors stay longest, then the newest."""
+        """Make room before Textual adds the new toast: errors stay longest, then the newest."""
         new = event.notification
         shown = [
             notification
@@ -99,7 +99,7 @@ class ToastApp(App[Result]):
             self.remove_toast(toast)
 
     def remove_toast(self, notification: Notification) -> None:
-        """Remove a toast now from every screen; a toast that is not shown yet stays hidden."""
+        """Remove a toast now from every screen. A toast that is not shown yet stays hidden."""
         notification.timeout = 0
         self._unnotify(notification, refresh=False)
         for screen in self.screen_stack:
@@ -108,7 +108,7 @@ class ToastApp(App[Result]):
                     toast.parent.remove()
 
     def _unnotify(self, notification: Notification, refresh: bool = True) -> None:
-        """Textual calls this when a toast has expired or was clicked, too."""
+        """Handle a toast that has expired or was clicked, which Textual reports with this call."""
         if (
             isinstance(notification, TopicNotification)
             and self._by_topic.get(notification.topic) is notification

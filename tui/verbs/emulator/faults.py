@@ -106,7 +106,7 @@ def _pair(option: Option, text: str) -> dict[str, float]:
 
 
 async def _inject_into_job(run: Run, reference: str, request: dict[str, Any]) -> dict[str, Any]:
-    # A backend starts the emulator, and a stopped one has no job to inject a fault into.
+    # A backend starts the emulator, and a stopped emulator has no job to inject a fault into.
     await EMULATOR.must_run()
     where = run.emulator_jobs
     async with run.backend(where) as backend:
@@ -115,7 +115,7 @@ async def _inject_into_job(run: Run, reference: str, request: dict[str, Any]) ->
 
 
 def _all_words(answer: Mapping[str, Any]) -> list[str]:
-    """A line for each fault in force."""
+    """Return a line for each fault in force."""
     lines = [
         entry.words(fields)
         for name, entry in FAULTS.items()

@@ -47,7 +47,7 @@ async def gcloud(run: Run, unset: bool) -> None:
 
 
 async def _with_rest(run: Run, state: StateDir) -> dict[str, object]:
-    """The running emulator's status with its REST address. Raises what `emulator start` raises."""
+    """Return the running emulator's status with its REST address. Raises the errors of `emulator start`."""
     info = await asyncio.to_thread(server_status, state)
     if info is None or not info["rest"]:
         info = value_of(await run.emulator_operations().start(rest="127.0.0.1:0"))
@@ -55,10 +55,10 @@ async def _with_rest(run: Run, state: StateDir) -> dict[str, object]:
 
 
 def gcloud_environment(state: StateDir, info: Mapping[str, Any], project: str, region: str) -> dict[str, str]:
-    """Variables for a shell. `info` is the running server's status, with its REST address.
+    """Return variables for a shell. `info` is the running server's status, with its REST address.
 
-    CLOUDSDK_CONFIG keeps gcloud from the user's accounts and settings. The storage endpoint has no secret in
-    its path: gcloud drops a path for uploads, and the bucket server accepts the token.
+    CLOUDSDK_CONFIG separates gcloud from the user's accounts and settings. The storage endpoint has no secret
+    in its path: gcloud drops a path for uploads, and the bucket server accepts the token.
     """
     buckets = urlsplit(info["buckets"])
     return {

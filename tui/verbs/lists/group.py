@@ -11,7 +11,7 @@ class ListGroup(click.Group):
     """`schedules nightly` means `schedules list nightly`; `schedules` alone means `schedules list`."""
 
     def __init__(self, *args: Any, first: str = "list", **keywords: Any) -> None:
-        """`first` is the command that lists all resources or shows one."""
+        """Set the command that lists all resources or shows one."""
         super().__init__(*args, **keywords)
         self._first = first
 

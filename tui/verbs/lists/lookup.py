@@ -12,7 +12,7 @@ from tui.verbs.output import note
 from tui.verbs.run import Run, VerbFailure
 
 MOST = 20
-"""Candidates listed in a message."""
+"""Number of candidates listed in a message."""
 
 
 class Listed(Protocol):
@@ -42,12 +42,12 @@ class Noun:
 
 
 def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: Noun) -> T:
-    """Find the resource with this id, resource name or display name.
+    """Return the resource with this id, resource name or display name.
 
     Raises:
-        NotFound: if there is none, and every region could be read.
-        BackendError: if a region could not be read: it may have the resource, or another of this name.
-        VerbFailure: if several have the name; it lists them.
+        NotFound: there is none, and every region could be read.
+        BackendError: a region could not be read; it may have the resource, or another of this name.
+        VerbFailure: several resources have the name; the message lists them.
     """
     sure = [item for item in results.items if reference in {item.name, "" if noun.chosen_id else item.id}]
     fits = sure or [
@@ -70,7 +70,7 @@ def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: No
 
 
 def errors_json(results: RegionResults[Any]) -> list[dict[str, str]]:
-    """The unreadable regions in the documented shape."""
+    """Return the unreadable regions in the documented format."""
     return [
         {"region": region, "code": error.code, "message": error.message}
         for region, error in results.errors.items()
@@ -78,7 +78,7 @@ def errors_json(results: RegionResults[Any]) -> list[dict[str, str]]:
 
 
 def end(run: Run, results: RegionResults[Any]) -> int:
-    """Report the unreadable regions; return the exit code, 0 if any region could be read."""
+    """Report the unreadable regions. Return the exit code, 0 if any region could be read."""
     errors = list(results.errors.values())
     for error in errors if not run.json else ():
         note(sentences(error.message, error.fix))

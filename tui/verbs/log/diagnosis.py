@@ -10,7 +10,7 @@ from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, fi
 
 
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
-    """Return the diagnosis that the job's screen shows; read the log if it may add to it."""
+    """Return the diagnosis that the job's screen shows. The log is read if it may add information."""
     failed = first_failed(job) if asks_the_log(job) else None
     if failed is None or not job.runner:
         return diagnosis_of(job)

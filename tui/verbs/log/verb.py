@@ -119,7 +119,7 @@ def _print_entry(entry: LogEntry, as_json: bool) -> None:
 
 
 async def _show_file(run: Run, path: Path, line_filter: LineFilter, *, follow: bool) -> int:
-    """Show a file on the screen; print its lines with `--json` or without a terminal."""
+    """Show a file on the screen. Print its lines with `--json` or without a terminal."""
     try:
         if not run.json and sys.stdout.isatty() and sys.stdin.isatty() and path != STDIN:
             from tui.file_viewer import view_file
@@ -140,7 +140,7 @@ async def _batches(backend: Backend, job: Job, query: LogQuery, follow: bool) ->
         except NotFound:
             if job.logged_as == job.name:
                 raise
-        # A log outlives its job, but can't be followed then.
+        # A log outlives its job, but then it can't be followed.
         note(f"The log has ended: {lost_runner(job)}.")
     async for batch in backend.logs.read(query):
         yield batch
@@ -163,7 +163,7 @@ def parse_since(text: str, now: datetime) -> datetime:
 
 
 def _json(entry: LogEntry) -> str:
-    """One object per line, as documented in docs/JSON.md."""
+    """Return one object per line, as documented in docs/JSON.md."""
     return json.dumps(
         {
             "schema": SCHEMA,
@@ -179,7 +179,7 @@ def _json(entry: LogEntry) -> str:
 
 
 def _stamp(entry: LogEntry) -> str:
-    """Its time to the nanosecond: entries of the same microsecond are in this order."""
+    """Return the entry's time to the nanosecond, which orders entries of the same microsecond."""
     return f"{(rfc3339(entry.timestamp) or '').removesuffix('Z')}{entry.nanos:03}Z"
 
 

@@ -40,7 +40,9 @@ async def convert_profile(  # noqa: PLR0917 - one for each option
     path = ""
     if name:
         outcome = await run.profile_operations().write(name, result.text, force=force)
-        path = str(value_of(outcome, {"EXISTS": "Give another name, or --force to overwrite it."}))
+        path = str(
+            value_of(outcome, {"EXISTS": "Choose another name, or use --force to overwrite the profile."})
+        )
     if run.json:
         rows = [
             {"field": difference.place or None, "sentence": difference.sentence}

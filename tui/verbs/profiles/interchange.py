@@ -28,8 +28,8 @@ from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Run, VerbFailure, find_job, value_of, verb
 
 _FIXES = {
-    "EXISTS": "Give another --name, or --force to overwrite it.",
-    "INVALID_ARGUMENT": "Give another with --name.",
+    "EXISTS": "Choose another --name, or use --force to overwrite the profile.",
+    "INVALID_ARGUMENT": "Choose another name with --name.",
 }
 
 
@@ -112,7 +112,7 @@ def _way_out(problems: Sequence[Problem]) -> str:
 
 
 def _read(source: str, command: str) -> Imported | None:
-    """The profile from stdin, a command line or a file; `None` if `source` can only be a job."""
+    """Return the profile from stdin, a command line or a file; `None` if `source` can only be a job."""
     if source == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
@@ -135,7 +135,7 @@ def _decoded(path: Path) -> str:
 
 
 def _of_text(text: str, file: str, folder: Path, command: str) -> Imported:
-    """Import a text; its file references are relative to `folder`."""
+    """Import a text. Its file references are relative to `folder`."""
 
     return from_text(text, file, configs(folder), surroundings(folder, command))
 
@@ -151,7 +151,7 @@ def configs(folder: Path) -> Config:
 
 
 def surroundings(folder: Path, command: str = "") -> Surroundings:
-    """The surroundings of a script in `folder`."""
+    """Return the surroundings of a script in `folder`."""
 
     def read(name: str) -> str:
         path = (folder / name).resolve()

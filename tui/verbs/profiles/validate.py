@@ -97,7 +97,8 @@ def _read(run: Run, reference: str) -> _File:
         path = find(reference, profile_folder(run.settings))
         if path.stat().st_size > MAX_BYTES:
             raise VerbFailure(
-                f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile.", code="INVALID_PROFILE"
+                f"{path} has more than {MAX_BYTES:,} bytes, which is too large for a profile.",
+                code="INVALID_PROFILE",
             )
         data = path.read_bytes()
     except NoProfile as error:
@@ -129,13 +130,13 @@ def _look(file: _File, where: _Where) -> list[Problem]:
         return text
     problems = inspect(text, file.shown, file.path.stem, where.values, region=where.region, local=where.local)
     if file.command:
-        # The lines are those of the generated profile, not of the command line; fixes can't be written.
+        # The lines belong to the generated profile instead of the command line; fixes can't be written.
         return [replace(p, line=0, column=0, edits=()) for p in problems]
     return [*problems, *_notes(file)]
 
 
 def _profile_of(file: _File) -> str | list[Problem]:
-    """Convert a command line to a profile, valid or not; return the problems if it can't be read. File
+    """Convert a command line to a profile, valid or not. Return the problems if it can't be read. File
     references are relative to the command line's own folder."""
     folder = file.path.absolute().parent
 
@@ -150,7 +151,7 @@ def _profile_of(file: _File) -> str | list[Problem]:
 
 
 def _notes(file: _File) -> list[Problem]:
-    """Notes about a file whose fields are all correct."""
+    """Return notes about a file whose fields are all correct."""
     if is_json(file.text):
         return []
     try:
@@ -178,7 +179,8 @@ def _notes(file: _File) -> list[Problem]:
 
 
 async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
-    """The problems left after fixing one file, and the change as a unified diff; "" if nothing changed."""
+    """Return the problems left after fixing one file, and the change as a unified diff; "" if nothing
+    changed."""
     before = _look(file, where)
     if file.command and before:
         note(
@@ -205,7 +207,7 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
 
 
 def _secrets(text: str) -> set[str]:
-    """Secrets in a profile's text."""
+    """Return the secrets in a profile's text."""
     try:
         return secrets_in(read(text, "").value)
     except ProfileInvalid:
@@ -246,9 +248,9 @@ def _say(problems: list[Problem], files: int, diffs: list[dict[str, Any]], fix: 
 
 
 def _line(problem: Problem, colours: bool) -> str:
-    """`file:line:column: severity id: sentence fix`."""
+    """Return `file:line:column: severity id: sentence fix`."""
     place = [problem.file, *(str(n) for n in (problem.line, problem.column) if n)]
-    # A rule's message names its field; a message about the file's form, or without a line, does not.
+    # A rule's message names its field; a message about the file itself, or without a line, does not.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
     leaf = leaf if problem.line else problem.field
     text = mask_text(sentences(problem.message, problem.fix))
@@ -262,7 +264,7 @@ def _painted(text: str, code: str, colours: bool) -> str:
 
 
 def _summary(problems: list[Problem], files: int, fix: bool) -> str:
-    """`2 errors, 1 warning in 3 files; --fix fixes 2 of them.`"""
+    """Return e.g. `2 errors, 1 warning in 3 files; --fix fixes 2 of them.`"""
     counts = [(s, sum(p.severity is s for p in problems)) for s in ProblemSeverity]
     counts_text = ", ".join(f"{n} {s.value}{'s' if n > 1 else ''}" for s, n in counts if n) or "no problems"
     able = sum(map(fixable, problems))

@@ -17,7 +17,7 @@ from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Run, VerbFailure, find_job, value_of, verb
 
 ENDED_BEFORE = 1
-"""Exit code if the replica or the emulator ended first."""
+"""Exit code if the replica or the emulator ended before the program."""
 
 
 @click.command()
@@ -38,7 +38,7 @@ async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | Non
             return await _in_the_browser(run, backend, target, where, command)
         operations = run.shell_operations(backend)
         if run.json and not command:
-            raise VerbFailure("--json needs a COMMAND: a shell is for a person.", code="USAGE")
+            raise VerbFailure("--json needs a COMMAND: a shell is interactive.", code="USAGE")
         if run.json:
             end = await _captured(operations, target, where, command)
         else:
@@ -50,7 +50,7 @@ async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | Non
 
 
 def _replica(job: Job, requested: str | None) -> str:
-    """The replica to use. Raises VerbFailure if none can have a shell."""
+    """Return the replica to use. Raises VerbFailure if none can have a shell."""
     problem = shell_problem(job)
     if problem:
         look = "tasks" if job.state.active and job.tasks else "describe"

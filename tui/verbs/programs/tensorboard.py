@@ -52,5 +52,5 @@ async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:
         return 0
     if code > 0:
         raise TensorBoardError(f"TensorBoard has ended with exit code {code}.")
-    # The terminal's Ctrl+C reaches TensorBoard too, and may end it first.
+    # The terminal's Ctrl+C also reaches TensorBoard, and may end it first.
     return 0

@@ -62,7 +62,7 @@ async def show(run: Run, resource: str | None) -> int:
     else:
         _print(_rows(shown, jobs))
         if not shown and not results.errors:
-            note("No persistent resources here. `vxtui resources create NAME --from PROFILE` makes one.")
+            note("No persistent resources here. `vxtui resources create NAME --from PROFILE` creates one.")
     return end(run, results)
 
 
@@ -81,7 +81,7 @@ async def create(  # noqa: PLR0917 - one for each option
     if not _ID.fullmatch(name):
         raise VerbFailure(
             f"{name} can't be the id of a persistent resource.",
-            fix="Write at most 63 lowercase letters, digits and dashes: a letter first, no dash last.",
+            fix="An id must be at most 63 lowercase letters, digits and dashes: letter first, no dash last.",
             code="INVALID_ARGUMENT",
         )
     request = prepare(run, profile, assignments, region or "")
@@ -140,7 +140,7 @@ async def delete(run: Run, resource: str, yes: bool) -> int:
 
 
 async def _jobs_of(backend: Backend, resources_read: Sequence[PersistentResource]) -> dict[str, list[Job]]:
-    """The jobs of each resource by its name; only jobs younger than the oldest resource are listed."""
+    """Return the jobs of each resource by its name. Only jobs younger than the oldest resource are listed."""
     jobs: dict[str, list[Job]] = {read.name: [] for read in resources_read}
     times = [read.create_time for read in resources_read if read.create_time is not None]
     service = backend.jobs.get("custom_job")

@@ -76,7 +76,7 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
     else:
         print_fields(SCHEDULE_FIELDS, [ScheduleRow(each, now()) for each in shown])
         if not shown and not results.errors:
-            note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` makes one.")
+            note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` creates one.")
         if runs:
             rows = [
                 [job.id, job.state.value.lower(), age(job.age(now())), rfc3339(job.create_time)]
@@ -126,7 +126,7 @@ async def create(  # noqa: PLR0917 - one for each option
     if request.body != BODY:
         raise VerbFailure(
             f"{profile} has no pipeline: its body is {request.body}.",
-            fix=f"A schedule runs a profile with {BODY}.",
+            fix=f"A schedule must run a profile with {BODY}.",
             code="INVALID_PROFILE",
         )
     job = _run_of(request.resource, name)
@@ -197,18 +197,18 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
 
 
 def _must_be_new(name: str, existing: Sequence[Schedule]) -> None:
-    """Raise VerbFailure if the name exists: both schedules would run, and no verb could tell them apart."""
+    """Raise VerbFailure if the name exists: both schedules would run, and no verb could distinguish them."""
     other = next((each for each in existing if each.display_name == name), None)
     if other is not None:
         raise VerbFailure(
-            f"There is a schedule {name} already: {other.name} ({other.when}).",
+            f"The schedule {name} already exists: {other.name} ({other.when}).",
             fix=f"Choose another name, or `vxtui schedules delete {name}` first.",
             code="ALREADY_EXISTS",
         )
 
 
 def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
-    """The pipeline job of each run, named like the schedule: the service fills in no placeholders."""
+    """Return the pipeline job of each run, named like the schedule: the service fills in no placeholders."""
     name = str(resource.get("displayName", ""))
     if not name or is_template(name):
         problem = name_problem(schedule)
@@ -239,7 +239,7 @@ def _option(finding: Finding) -> str:
 
 
 def _utc(moment: datetime | None) -> datetime | None:
-    """Interpret a time without a zone in this machine's zone."""
+    """Interpret a time without a zone in this machine's zone, and convert it to UTC."""
     return moment.astimezone(UTC) if moment is not None else None
 
 

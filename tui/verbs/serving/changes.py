@@ -32,7 +32,7 @@ class Wanted:
 
     @property
     def options(self) -> list[str]:
-        """The requested changes; only one may be."""
+        """The requested changes, of which only one is allowed."""
         values = {
             "--split": self.split, "--deploy": self.deploy, "--roll-back": self.roll_back,
             "--undeploy": self.undeploy,
@@ -45,12 +45,14 @@ def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
     options = requested.options
     if len(options) > 1:
         raise VerbFailure(
-            f"{' and '.join(options)} are two changes.", fix="Make one after the other.", code="USAGE"
+            f"{' and '.join(options)} can't be combined.", fix="Run one command per change.", code="USAGE"
         )
     if (requested.percent is not None or requested.machine) and not requested.deploy:
-        raise VerbFailure("--percent and --machine belong to --deploy.", code="USAGE")
+        raise VerbFailure("--percent and --machine require --deploy.", code="USAGE")
     if requested.deploy and requested.percent is None:
-        raise VerbFailure("--deploy needs --percent, its share of the requests.", code="USAGE")
+        raise VerbFailure(
+            "--deploy requires --percent, the version's percentage of the requests.", code="USAGE"
+        )
     if options and endpoint is None:
         raise VerbFailure(
             f"{options[0]} needs an endpoint.", fix="`vxtui endpoints` lists them.", code="USAGE"
@@ -63,7 +65,7 @@ def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
 async def change(
     run: Run, backend: Backend, endpoint: ServingEndpoint, requested: Wanted, *, yes: bool
 ) -> ServingEndpoint:
-    """Make the change after a question; return the endpoint afterwards. Raises VerbFailure, BackendError."""
+    """Make the change after a question. Return the updated endpoint. Raises VerbFailure, BackendError."""
     if requested.split:
         return await _split(run, backend, endpoint, requested.split, yes=yes)
     if requested.deploy:
@@ -124,7 +126,7 @@ async def _undeploy(
 
 
 def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
-    """The deployed model with this id or version. Raises VerbFailure."""
+    """Return the deployed model with this id or version. Raises VerbFailure."""
     fits = [model for model in endpoint.deployed if model.id == reference] or [
         model for model in endpoint.deployed if model.version == reference
     ]
@@ -140,11 +142,11 @@ def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
 
 
 async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) -> Model:
-    """The version for MODEL@VERSION or MODEL@ALIAS; without @ the default version.
+    """Return the version for MODEL@VERSION or MODEL@ALIAS; without @ the default version.
 
     Raises:
-        NotFound: if there is none.
-        VerbFailure: if several models share the name.
+        NotFound: there is none.
+        VerbFailure: several models share the name.
     """
     name, _, version = reference.partition("@")
     place = endpoint.name.rpartition("/endpoints/")[0]

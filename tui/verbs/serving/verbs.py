@@ -44,7 +44,7 @@ async def models(run: Run, model: str | None) -> int:
     else:
         print_fields(MODEL_FIELDS, rows)
         if not shown and not results.errors:
-            note("No models here yet. A training pipeline with `modelToUpload` makes one.")
+            note("No models here yet. A training pipeline with `modelToUpload` creates one.")
     return end(run, results)
 
 
@@ -77,7 +77,7 @@ async def endpoints(
     requested = changes.Wanted(_percents(split), **more)
     changes.check(run, requested, endpoint)
     if logs and (requested.options or endpoint is None):
-        raise VerbFailure("--logs needs an endpoint, and no change.", code="USAGE")
+        raise VerbFailure("--logs requires an ENDPOINT and can't be combined with a change.", code="USAGE")
     async with run.backend() as backend:
         results = await backend.serving.endpoints()
         shown: Sequence[ServingEndpoint] = results.items
@@ -100,7 +100,7 @@ async def endpoints(
             [(row, row.versions or [DeployedRow(row.endpoint, None, now)]) for row in rows],
         )
         if not shown and not results.errors:
-            note("No endpoints here yet. The SDK's Endpoint.create makes one.")
+            note("No endpoints here yet. The SDK's Endpoint.create creates one.")
     return end(run, results)
 
 
@@ -136,7 +136,7 @@ def _percents(split: Sequence[str]) -> dict[str, int]:
 
 
 async def _loads(run: Run, backend: Backend, shown: Sequence[ServingEndpoint]) -> Loads:
-    """The load of the last minutes; a note says why there is none."""
+    """Return the load of the last minutes. A note reports why there is none."""
     try:
         return await backend.serving.loads(shown)
     except BackendError as error:

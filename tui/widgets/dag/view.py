@@ -1,6 +1,6 @@
-"""A graph of tasks as boxes and lines, with a cursor that moves along the lines; scrolls both ways.
+"""A graph of tasks as boxes and lines, with a cursor that moves along the lines. It scrolls both ways.
 
-The drawing changes only with the graph: what changes of a task, such as its state, changes one box.
+The drawing changes only with the graph. A change within a task, such as its state, changes one box.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tui.domain.pipeline.drawing.draw import Box, Cell, Drawing, Node, NotDrawab
 
 LONGEST_NAME = 28
 NOTE = 6
-"""Cells of the note after a name."""
+"""Width of the note after a name, in cells."""
 MARGIN_X, MARGIN_Y = 6, 2
-"""Cells around the cursor that stay in view."""
+"""Margins around the cursor that stay in view, in cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class DagNode:
-    """One box: a glyph in its colour, a name, a short note; `wide` is the longest that the note gets."""
+    """One box: a glyph in its colour, a name, a short note. `wide` is the greatest width of the note."""
 
     id: str
     glyph: Content
@@ -41,7 +41,7 @@ class DagNode:
 
     @property
     def width(self) -> int:
-        """` ✓ name   note `."""
+        """Width of ` ✓ name   note `."""
         return 1 + 2 + min(cell_len(self.name), LONGEST_NAME) + 1 + self.wide + 1
 
     def text(self, *, cursor: bool) -> Content:
@@ -92,12 +92,12 @@ class DagView(ScrollView, can_focus=True):
         self._strips: dict[int, Strip] = {}
         self._near_of = ""
         self._near_cells: set[Cell] | None = None
-        """The cells of the lines at the cursor `_near_of`; None before they are known."""
+        """The cells of the lines at the cursor `_near_of`; None until they are computed."""
         self._came_from: dict[str, str] = {}
-        """For each task, the task that the cursor came from: going back returns there."""
+        """The task that the cursor came from, for each task: going back returns there."""
 
     def show(self, nodes: Sequence[DagNode]) -> None:
-        """Show these tasks. Raises NotDrawable and keeps the old drawing."""
+        """Show these tasks. Raises NotDrawable and leaves the old drawing in place."""
         graph = [Node(node.id, node.width, node.after) for node in nodes]
         known, self._boxed = self._boxed, {node.id: node for node in nodes}
         if graph != self._graph:
@@ -117,7 +117,7 @@ class DagView(ScrollView, can_focus=True):
             self._moved()
 
     def _repaint(self, rows: Iterable[int]) -> None:
-        """Paint only these rows again: each second changes a few durations."""
+        """Paint only these rows again: each second a few durations change."""
         for row in rows:
             self._strips.pop(row, None)
             self.refresh(Region(0, row - int(self.scroll_offset.y), self.size.width, 1))
@@ -143,7 +143,7 @@ class DagView(ScrollView, can_focus=True):
     # The cursor
 
     def move_to(self, id: str) -> None:
-        """Put the cursor on a task and bring it into view."""
+        """Move the cursor to a task and scroll it into view."""
         if id in self._boxed and id != self.cursor:
             self.cursor = id
             self._moved()
@@ -162,7 +162,7 @@ class DagView(ScrollView, can_focus=True):
             self.scroll_to_region(around, animate=False, force=True)
 
     def _go(self, ids: Sequence[str]) -> None:
-        """Go to the task that the cursor came from, if it is one of these, else to the nearest one."""
+        """Go to the task that the cursor came from, if it is one of these, else to the nearest task."""
         here = self.drawing.boxes.get(self.cursor)
         if here is None or not ids:
             return
@@ -174,23 +174,23 @@ class DagView(ScrollView, can_focus=True):
         self.move_to(nearest)
 
     def action_right(self) -> None:
-        """Along a line to a task that waits for this one."""
+        """Move along a line to a task that waits for this task."""
         self._go([target for source, target in self.drawing.edges if source == self.cursor])
 
     def action_left(self) -> None:
-        """Along a line to a task that this one waits for."""
+        """Move along a line to a task that this task waits for."""
         self._go([source for source, target in self.drawing.edges if target == self.cursor])
 
     def action_down(self) -> None:
-        """The task below."""
+        """Move to the task below."""
         self._beside(1)
 
     def action_up(self) -> None:
-        """The task above."""
+        """Move to the task above."""
         self._beside(-1)
 
     def _beside(self, way: int) -> None:
-        """The next task in this layer; after the last one, the nearest task of another layer."""
+        """Move to the next task in this layer; after the last, to the nearest task of another layer."""
         here = self.drawing.boxes.get(self.cursor)
         if here is None:
             return
@@ -201,17 +201,17 @@ class DagView(ScrollView, can_focus=True):
             self.move_to(nearest.id)
 
     def action_first(self) -> None:
-        """The first task."""
+        """Move to the first task."""
         self.move_to(self._first())
 
     def action_last(self) -> None:
-        """The last task."""
+        """Move to the last task."""
         boxes = self.drawing.boxes.values()
         if boxes:
             self.move_to(max(boxes, key=lambda box: (box.layer, box.y)).id)
 
     def on_click(self, event: events.Click) -> None:
-        """One click moves the cursor, two open the task."""
+        """Move the cursor on one click, open the task on two."""
         x, y = int(self.scroll_offset.x) + event.x, int(self.scroll_offset.y) + event.y
         for box in self._boxes_of.get(y, ()):
             if box.x <= x < box.x + box.width:
@@ -240,7 +240,7 @@ class DagView(ScrollView, can_focus=True):
         parts: list[Content | str | tuple[str, str]] = []
         text, style, at = "", "", 0
         for x in sorted([*lines, *boxes]):
-            # Runs of one style are one part: a row has hundreds of cells.
+            # Draw runs of one style as one part: a row has hundreds of cells.
             now = "" if x in boxes else "$accent" if (x, row) in near else "$text-muted"
             if x > at or now != style:
                 parts += [(text, style), " " * (x - at)]
@@ -255,7 +255,7 @@ class DagView(ScrollView, can_focus=True):
         return Content.assemble(*parts, (text, style))
 
     def _near(self) -> set[Cell]:
-        """The cells of the lines to and from the cursor, without those where another line is above."""
+        """Return the cells of the lines to and from the cursor, except cells with another line above."""
         if self._near_of == self.cursor and self._near_cells is not None:
             return self._near_cells
         cells: set[Cell] = set()

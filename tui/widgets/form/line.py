@@ -1,4 +1,4 @@
-"""The line in which a value of the form is edited, at its place in the form."""
+"""The line in which a value of the form is edited, at the value's position."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class FormLine(Input):
     """Hidden until `open`. Posts `Left` when it is left by enter, a cursor key or a click elsewhere."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,tab", "leave(1)", "Take it, next row"),
-        Binding("up,shift+tab", "leave(-1)", "Take it, row before"),
+        Binding("down,tab", "leave(1)", "Accept it, next row"),
+        Binding("up,shift+tab", "leave(-1)", "Accept it, previous row"),
         Binding("enter", "leave(0)", "Take it"),
     ]
     DEFAULT_CSS = """
@@ -33,12 +33,12 @@ class FormLine(Input):
     }
     """
 
-    # Textual's own attribute lays out the whole screen with every letter typed.
+    # Textual's own attribute lays out the entire screen with every typed letter.
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
 
     @dataclass
     class Left(Message):
-        """Take the text and move the cursor by `move` rows. `clicked`: the focus went elsewhere."""
+        """Accept the text and move the cursor by `move` rows. `clicked`: the focus went elsewhere."""
 
         move: int
         clicked: bool = False
@@ -57,7 +57,7 @@ class FormLine(Input):
         self.cursor_position = len(text)
         self.move_to(offset, width)
         self.display = True
-        # At once: the next key may already be waiting.
+        # Set the focus at once: the next key may already be waiting.
         self.screen.set_focus(self)
 
     def move_to(self, offset: Offset, width: int) -> None:
@@ -71,7 +71,7 @@ class FormLine(Input):
         self.display = False
 
     def action_leave(self, move: int) -> None:
-        """Take the text."""
+        """Accept the text."""
         self.post_message(self.Left(move))
 
     def _on_blur(self, event: Blur) -> None:

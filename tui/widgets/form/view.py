@@ -1,7 +1,7 @@
 """A form drawn line by line: sections, pools as cards, fields with their values and problems.
 
 One widget draws all fields. The cursor is a row's key, so it stays on its field when rows above are added or
-removed. Only rows in view are drawn, and a row is drawn again only when it differs.
+removed. Only rows in view are drawn, and a row is redrawn only when it differs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tui.domain.document.source import ProblemSeverity
 from tui.domain.form.rows import FormRow, RowKind
 
 GUTTER = 2
-"""Cells before a label: a problem's glyph, and the sign of a change."""
+"""Width before a label, for a problem's glyph and the sign of a change, in cells."""
 MIN_LABEL, MAX_LABEL = 22, 30
 MIN_VALUE = 24
 GAP = 2
@@ -41,7 +41,8 @@ Part = tuple[str, str]
 
 
 class FormView(ScrollView, can_focus=True):
-    """`show` takes the rows. Posts `Moved` when the cursor is on another row, `Chosen` on a double click."""
+    """The rows of a form, set by `show`. Posts `Moved` when the cursor moves to another row, `Chosen` on a
+    double click."""
 
     BINDINGS = bindings("formview")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -94,7 +95,7 @@ class FormView(ScrollView, can_focus=True):
     # Rows and the cursor
 
     def show(self, rows: Sequence[FormRow], cursor: str = "") -> None:
-        """Show these rows; only those that differ are painted.
+        """Show these rows. Only changed rows are painted.
 
         The cursor stays on its row, or goes to `cursor`.
         """
@@ -123,16 +124,16 @@ class FormView(ScrollView, can_focus=True):
 
     @property
     def current(self) -> FormRow | None:
-        """The row the cursor is on."""
+        """The row under the cursor."""
         return self.rows[self._cursor] if 0 <= self._cursor < len(self.rows) else None
 
     def row(self, key: str) -> FormRow | None:
-        """The row of that key, where it is shown."""
+        """Return the row of that key, if it is shown."""
         at = self._index.get(key)
         return None if at is None else self.rows[at]
 
     def move_to(self, key: str) -> bool:
-        """Put the cursor on a row; return whether it is shown."""
+        """Move the cursor to a row. Return whether the row is shown."""
         at = self._index.get(key)
         if at is not None:
             self._go(at)
@@ -157,7 +158,7 @@ class FormView(ScrollView, can_focus=True):
         if page <= 0:
             return
         if abs(self._cursor - (top + page // 2)) > page:
-            # Far away: show the rows around it too.
+            # The row is far away: show the rows around it too.
             self.scroll_to(y=max(0, self._cursor - page // 3), animate=False)
         elif self._cursor < top:
             # Show a section's head together with its first row.
@@ -166,31 +167,31 @@ class FormView(ScrollView, can_focus=True):
             self.scroll_to(y=self._cursor - page + 1, animate=False)
 
     def action_cursor_down(self) -> None:
-        """Next row."""
+        """Move to the next row."""
         self._go(self._cursor + 1)
 
     def action_cursor_up(self) -> None:
-        """Previous row."""
+        """Move to the previous row."""
         self._go(self._cursor - 1)
 
     def action_first(self) -> None:
-        """First row."""
+        """Move to the first row."""
         self._go(0)
 
     def action_last(self) -> None:
-        """Last row."""
+        """Move to the last row."""
         self._go(len(self.rows) - 1)
 
     def action_page_down(self) -> None:
-        """The next page."""
+        """Move a page down."""
         self._go(self._cursor + max(1, self.size.height - 1))
 
     def action_page_up(self) -> None:
-        """The previous page."""
+        """Move a page up."""
         self._go(self._cursor - max(1, self.size.height - 1))
 
     def on_click(self, event: events.Click) -> None:
-        """One click moves the cursor, two open the row."""
+        """Move the cursor on one click, open the row on two."""
         at = int(self.scroll_offset.y) + event.y
         if 0 <= at < len(self.rows):
             self._go(at)
@@ -201,16 +202,16 @@ class FormView(ScrollView, can_focus=True):
 
     @property
     def label_width(self) -> int:
-        """Cells of the labels' column, with the gutter."""
+        """Width of the label column in cells, including the gutter."""
         return GUTTER + max(MIN_LABEL, min(MAX_LABEL, self.size.width // 5))
 
     @property
     def value_width(self) -> int:
-        """Cells of the values' column."""
+        """Width of the value column in cells."""
         return max(MIN_VALUE, (self.size.width - self.label_width) // 2)
 
     def place_of(self, key: str) -> tuple[Offset, int] | None:
-        """Offset of a row's value in the widget, and the cells it has room for."""
+        """Return the offset of a row's value in the widget, and the available width in cells."""
         at = self._index.get(key)
         if at is None:
             return None
@@ -243,7 +244,7 @@ class FormView(ScrollView, can_focus=True):
         return lines if (left, right) == (0, self.size.width) else [line.crop(left, right) for line in lines]
 
     def render_line(self, y: int) -> Strip:
-        """Line `y` of the view."""
+        """Return line `y` of the view."""
         at = int(self.scroll_offset.y) + y
         if at >= len(self.rows):
             return Strip.blank(self.size.width, self.visual_style.rich_style)
@@ -272,7 +273,7 @@ class FormView(ScrollView, can_focus=True):
         return strip
 
     def _fore(self, name: str) -> Style:
-        """A component's colour and weight, without its background."""
+        """Return a component's colour and weight, without its background."""
         cached = self._styles.get(name)
         if cached is None:
             style = self.get_visual_style(name)
@@ -311,7 +312,7 @@ class FormView(ScrollView, can_focus=True):
         if not value:
             return [(self._cut(note, room), tone)]
         if row.problems:
-            # A problem takes the room of the column beside it.
+            # A problem uses the width of the column beside it.
             wide = max(min(cell_len(value), self.value_width) + GAP, MIN_VALUE // 2)
             return [
                 (self._cut(value, wide - GAP), style),
@@ -322,7 +323,7 @@ class FormView(ScrollView, can_focus=True):
         return [(self._cut(value, wide - GAP), style), (" " * GAP, ""), (self._cut(note, room - wide), tone)]
 
     def _cut(self, text: str, width: int) -> str:
-        """`text` in exactly `width` cells, cut with an ellipsis."""
+        """Return `text` in exactly `width` cells, cut with an ellipsis."""
         width = max(1, width)
         if cell_len(text) > width:
             text = set_cell_size(text, width - 1) + "…"

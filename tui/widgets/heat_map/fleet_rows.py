@@ -21,14 +21,14 @@ from tui.widgets.state import state_content
 
 SEP = "   "
 NAME = 40
-"""Max characters of a job's name in its title."""
+"""Largest number of characters of a job's name in its title."""
 OF_MACHINE = frozenset({Measure.LAG, Measure.CPU})
-"""Measures with one figure a replica."""
+"""Measures with one figure per replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """The content of one cell. `accelerator` is "" for a figure of the whole machine."""
+    """The content of one cell. `accelerator` is "" for a figure of the entire machine."""
 
     job: Job
     replica: str
@@ -47,12 +47,12 @@ class FleetRows:
 
 
 def row_key(job: Job, replica: str) -> str:
-    """Key of a replica's row."""
+    """Return the key of a replica's row."""
     return f"{job.name} {replica}"
 
 
 def code_of(figure: Figure | None, measure: Measure, now: datetime) -> int:
-    """The cell's code."""
+    """Return the cell's code."""
     if figure is None:
         return NO_CODE
     level = count_level(figure.value) if measure is Measure.LAG else share_level(figure.value)
@@ -62,7 +62,8 @@ def code_of(figure: Figure | None, measure: Measure, now: datetime) -> int:
 def fleet_rows(
     jobs: Sequence[Job], figures: Callable[[Job], JobFigures], measure: Measure, now: datetime
 ) -> FleetRows:
-    """Every replica of these jobs: one group of a job's machines with accelerators, one of the others."""
+    """Return every replica of these jobs: a group of a job's machines with accelerators, and a group of the
+    others."""
     heat: list[HeatGroup] = []
     spots: dict[str, tuple[HeatCell, ...]] = {}
     simulated = False
@@ -111,14 +112,14 @@ def _rows(
 
 
 def accelerator_names(count: int, reported: Sequence[str]) -> list[str]:
-    """Names of a machine's accelerators: the reported ones, the others by number."""
+    """Return the names of a machine's accelerators: reported names, or numbers."""
     missing = (str(n) for n in range(count) if str(n) not in reported)
     names = [*reported, *(name for name, _ in zip(missing, range(count - len(reported)), strict=False))]
     return sorted(names, key=lambda name: (len(name), name))
 
 
 def _note(figure: Figure | None, measure: Measure) -> str:
-    """`61` percent of a share, `6` steps, or blanks; always of one width."""
+    """Return `61` for a percentage, `6` for steps, or blanks; always of one width."""
     if figure is None or not figure.value:
         return "   "
     return f"{figure.value if measure is Measure.LAG else figure.value * 100:>3.0f}"
@@ -150,7 +151,7 @@ def _title(
 
 
 def _summary(measured: Sequence[tuple[float, HeatCell]], measure: Measure) -> Content:
-    """The mean, and the worst cell if there is one."""
+    """Return the mean, and the worst cell if there is one."""
     values = [value for value, _ in measured]
     if measure is Measure.LAG:
         value, spot = max(measured, key=lambda pair: pair[0])
@@ -168,7 +169,7 @@ def _summary(measured: Sequence[tuple[float, HeatCell]], measure: Measure) -> Co
 
 
 def _rest_title(groups: Sequence[ReplicaGroup], measure: Measure) -> Content:
-    """Title above a job's machines without accelerators."""
+    """Return the title above a job's machines without accelerators."""
     words = ", ".join(pieces(group.replicas, group.role) for group in groups)
     label = "memory of the machine" if measure is Measure.MEMORY else "CPU"
     return Content.styled(f"  {words}, no accelerator{SEP}{label}", "$text-muted")
@@ -177,7 +178,8 @@ def _rest_title(groups: Sequence[ReplicaGroup], measure: Measure) -> Content:
 def cell_text(
     spot: HeatCell, figure: Figure | None, measure: Measure, now: datetime, step: StepAt | None = None
 ) -> Content:
-    """Everything about one cell: job, replica, value, age, source; `step` is the replica's last one."""
+    """Return all facts about one cell: job, replica, value, age, source. `step` is the replica's last
+    step."""
     name = [(plain(spot.replica), "bold")]
     if spot.accelerator:
         name.append((f"  GPU {plain(spot.accelerator)}", "bold"))

@@ -1,7 +1,7 @@
-"""A heat map of any number of cells in groups of rows; only the cells in view are painted.
+"""A heat map of any number of cells in groups of rows. Only the cells in view are painted.
 
-Rows of a group are laid out in as many columns as the width has room for, each read from the top, so that
-a thousand cells fit on one screen. The cursor is a row's key and a cell in it.
+The rows of a group are laid out in as many columns as fit the width, each read from the top, so that a
+thousand cells fit on one screen. The cursor is a row's key and a cell of the row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Paint:
 
 
 class HeatMap(ScrollView, can_focus=True):
-    """A heat map. Posts `Moved` when the cursor is on another cell, `Chosen` for a double click."""
+    """A heat map. Posts `Moved` when the cursor moves to another cell, `Chosen` on a double click."""
 
     BINDINGS = bindings("heatmap")
     COMPONENT_CLASSES: ClassVar[set[str]] = {"heat--label", "heat--cursor"}
@@ -83,16 +83,16 @@ class HeatMap(ScrollView, can_focus=True):
 
     @property
     def cursor(self) -> tuple[str, int] | None:
-        """Key of the row the cursor is on, and the cell's index in it."""
+        """Key of the row under the cursor, and the index of the cell in the row."""
         return self._cursor
 
     @property
     def rows(self) -> Iterable[HeatRow]:
-        """All rows in their order."""
+        """Yield all rows in order."""
         return (row for group in self._groups for row in group.rows)
 
     def show(self, groups: Sequence[HeatGroup]) -> None:
-        """Show these groups; only lines that differ are painted."""
+        """Show these groups. Only changed lines are painted."""
         before, self._groups = self._groups, tuple(groups)
         if shape(before) != shape(self._groups):
             self._lay_out()
@@ -122,7 +122,7 @@ class HeatMap(ScrollView, can_focus=True):
             self._dirty(block.top + 1 + line, span)
 
     def _dirty(self, line: int, span: tuple[int, int] | None = None) -> None:
-        """Repaint a line, or the columns of it that differ."""
+        """Repaint a line, or its changed columns."""
         self._lines.pop(line, None)
         y = line - int(self.scroll_offset.y)
         if 0 <= y < self.size.height:
@@ -132,7 +132,7 @@ class HeatMap(ScrollView, can_focus=True):
     # Layout
 
     def _lay_out(self) -> None:
-        """Place each row for the current width; the cursor stays on its row."""
+        """Place each row for the current width. The cursor stays on its row."""
         width = self._width()
         self._laid_out_for = self.size
         before = self._place.get(self._cursor[0]) if self._cursor else None
@@ -146,7 +146,7 @@ class HeatMap(ScrollView, can_focus=True):
         self.refresh()
 
     def _put_blocks(self) -> int:
-        """Place the blocks below each other, with gaps if all fit; returns their height."""
+        """Place the blocks below each other, with gaps if all fit. Return their height."""
         needed = sum(1 + block.lines for block in self._blocks)
         apart = needed + sum(not block.group.part for block in self._blocks[1:]) <= self.size.height
         top = 0
@@ -184,7 +184,7 @@ class HeatMap(ScrollView, can_focus=True):
     # Cursor keys
 
     def move_to(self, key: str, cell: int = 0) -> None:
-        """Put the cursor on a cell and bring it into view; nothing happens for a row not shown."""
+        """Move the cursor to a cell and scroll it into view; ignore a row that is not shown."""
         place = self._place.get(key)
         if place is None or (key, cell) == self._cursor:
             return
@@ -197,7 +197,7 @@ class HeatMap(ScrollView, can_focus=True):
         self._follow_cursor()
 
     def _here(self) -> tuple[int, int, int, int] | None:
-        """Group, line and column of the cursor's row, and its cell."""
+        """Return the group, line and column of the cursor's row, and its cell."""
         if self._cursor is None or self._cursor[0] not in self._place:
             return None
         group, at = self._place[self._cursor[0]]
@@ -229,15 +229,15 @@ class HeatMap(ScrollView, can_focus=True):
         self._go(group, line, column, cell)
 
     def action_down(self) -> None:
-        """The cell below."""
+        """Move to the cell below."""
         self._vertical(1)
 
     def action_up(self) -> None:
-        """The cell above."""
+        """Move to the cell above."""
         self._vertical(-1)
 
     def action_right(self) -> None:
-        """The next cell; after the last one that of the row beside it."""
+        """Move to the next cell; after the last cell, to the row beside it."""
         here = self._here()
         if here is not None:
             group, line, column, cell = here
@@ -249,7 +249,7 @@ class HeatMap(ScrollView, can_focus=True):
                 self._go(group, line, column + 1, 0)
 
     def action_left(self) -> None:
-        """The cell before."""
+        """Move to the previous cell."""
         here = self._here()
         if here is not None:
             group, line, column, cell = here
@@ -259,21 +259,21 @@ class HeatMap(ScrollView, can_focus=True):
                 self._go(group, line, column - 1, len(self._blocks[group].group.rows[0].cells))
 
     def action_page_down(self) -> None:
-        """The next page."""
+        """Move a page down."""
         for _ in range(max(1, self.size.height - 2)):
             self._vertical(1)
 
     def action_page_up(self) -> None:
-        """The previous page."""
+        """Move a page up."""
         for _ in range(max(1, self.size.height - 2)):
             self._vertical(-1)
 
     def action_first(self) -> None:
-        """The first cell."""
+        """Move to the first cell."""
         self._to_end(self._groups, 0)
 
     def action_last(self) -> None:
-        """The last cell."""
+        """Move to the last cell."""
         self._to_end(tuple(reversed(self._groups)), -1)
 
     def _to_end(self, groups: Sequence[HeatGroup], which: int) -> None:
@@ -292,15 +292,16 @@ class HeatMap(ScrollView, can_focus=True):
                 self.move_to(self._groups[group].rows[0].key, 0)
 
     def action_next_group(self) -> None:
-        """The next group's first cell."""
+        """Move to the next group's first cell."""
         self._beside(1)
 
     def action_previous_group(self) -> None:
-        """The group before."""
+        """Move to the previous group."""
         self._beside(-1)
 
     def seek(self, score: Callable[[HeatRow, int], float]) -> None:
-        """Put the cursor on the cell with the greatest `score`; of equal ones the next after the cursor.
+        """Move the cursor to the cell with the greatest `score`; of equal cells, to the next after the
+        cursor.
 
         `score` returns minus infinity for a cell to skip.
         """
@@ -330,7 +331,7 @@ class HeatMap(ScrollView, can_focus=True):
             self.scroll_to(y=line - page + 1, animate=False)
 
     def on_click(self, event: events.Click) -> None:
-        """One click moves the cursor, two open the row."""
+        """Move the cursor on one click, open the row on two."""
         line = int(self.scroll_offset.y) + event.y
         for block in self._blocks:
             column, inside = divmod(event.x - MARGIN, block.width)
@@ -351,7 +352,7 @@ class HeatMap(ScrollView, can_focus=True):
         self._lines.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Lines of a region, from the cache if they were drawn before."""
+        """Return the lines of a region, from the cache if they were drawn before."""
         filters = self.get_line_filters()
         with_ = (tuple(filters), self.size.width, self.has_focus)
         if with_ != self._painted_with:
@@ -369,7 +370,7 @@ class HeatMap(ScrollView, can_focus=True):
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """Line `y` of the view."""
+        """Return line `y` of the view."""
         return self._finished(self._draw(int(self.scroll_offset.y) + y), self.get_line_filters())
 
     def _finished(self, strip: Strip, filters: Iterable[LineFilter]) -> Strip:
@@ -428,7 +429,7 @@ class HeatMap(ScrollView, can_focus=True):
 
 
 def _runs(codes: Sequence[int], lit: int, paint: _Paint, cursor: RichStyle) -> list[Segment]:
-    """Cells joined into few segments; `lit` is the one under the cursor."""
+    """Join cells into few segments. `lit` is the cell under the cursor."""
     segments: list[Segment] = []
     run, style = "", paint.base
     for at, code in enumerate(codes):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from textual.content import Content
 
 CELL = 2
-"""Characters of one cell."""
+"""Width of one cell in characters."""
 GAP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """One row: `cells` are codes of `scale`, `note` is a figure after them."""
+    """One row. `cells` are codes of `scale`, `note` is a figure after the cells."""
 
     key: str
     label: str
@@ -30,12 +30,12 @@ class HeatGroup:
     title: Content
     rows: tuple[HeatRow, ...]
     part: bool = False
-    """Whether the group belongs to the one above."""
+    """Whether the group belongs to the group above."""
 
 
 @dataclass(slots=True)
 class Block:
-    """Placement of a group's rows: lines from `top` (the title's), in columns of equal width."""
+    """Position of a group's rows: lines from `top` (the title's), in columns of equal width."""
 
     group: HeatGroup
     top: int
@@ -50,7 +50,7 @@ class Block:
         return self.label + 1 + CELL * self.cells + (self.note + 1 if self.note else 0) + GAP
 
     def at(self, line: int, column: int) -> int | None:
-        """Index of the row at that line and column."""
+        """Return the index of the row at that line and column."""
         index = column * self.lines + line
         return index if 0 <= line < self.lines and index < len(self.group.rows) else None
 
@@ -68,7 +68,7 @@ def block_of(group: HeatGroup, width: int) -> Block:
 
 
 def shape(groups: Iterable[HeatGroup]) -> list[tuple[str, int, list[tuple[str, str, int]]]]:
-    """The values that the layout depends on."""
+    """Return the values that the layout depends on."""
     return [
         (
             g.key,

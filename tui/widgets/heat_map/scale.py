@@ -1,7 +1,7 @@
 """Levels of a heat map and how each is drawn: a height and a colour, or a digit, or one of 16 colours.
 
-A cell is an integer code: `NOT_MEASURED`, or a level from 0 to `LEVELS`, and `LATE`
-added to the level of a figure that is older than it should be. Zero is a level of its own.
+A cell is an integer code: `NOT_MEASURED`, or a level from 0 to `LEVELS`, plus `LATE` for an outdated figure.
+Zero is a separate level.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ GLYPHS = "0" + "".join(_HEIGHTS[math.ceil(level * len(_HEIGHTS) / LEVELS) - 1] f
 ASCII = "0123456789#"
 NOT_MEASURED_GLYPH, NOT_MEASURED_ASCII = "·", "."
 LATE_MARK = "?"
-"""Follows a late cell: `▅?`."""
+"""Suffix of a late cell: `▅?`."""
 
-# From dim to bright on dark, from bright to dim on light: the lightness alone shows the order, for users who
-# can't tell the hues apart.
+# The colours go from dim to bright on dark, from bright to dim on light: the lightness alone shows the order,
+# for users who can't distinguish the hues.
 DARK = (
     "#6a5fa8", "#6570b8", "#5b83c0", "#4f97c2", "#47a9bd",
     "#4bbab0", "#64ca9b", "#8cd981", "#bde56a", "#f3ee5c",
@@ -41,29 +41,29 @@ ANSI = (
 
 
 def share_level(value: float) -> int:
-    """Level of a share: 0 for zero, 1 up to a tenth, … 10 above nine tenths."""
+    """Return the level of a fraction: 0 for zero, 1 up to a tenth, … 10 above nine tenths."""
     if not value > 0:
         return 0
-    # A share may be a float32: 0.3 must not count as above three tenths.
+    # The fraction may be a float32: 0.3 must not count as above three tenths.
     return max(1, min(LEVELS, math.ceil(round(value * LEVELS, 6))))
 
 
 def count_level(value: float) -> int:
-    """Level of a count: 0, 1, 2, up to 4, up to 8, … 10 above 256."""
+    """Return the level of a count: 0, 1, 2, up to 4, up to 8, … 10 above 256."""
     if not value > 0:
         return 0
     return min(LEVELS, 1 + math.ceil(math.log2(max(1.0, value))))
 
 
 def palette(widget: Widget) -> Sequence[str]:
-    """Colours of the levels 1 to 10 in the current theme, as `Content` names them."""
+    """Return the colours of the levels 1 to 10 in the current theme, as names for `Content`."""
     if widget.app.native_ansi_color:
         return ANSI
     return DARK if widget.app.current_theme.dark else LIGHT
 
 
 def glyph(code: int, *, ascii_only: bool = False) -> str:
-    """The two characters of a cell: its level, then a blank or the mark for late."""
+    """Return the two characters of a cell: its level, then a blank or the mark for late."""
     if code == NOT_MEASURED:
         return f"{NOT_MEASURED_ASCII if ascii_only else NOT_MEASURED_GLYPH} "
     drawn = (ASCII if ascii_only else GLYPHS)[code % LATE]
@@ -71,14 +71,14 @@ def glyph(code: int, *, ascii_only: bool = False) -> str:
 
 
 def colour(code: int, colours: Sequence[str]) -> str:
-    """The style of a cell for `Content`; late, not measured and zero cells are muted."""
+    """Return the style of a cell for `Content`. Late, not measured and zero cells are muted."""
     return colours[code - 1] if 1 <= code <= LEVELS else "$text-muted"
 
 
 def cells(
     codes: Sequence[int], colours: Sequence[str], *, ascii_only: bool = False, close: bool = False
 ) -> Content:
-    """Cells of one row for a table; with `close` a cell is one character, a late one its mark."""
+    """Return the cells of one row for a table. With `close` a cell is one character, a late cell its mark."""
     runs: list[tuple[str, str]] = []
     for code in codes:
         text, style = glyph(code, ascii_only=ascii_only), colour(code, colours)
@@ -92,7 +92,7 @@ def cells(
 
 
 def legend(colours: Sequence[str], low: str, high: str, *, ascii_only: bool = False) -> Content:
-    """The legend of the levels: `▁▂▃▄▅▆▇█ 10% … 100%  · not measured  ? late`."""
+    """Return the legend of the levels: `▁▂▃▄▅▆▇█ 10% … 100%  · not measured  ? late`."""
     shown = range(1, LEVELS + 1) if ascii_only else (1, 3, 4, 5, 7, 8, 9, 10)
     scale = [(glyph(level, ascii_only=ascii_only)[0], colours[level - 1]) for level in shown]
     missing = NOT_MEASURED_ASCII if ascii_only else NOT_MEASURED_GLYPH

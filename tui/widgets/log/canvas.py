@@ -1,4 +1,4 @@
-"""Draws the lines of a log that are in view; `tui.widgets.log.view` chooses them."""
+"""Draws the lines of a log that are in view. `tui.widgets.log.view` chooses the lines."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from tui.widgets.log.rows import top_for, visible_rows
 from tui.widgets.state import wants_ascii
 
 CACHED_ROWS = 1_000
-"""Drawn rows kept in the cache."""
+"""Number of drawn rows in the cache."""
 
 
 class LogCanvas(ScrollView):
-    """Rows are drawn once and cached until the style, the width or the order of lines changes."""
+    """The drawing of a log. Rows are drawn once and cached until the style, width or order of lines
+    changes."""
 
     def __init__(self, buffer: LineSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -50,7 +51,7 @@ class LogCanvas(ScrollView):
 
     @property
     def view(self) -> View:
-        """The lines shown."""
+        """The shown lines."""
         return self.views.shown
 
     # Layout
@@ -59,29 +60,30 @@ class LogCanvas(ScrollView):
         return max(0, int(self.scroll_offset.y))
 
     def _bottom_top(self) -> int:
-        """Position of the first line of the last page."""
+        """Return the position of the first line of the last page."""
         return top_for(self.view, self.paint, max(1, self.size.height), len(self.view) - 1)
 
     def _height(self) -> int:
         return self._bottom_top() + self.size.height if self.paint.tall else len(self.view)
 
     def _visible(self) -> list[tuple[int, int]]:
-        """(position, row of that line) for each row of the screen that has one."""
+        """Return (position, row of the line) for each row of the screen that has a line."""
         if self._rows is None:
             size, top = self.size, self._top()
             self._rows = visible_rows(self.view, self.paint, size.height, top, following=self.following)
         return self._rows
 
     def _numbers(self) -> list[int]:
-        """Numbers of the lines in view."""
+        """Return the numbers of the lines in view."""
         return [self.view.number(at) for at, _ in self._visible()]
 
     # Drawing
 
     def _show_thumb(self) -> None:
-        """Move the scroll bar's thumb only if it would be drawn elsewhere: drawing it is expensive.
+        """Move the scroll bar's thumb only if its cells change, because drawing it is expensive.
 
-        There is none while following: it would scroll away with the lines and be sent again for each.
+        There is no thumb while following: it would scroll away with the lines and be sent again for each
+        line.
         """
         height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
         if self.following:
@@ -95,7 +97,7 @@ class LogCanvas(ScrollView):
             bar.window_virtual_size, bar.window_size, bar.position = lines, height, top
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Textual's layout sets the scroll bar here; this widget sets it itself."""
+        """Ignore Textual's layout of the scroll bar, which this widget sets itself."""
         super()._scroll_update(virtual_size)
         self._thumb = (0, 0, 0)
         self._show_thumb()
@@ -126,11 +128,11 @@ class LogCanvas(ScrollView):
         return self._looks[name]
 
     def render_line(self, y: int) -> Strip:
-        """Row `y` of the view without padding; its segments hold their character offsets."""
+        """Return row `y` of the view without padding. Its segments hold their character offsets."""
         return self._paint_rows(range(y, y + 1), offsets=True)[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region, from the cache if they were drawn before."""
+        """Return the rows of a region, from the cache if they were drawn before."""
         self._filters = tuple(self.get_line_filters())
         known = (self.buffer.revision, self.text_selection, self._filters)
         if known != self._strips_of or len(self._strips) > CACHED_ROWS:
@@ -171,13 +173,14 @@ class LogCanvas(ScrollView):
         """Add the padding and apply the terminal's colour filters."""
         pad = self.styles.padding.left
         segments = [Segment(" " * pad, self._component_style("base")), *strip] if pad else list(strip)
-        # Not by `Strip.apply_filter`: it would make a strip for each filter, which is expensive.
+        # `Strip.apply_filter` would create a strip for each filter, which is expensive.
         for line_filter in self._filters:
             segments = line_filter.apply(segments, self._background)
         return Strip(segments, strip.cell_length + pad)
 
     def _extra_styles(self) -> Callable[[int], str]:
-        """A function from a line's number to its extra style: the cursor's, the marked range's, or ""."""
+        """Return a function from a line's number to its extra style: the cursor's, the marked range's, or
+        ""."""
         if self.following or self._cursor is None:
             return lambda _: ""
         cursor = self.buffer.find(self._cursor)

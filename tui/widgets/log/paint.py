@@ -35,9 +35,9 @@ from tui.widgets.log.render import (
 )
 
 SHOWN = 16_384
-"""Characters of a line that are drawn; a copy of the line has all of them."""
+"""Number of characters of a line that are drawn; a copy of the line contains all."""
 CHUNKED = 200
-"""Lines whose rows are remembered."""
+"""Number of lines whose rows are cached."""
 _ASCII = str.maketrans({"▲": "!", "✗": "x", "‼": "X", "┄": "-"})
 COMPONENTS = {
     f"log--{style}" for style in (*STYLES, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
@@ -82,7 +82,7 @@ class LinePainter:
     """Draws lines with these columns, wrapped or not. Change an attribute, then call `clear`."""
 
     def __init__(self, component_style: Callable[[str], Style]) -> None:
-        """`component_style` returns the style of a name, one of `STYLES` and those in `COMPONENTS`."""
+        """Set the styles. `component_style` returns the style of a name in `STYLES` or `COMPONENTS`."""
         self._component_style = component_style
         self.width = 80
         self.times = TimeColumn.CLOCK
@@ -92,7 +92,7 @@ class LinePainter:
         self.json = JsonForm.TEMPLATE
         self.ascii_only = False
         self.left = 0
-        """Cells of the message scrolled out at the left."""
+        """Number of cells of the message scrolled out at the left."""
         self.start: datetime | None = None
         """Start of the offsets in the time column."""
         self.pattern: Pattern | None = None
@@ -100,46 +100,46 @@ class LinePainter:
         self._styles: dict[tuple[Style, str], Style] = {}
 
     def clear(self) -> None:
-        """Clear the cache: everything is drawn again."""
+        """Clear the cache, so that everything is redrawn."""
         self._painted.clear()
         self._styles.clear()
 
     @property
     def prefix(self) -> int:
-        """Cells before the message: time, replica, severity mark."""
+        """Width before the message in cells: time, replica, severity mark."""
         return self.times.width + (self.replica_width + 1 if self.show_replica else 0) + 1
 
     @property
     def room(self) -> int:
-        """Cells for the message."""
+        """Width of the message in cells."""
         return max(8, self.width - self.prefix)
 
     def parts(self, line: LogEntry) -> list[Part]:
-        """The message in parts; an error line without parts has the error style."""
+        """Return the message in parts. An error line without parts has the error style."""
         parts = _bounded(message_parts(_shortened(line), self.json))
         if line.json is None and line.severity >= Severity.ERROR:
             return [(text, style or "error") for text, style in parts]
         return parts
 
     def text(self, line: Line) -> str:
-        """The message as text."""
+        """Return the message as text."""
         if isinstance(line, LogGap):
             return gap_text(line, self.room)
         return "".join(text for text, _ in self.parts(line))
 
     @property
     def tall(self) -> bool:
-        """Whether a line may take several rows."""
+        """Whether a line may occupy several rows."""
         return self.wrapped or self.json is JsonForm.PRETTY
 
     def _spread(self, line: Line) -> bool:
-        """Whether this line takes several rows."""
+        """Whether this line occupies several rows."""
         return self.wrapped or (
             self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
         )
 
     def chunks(self, line: Line) -> Sequence[str]:
-        """The message cut into the rows it takes."""
+        """Return the message cut into its rows."""
         if not self._spread(line):
             return [self.text(line)]
         texts = [self.text(line)]
@@ -157,7 +157,7 @@ class LinePainter:
         selection: Selection | None = None,
         offsets: bool = False,
     ) -> Strip:
-        """Row `row` of the line with this number, drawn over the style `base`.
+        """Return row `row` of the line with this number, drawn over the style `base`.
 
         With `offsets` each segment holds the index of its first character, for mouse selection.
         """
@@ -177,13 +177,13 @@ class LinePainter:
         return Strip([*first, *message, *last], self.prefix + self.room)
 
     def _rows(self, line: Line, parts: list[Part]) -> list[list[Part]]:
-        """The parts of each row that the line takes; of a line in one row as many as fill the width."""
+        """Return the parts of each row of the line; for a single row, as many parts as fill the width."""
         if not self._spread(line):
             return [_as_wide(parts, self.left + self.room)]
         return _split(parts, [len(chunk) for chunk in self.chunks(line)])
 
     def _offset(self, line: Line, rows: list[list[Part]], row: int) -> int:
-        """Index in the message of the row's first character."""
+        """Return the index in the message of the row's first character."""
         if self._spread(line) or not self.left:
             return sum(len(text) for parts in rows[:row] for text, _ in parts)
         shown = start_of(self.text(line), self.left)
@@ -200,7 +200,7 @@ class LinePainter:
     def _style(self, base: Style, name: str) -> Style:
         key = (base, name)
         if key not in self._styles:
-            # A reversed row keeps one colour: not every pair of the 16 colours is legible.
+            # A reversed row has a single colour: not every pair of the 16 colours is legible.
             self._styles[key] = base + self._component_style(name) if name and not base.reverse else base
         return self._styles[key]
 
@@ -234,7 +234,7 @@ class LinePainter:
 
 
 def _shortened(entry: LogEntry) -> LogEntry:
-    """The entry with a message that is short enough to be drawn."""
+    """Return the entry with a message that is short enough to be drawn."""
     if len(entry.message) <= SHOWN:
         return entry
     message = collapsed(entry.message)
@@ -247,7 +247,7 @@ def _shortened(entry: LogEntry) -> LogEntry:
 
 
 def _bounded(parts: list[Part]) -> list[Part]:
-    """The parts that fit."""
+    """Return the parts that fit."""
     if sum(len(text) for text, _ in parts) <= 2 * SHOWN:
         return parts
     drawn, left = [], 2 * SHOWN
@@ -260,7 +260,7 @@ def _bounded(parts: list[Part]) -> list[Part]:
 
 
 def _split(parts: list[Part], lengths: Iterable[int]) -> list[list[Part]]:
-    """The parts cut into rows of so many characters."""
+    """Return the parts cut into rows of these lengths."""
     rows, waiting = [], parts[::-1]
     for length in lengths:
         row: list[Part] = []
@@ -276,7 +276,7 @@ def _split(parts: list[Part], lengths: Iterable[int]) -> list[list[Part]]:
 
 
 def _as_wide(parts: list[Part], cells: int) -> list[Part]:
-    """The first parts, at least so many cells wide: the rest is not in view, and its width takes long."""
+    """Return the first parts, at least `cells` wide: the rest is out of view, and measuring it is slow."""
     start, wide = [], 0
     for text, style in parts:
         shown = start_of(text, cells - wide)
@@ -288,7 +288,7 @@ def _as_wide(parts: list[Part], cells: int) -> list[Part]:
 
 
 def start_of(text: str, cells: int) -> str:
-    """The text, or a start of it that is wider than `cells`."""
+    """Return the text, or a prefix of it that is wider than `cells`."""
     length = max(1, cells + 1)
     while length < len(text) and cell_len(text[:length]) <= cells:
         length *= 2
@@ -297,5 +297,5 @@ def start_of(text: str, cells: int) -> str:
 
 @lru_cache(maxsize=CHUNKED)
 def _chopped(text: str, room: int) -> tuple[str, ...]:
-    """The text in rows of `room` cells; each row of a line asks for them again."""
+    """Return the text in rows of `room` cells, cached because each row of a line needs them."""
     return tuple(chop_cells(text, room))

@@ -1,4 +1,4 @@
-"""Placement of log lines on the screen: one row a line, or long lines wrapped."""
+"""Position of log lines on the screen: one row per line, or wrapped long lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from tui.widgets.log.paint import LinePainter
 
 
 def rows_of(view: View, paint: LinePainter, at: int) -> int:
-    """Rows that the line at a position takes."""
+    """Return the number of rows of the line at a position."""
     return len(paint.chunks(view[at])) if paint.tall else 1
 
 
 def top_for(view: View, paint: LinePainter, height: int, at: int) -> int:
-    """The lowest top position at which the line at `at` is fully visible."""
+    """Return the lowest top position at which the line at `at` is completely visible."""
     if not paint.tall:
         return max(0, at - height + 1)
     rows, top = 0, at + 1
@@ -27,7 +27,7 @@ def top_for(view: View, paint: LinePainter, height: int, at: int) -> int:
 def visible_rows(
     view: View, paint: LinePainter, height: int, top: int, *, following: bool
 ) -> list[tuple[int, int]]:
-    """(position, row of that line) for each row of the screen that has one."""
+    """Return (position, row of the line) for each row of the screen that has a line."""
     count = len(view)
     if not paint.tall:
         return [(at, 0) for at in range(top, min(count, top + height))]

@@ -13,16 +13,16 @@ from tui.widgets.state import wants_ascii
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII = ".:-=+*#@"
 SIDE = 8
-"""Cells of the time label at each end."""
+"""Width of the time label at each end, in cells."""
 
 
 def bins_for(width: int) -> int:
-    """Bins that a row of this width has room for."""
+    """Return the number of bins that fit in a row of this width."""
     return max(0, width - 2 * SIDE - 4)
 
 
 class SeverityStrip(Static):
-    """The strip. `show` paints only if something differs."""
+    """The strip. `show` paints only changes."""
 
     DEFAULT_CSS = """
     SeverityStrip { height: 1; padding: 0 1; color: $text-muted; }
@@ -51,7 +51,7 @@ class SeverityStrip(Static):
 
 
 def _mark(bin_: Bin, highest: float, marks: str) -> str:
-    """On a log scale: a single error beside ten thousand lines stays visible."""
+    """Return the mark on a log scale, so that a single error beside ten thousand lines is visible."""
     if not bin_.total:
         return " "
     share = math.log1p(bin_.total) / math.log1p(highest)

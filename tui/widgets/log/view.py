@@ -1,8 +1,8 @@
-"""The live log: any number of lines; only those in view are drawn.
+"""The live log: any number of lines. Only the lines in view are drawn.
 
-The widget shows a `View` of a log (`LogStore`, or a file of text). Positions are indices in the view. The
-cursor, the mark and the top of a held view are kept as lines, so that they stay in place while new and late
-lines come in.
+The widget shows a `View` of a log (`LogStore`, or a text file). Positions are indices in the view. The
+cursor, the mark and the top of a held view are stored as lines, so that they stay fixed while new and late
+lines arrive.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tui.widgets.log.render import JsonForm, TimeColumn, short_replica, whole_li
 from tui.widgets.log.rows import top_for
 
 SCAN_SECONDS = 0.008
-"""Seconds to scan new lines in one go; a key pressed meanwhile waits at most this long."""
+"""Seconds to scan new lines in one run: the longest delay of a key."""
 FRAME_SECONDS = 1 / 15
-"""Seconds between two updates with new lines: faster ones can't be read."""
+"""Seconds between two updates with new lines; faster updates can't be read."""
 SIDE = 16
-"""Cells of one horizontal scroll step."""
+"""Width of one horizontal scroll step, in cells."""
 
 
 class LogView(LogCanvas, can_focus=True):
-    """Shows a log. `tick` shows new lines; `Moved` means that the status line may differ."""
+    """Shows a log. `tick` shows new lines; `Moved` tells that the status line may have changed."""
 
     BINDINGS = bindings("logview")
     ALLOW_SELECT = True
@@ -64,20 +64,20 @@ class LogView(LogCanvas, can_focus=True):
         self._laid_at = 0.0
         self._laying: Timer | None = None
         self.replicas_seen: Sequence[str] = ()
-        """Names of the replicas that may write; set by the pane."""
+        """Names of the replicas that may write, set by the pane."""
 
     # Content
 
     @property
     def cursor(self) -> Line | None:
-        """The line that keys act on."""
+        """Return the line that keys act on."""
         if self._cursor is None and len(self.view):
             return self.view[len(self.view) - 1]
         return self._cursor
 
     @property
     def below(self) -> int:
-        """Lines below the last one in view."""
+        """Number of lines below the last line in view."""
         rows = self._visible()
         return len(self.view) - 1 - rows[-1][0] if rows else 0
 
@@ -87,11 +87,11 @@ class LogView(LogCanvas, can_focus=True):
         return self._mark is not None
 
     def tick(self) -> None:
-        """Show new lines; paints nothing if nothing in view differs, and at most one frame in
+        """Show new lines. Nothing is painted if the view is unchanged, and at most one frame in
         `FRAME_SECONDS`."""
         if not self.is_mounted:
             return
-        # A key passes through several handlers, each of which would wait for one scan.
+        # A key passes through several handlers, each of which would wait for a scan.
         let_pass = getattr(self.app, "key_in_progress", False)
         if not self.paused and (let_pass or not self.views.catch_up(SCAN_SECONDS)):
             self.set_timer(0.002, self.tick)
@@ -121,7 +121,7 @@ class LogView(LogCanvas, can_focus=True):
             self._relayout()
 
     def _widen(self) -> None:
-        """Make the replica column as wide as the widest name so far."""
+        """Widen the replica column to the widest name so far."""
         width = max((len(short_replica(name)) for name in self.replicas_seen), default=3)
         if width > self.paint.replica_width:
             self.paint.replica_width = width
@@ -133,7 +133,7 @@ class LogView(LogCanvas, can_focus=True):
         self._rows = None
         size = Size(self.size.width, self._height())
         if size != self.virtual_size:
-            # Without laying out the whole screen: only the scroll bar depends on it.
+            # Don't lay out the entire screen: only the scroll bar depends on the size.
             self.set_reactive(Widget.virtual_size, size)
         top = self._top()
         if self.following:
@@ -163,7 +163,7 @@ class LogView(LogCanvas, can_focus=True):
     # Moving
 
     def _go(self, top: int) -> None:
-        """Put the line at position `top` at the top; not a scroll by the user."""
+        """Place the line at position `top` at the top. This is not a scroll by the user."""
         self._moving = True
         try:
             self.scroll_to(y=top, animate=False, immediate=True, force=True)
@@ -172,13 +172,13 @@ class LogView(LogCanvas, can_focus=True):
         self._rows = None
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        # Not the base class's: it draws the scroll bar again for each new line.
+        # Don't call the base class, which draws the scroll bar again for each new line.
         self._rows = None
         self._show_thumb()
         if round(old_value) != round(new_value):
             self.refresh(self.size.region)
         if not self._moving and round(old_value) != round(new_value):
-            # A pane that grows moves the end by itself: a view at the end goes on following.
+            # A pane that grows moves the end by itself: a view at the end continues to follow.
             at_end = round(new_value) >= round(self.max_scroll_y)
             self.following = self.following and (new_value >= old_value or at_end)
             self._hold_top()
@@ -191,14 +191,14 @@ class LogView(LogCanvas, can_focus=True):
         self._shown = self._numbers()
 
     def pause(self, on: bool) -> None:
-        """Stop or resume showing new lines; lines deleted meanwhile leave the view."""
+        """Stop or resume showing new lines. Lines deleted while stopped leave the view."""
         self.paused = on
         self.tick()
         self._lay()
         self.post_message(self.Moved(self))
 
     def hold(self) -> None:
-        """Hold the view still while new lines come in."""
+        """Hold the view fixed while new lines arrive."""
         if self.following:
             self.following = False
             self._cursor = self._last_in_view()
@@ -218,7 +218,7 @@ class LogView(LogCanvas, can_focus=True):
         self._relayout()
 
     def move_to(self, at: int) -> None:
-        """Put the cursor on the line at this position and bring it into view."""
+        """Move the cursor to the line at this position and scroll it into view."""
         count = len(self.view)
         if not count:
             return
@@ -240,37 +240,37 @@ class LogView(LogCanvas, can_focus=True):
         return 0 if line is None else self.view.position(self.buffer.find(line))
 
     def step(self, lines: int) -> None:
-        """Move the cursor; the first step up from following starts at the last line."""
+        """Move the cursor. While following, the first step up starts at the last line."""
         if self.following:
             self.hold()
         self.move_to(self._at() + lines)
 
     def action_down(self) -> None:
-        """Next line."""
+        """Move to the next line."""
         self.step(1)
 
     def action_up(self) -> None:
-        """Previous line."""
+        """Move to the previous line."""
         self.step(-1)
 
     def action_page_forward(self) -> None:
-        """A page forward."""
+        """Move a page forward."""
         self.step(max(1, self.size.height - 1))
 
     def action_page_back(self) -> None:
-        """The previous page."""
+        """Move a page back."""
         self.step(-max(1, self.size.height - 1))
 
     def action_top(self) -> None:
-        """The first line."""
+        """Move to the first line."""
         self.move_to(0)
 
     def action_end(self) -> None:
-        """The last line, and follow."""
+        """Move to the last line, and follow."""
         self.follow()
 
     def action_side(self, way: int) -> None:
-        """Scroll long lines to the side."""
+        """Scroll long lines sideways."""
         target, half = self.paint.left + way * SIDE, self.paint.room // 2
         texts = (self.paint.text(self.view[at]) for at, _ in self._visible())
         longest = max((cell_len(start_of(text, target + half)) for text in texts), default=0)
@@ -297,28 +297,28 @@ class LogView(LogCanvas, can_focus=True):
     # Filter and search
 
     def set_filter(self, *, replicas: Iterable[str] | None = None, severity: Severity | None = None) -> None:
-        """Show these replicas (an empty one: all) from this severity on."""
+        """Show these replicas (all if empty) from this severity on."""
         if self.views.set_filter(replicas=replicas, severity=severity):
             self._rebuilt()
 
     def exclude(self, pattern: Pattern | None) -> None:
-        """Exclude the lines that match; `None` shows them again."""
+        """Exclude the lines that match. `None` shows them again."""
         if self.views.set_filter(without=pattern):
             self._rebuilt()
 
     def go_to(self, moment: datetime) -> None:
-        """Put the cursor on the first line at or after this time."""
+        """Move the cursor to the first line at or after this time."""
         number = self.buffer.find(LogGap(moment, 0, ""))
         self.move_to(self.view.position(number))
 
     def set_pattern(self, pattern: Pattern | None) -> None:
-        """Search for this; `None` ends the search."""
+        """Search for this pattern. `None` ends the search."""
         if self.views.set_pattern(pattern):
             self.paint.pattern = pattern
             self._rebuilt()
 
     def show_only_matches(self, only: bool) -> None:
-        """Show only the matching lines, or all again."""
+        """Show only the matching lines, or all lines again."""
         if self.views.set_only_matches(only):
             self._rebuilt()
 
@@ -335,13 +335,13 @@ class LogView(LogCanvas, can_focus=True):
         self.refresh()
 
     def next_match(self, way: int) -> bool:
-        """Go to the next match after the cursor, or before it; return whether there is one."""
+        """Go to the next match after the cursor, or before it. Return whether there is one."""
         return self._jump(self.views.match, way)
 
     def next_error(self, way: int) -> bool | None:
-        """Go to the next error after the cursor, or before it; return whether there is one.
+        """Go to the next error after the cursor, or before it. Return whether there is one.
 
-        `None`: not known yet. Call it again, which goes on with the search.
+        `None`: not known yet. Call it again to continue the search.
         """
         jumped = self._jump(self.views.error, way)
         return None if not jumped and self.views.errors_unknown else jumped
@@ -362,7 +362,7 @@ class LogView(LogCanvas, can_focus=True):
     # Columns and wrapping
 
     def set_start(self, moment: datetime | None) -> None:
-        """Start time of the offsets in the time column."""
+        """Set the start time of the offsets in the time column."""
         if moment != self.paint.start:
             self.paint.start = moment
             self._repaint()
@@ -373,7 +373,7 @@ class LogView(LogCanvas, can_focus=True):
         self._keep_place()
 
     def next_json(self) -> None:
-        """Switch how JSON lines are shown: message, raw, field by field."""
+        """Switch the format of JSON lines: message, raw, field by field."""
         order = list(JsonForm)
         self.paint.json = order[(order.index(self.paint.json) + 1) % len(order)]
         self._keep_place()
@@ -405,11 +405,11 @@ class LogView(LogCanvas, can_focus=True):
         self.post_message(self.Moved(self))
 
     def picked(self) -> list[Line]:
-        """The marked range, or the line under the cursor."""
+        """Return the marked range, or the line under the cursor."""
         return [self.view[at] for at in self.picked_places()]
 
     def picked_places(self) -> range:
-        """Positions of the marked range, or of the line under the cursor."""
+        """Return the positions of the marked range, or of the line under the cursor."""
         line = self.cursor
         if line is None:
             return range(0)
@@ -417,11 +417,11 @@ class LogView(LogCanvas, can_focus=True):
         return range(ends[0], min(ends[1] + 1, len(self.view)))
 
     def text_of(self, lines: Iterable[Line]) -> str:
-        """Lines as text, each with its time, replica and severity."""
+        """Return lines as text, each with its time, replica and severity."""
         return "\n".join(whole_line(line, self.paint.json) for line in lines)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The text selected with the mouse: messages only, from character to character."""
+        """Return the text selected with the mouse: only messages, from character to character."""
         view = self.view
         start = view.position(selection.start.y) if selection.start else 0
         stop = view.position(selection.end.y + 1) if selection.end else len(view)

@@ -28,37 +28,38 @@ if TYPE_CHECKING:
     from tui.widgets.plot.open_plot import OpenPlot
 
 LABEL = 7
-"""Cells for the labels of the y axis."""
+"""Width of the labels of the y axis, in cells."""
 MARKS = "*o+x#@"
 FAINT_MARK = "."
 POINT = "•"
 SHORTEST_TITLE = 8
-"""Cells that a title keeps where there is no room for its figures."""
+"""Smallest width of a title in cells, if its figures don't fit."""
 CROSS_MARGIN = 0.015
-"""Share of the range that is left free beside a crosshair at its end, so that the line is seen."""
+"""Fraction of the range that is left free beside a crosshair at its end, so that the line is visible."""
 MAX_POINTS = 400
-"""Points of one line given to the plot; a terminal has fewer columns."""
+"""Number of points of one line passed to the plot; a terminal has fewer columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """One line: x and y of each point in order; the name is "" if it is the only line."""
+    """One line: x and y of each point in order. The name is "" if it is the only line."""
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     colour: str
     faint: bool = False
-    """Whether it is drawn behind the others, with no value in the title and no effect on the range of y."""
+    """Whether the line is drawn behind the others, without a value in the title or an effect on the range of
+    y."""
     top: bool = False
-    """Whether it is drawn over the others."""
+    """Whether the line is drawn over the others."""
     points: bool = False
-    """Whether it is drawn as unconnected points."""
+    """Whether the line is drawn as unconnected points."""
 
 
 @dataclass(frozen=True, slots=True)
 class XView:
-    """The shown range of x (None: all of it), and the crosshair with its colour."""
+    """The shown range of x (None for all), and the crosshair with its colour."""
 
     window: Range | None = None
     cross: float | None = None
@@ -93,14 +94,14 @@ class ChartFormat:
     high: float | None = None
     x_view: XView = FULL_VIEW
     log: bool = False
-    """Whether y has a log scale; values of zero and below are left out."""
+    """Whether y has a log scale. Values of zero and below are left out."""
     marks: tuple[Mark, ...] = ()
 
 
 def downsample(
     x: Sequence[float], y: Sequence[float], limit: int = MAX_POINTS
 ) -> tuple[list[float], list[float]]:
-    """At most `limit` points: the first, the last and the extremes of each stretch."""
+    """Return at most `limit` points: the first, the last and the extremes of each stretch."""
     if len(x) <= limit:
         return list(x), list(y)
     size = math.ceil(len(x) / (limit // 2))
@@ -113,7 +114,7 @@ def downsample(
 
 
 def finite_part(line: ChartLine) -> ChartLine:
-    """The line without NaN and infinity: the loss of a diverged run is NaN."""
+    """Return the line without NaN and infinity: the loss of a diverged run is NaN."""
     if all(map(math.isfinite, line.y)):
         return line
     points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
@@ -121,7 +122,7 @@ def finite_part(line: ChartLine) -> ChartLine:
 
 
 class Chart(VerticalGroup):
-    """`draw` shows lines; in ASCII mode as marks."""
+    """A chart. `draw` shows lines, as marks in ASCII mode."""
 
     DEFAULT_CSS = """
     Chart {
@@ -182,7 +183,7 @@ class Chart(VerticalGroup):
     def _size_updated(
         self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
     ) -> bool:
-        """Paint for a new size. Textual sends no Resize where a size was asked for just before the layout."""
+        """Paint for a new size. Textual sends no Resize if a size was requested just before the layout."""
         old = self._size
         changed = super()._size_updated(size, virtual_size, container_size, layout)
         if size != old:
@@ -190,7 +191,7 @@ class Chart(VerticalGroup):
         return changed
 
     def draw(self, lines: Sequence[ChartLine], format: ChartFormat | None = None) -> None:
-        """Show these lines; paints only if something differs."""
+        """Show these lines. Only changes are painted."""
         format = format or self.format
         if tuple(lines) != self._lines or format != self.format:
             self.format, self._lines = format, tuple(lines)
@@ -200,7 +201,7 @@ class Chart(VerticalGroup):
         if not self.is_mounted or not self.size.width:
             return
         title = self.query_one(".chart-title", Static)
-        # Where lines meet, the one drawn last is visible.
+        # Where lines meet, the last drawn line is visible.
         ordered = sorted(self._lines, key=lambda line: (not line.faint, line.top))
         lines = [self._cut(finite_part(line)) for line in ordered if line.x]
         self._drawn = [_logarithm(line) for line in lines] if self.format.log else lines
@@ -211,7 +212,7 @@ class Chart(VerticalGroup):
             self.query_one(".chart-text", Static).update(self._ascii_plot(), layout=False)
 
     def _title(self, room: int) -> Content:
-        """The title and each line's value in `room` cells: the title is cut before the figures."""
+        """Return the title and each line's value in `room` cells. The title is cut before the figures."""
         figures = self._title_figures()
         name = self.format.title
         over = len(name) + sum(text.cell_length for text in figures) - room
@@ -226,7 +227,7 @@ class Chart(VerticalGroup):
         return shown
 
     def _title_figures(self) -> list[Content]:
-        """The texts after the title: its unit, the crosshair, the value of each line."""
+        """Return the texts after the title: its unit, the crosshair, the value of each line."""
         parts: list[Content] = []
         if self.format.unit:
             parts.append(Content.styled(f" {self.format.unit}", "$text-muted"))
@@ -244,20 +245,20 @@ class Chart(VerticalGroup):
         return parts
 
     def _value(self, line: ChartLine) -> float | None:
-        """The newest value, or the one under the crosshair."""
+        """Return the newest value, or the value under the crosshair."""
         if self.format.x_view.cross is None:
             return line.y[-1]
         return value_at(line.x, line.y, self.format.x_view.cross, self._window())
 
     def _cut(self, line: ChartLine) -> ChartLine:
-        """The part of a line within the shown range of x."""
+        """Return the part of a line within the shown range of x."""
         if self.format.x_view.window is None:
             return line
         x, y = part(line.x, line.y, self.format.x_view.window)
         return replace(line, x=tuple(x), y=tuple(y))
 
     def _window(self) -> Range:
-        """First and last shown x; never equal."""
+        """Return the first and last shown x, which are never equal."""
         if self.format.x_view.window is not None:
             first, last = self.format.x_view.window
         else:
@@ -288,7 +289,7 @@ class Chart(VerticalGroup):
                         plot.scatter([mark.x], [foot], marker=mark.glyph, marker_style=mark.colour)
 
     def _range(self, drawn: Sequence[ChartLine]) -> tuple[float, float]:
-        """Range of y: the fixed bounds, else min and max of the lines with a margin."""
+        """Return the range of y: the fixed bounds, else min and max of the lines with a margin."""
         drawn = [line for line in drawn if not line.faint] or drawn
         fixed_low, fixed_high = (None, None) if self.format.log else (self.format.low, self.format.high)
         low = min(min(c.y) for c in drawn) if fixed_low is None else fixed_low
@@ -300,7 +301,7 @@ class Chart(VerticalGroup):
         )
 
     def _y_text(self, y: float) -> str:
-        """The figure of a drawn y."""
+        """Return the label of a drawn y."""
         return self.format.y_text(10.0**y if self.format.log else y)
 
     def _scale(self, plot: OpenPlot, drawn: Sequence[ChartLine]) -> None:
@@ -308,7 +309,7 @@ class Chart(VerticalGroup):
         bottom, top = self._range(drawn)
         cross = self.format.x_view.cross
         margin = (last - first) * CROSS_MARGIN
-        # A crosshair on the frame itself would not be seen.
+        # A crosshair on the frame itself would be invisible.
         plot.set_xlimits(
             first - margin if cross is not None and cross < first + margin else first,
             last + margin if cross is not None and cross > last - margin else last,
@@ -320,7 +321,7 @@ class Chart(VerticalGroup):
         plot.set_y_formatter(_formatter(lambda y: axis_label(self._y_text(y)), up, nice_ticks))
 
     def _ascii_plot(self) -> Content:
-        """The chart in ASCII: a mark a column, max and min of y at the left."""
+        """Return the chart in ASCII: a mark per column, max and min of y at the left."""
         drawn = [line for line in self._drawn if line.x]
         width, height = self.size.width - LABEL - 4, self.size.height - 2
         if not drawn or width < 8 or height < 2:
@@ -361,7 +362,7 @@ _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14
 def nice_ticks(
     low: float, high: float, limit: int, *, time: bool = False, whole: bool = False
 ) -> list[float]:
-    """Up to `limit` round numbers between `low` and `high`; with `time`, round times in seconds."""
+    """Return up to `limit` round numbers between `low` and `high`; with `time`, round times in seconds."""
     wide = high - low
     if wide <= 0 or not math.isfinite(wide):
         return [low]
@@ -381,7 +382,7 @@ def nice_ticks(
 
 
 def axis_label(text: str) -> str:
-    """A figure that fits a label: `0.000265` as `0.00026`, `-1.23e-05` as `-1.2e-5`."""
+    """Shorten a figure to fit a label: `0.000265` to `0.00026`, `-1.23e-05` to `-1.2e-5`."""
     if len(text) <= LABEL:
         return text
     try:
@@ -395,7 +396,7 @@ def axis_label(text: str) -> str:
 def distinct_ticks(
     low: float, high: float, limit: int, text: Callable[[float], str], ticks_of: TicksOf = nice_ticks
 ) -> list[float]:
-    """`nice_ticks` with distinct labels: 0.00026 and 0.000265 may both be shown as 0.00026."""
+    """Return `nice_ticks` with distinct labels: 0.00026 and 0.000265 may both be shown as 0.00026."""
     for count in range(limit, 1, -1):
         ticks = ticks_of(low, high, count)
         if len({text(tick) for tick in ticks}) == len(ticks):

@@ -1,4 +1,4 @@
-"""A plot without a frame: a thin axis at the left and one at the foot.
+"""A plot without a frame: a thin axis at the left and a thin axis at the foot.
 
 textual-plot always draws a thick box around a plot, with ticks on all four sides, and has no setting for it
 (0.10.1). `OpenPlot` replaces the box at the edges of the canvas.
@@ -13,7 +13,7 @@ _SIDE, _FOOT, _CORNER = "┃┏", "━┗┛", "└"
 
 
 class OpenPlot(PlotWidget):
-    """A plot with thin axes. It imports numpy: import it when a plot is mounted."""
+    """A plot with thin axes. It imports numpy, so import this module when a plot is mounted."""
 
     def _render_plot(self) -> None:
         super()._render_plot()

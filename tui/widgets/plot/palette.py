@@ -1,4 +1,5 @@
-"""Colours of the lines of a chart: distinct on dark and light backgrounds, and none is a state's colour."""
+"""Colours of the lines of a chart: distinct on dark and light backgrounds, and different from state
+colours."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ _ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
 
 
 def line_colour(app: App[object], at: int) -> str:
-    """Colour of the line at this position, from 0."""
+    """Return the colour of the line at this position, from 0."""
     palette = _DARK if app.current_theme.dark else _LIGHT
     if app.native_ansi_color:
         palette = _ANSI
@@ -18,7 +19,7 @@ def line_colour(app: App[object], at: int) -> str:
 
 
 def faint_colour(app: App[object]) -> str:
-    """Colour of lines behind the others."""
+    """Return the colour of lines behind the others."""
     if app.native_ansi_color:
         return "bright_black"
     return "#6b7280" if app.current_theme.dark else "#9aa1ab"

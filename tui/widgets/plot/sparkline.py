@@ -1,4 +1,4 @@
-"""A sparkline as text: one character a time bucket, · where nothing was measured."""
+"""A sparkline as text: one character per time bucket, · for a bucket without a measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ NOT_MEASURED = "·"
 def sparkline(
     values: Sequence[float | None], *, low: float = 0.0, high: float | None = 1.0, ascii_only: bool = False
 ) -> str:
-    """One character a value between `low` and `high` (None: the maximum); values outside are clipped.
+    """Return one character per value between `low` and `high` (None for the maximum). Values outside are
+    clipped.
 
     A value that is not finite, or out of range, counts as not measured.
     """

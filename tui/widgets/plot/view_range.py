@@ -1,6 +1,6 @@
-"""The part of the x axis that charts show, and the position of their crosshair; x in seconds.
+"""The part of the x axis that charts show, and the position of their crosshair; x is in seconds.
 
-The axis grows at its right end while a job runs; a range that ends there moves with it.
+The axis grows at its right end while a job runs. A range that ends there moves with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Range = tuple[float, float]
 MIN_SPAN = 5.0
 """Shortest range that can be zoomed to, in seconds."""
 NEAR = 0.05
-"""Share of the range within which the crosshair takes the nearest point's value."""
+"""Fraction of the range within which the crosshair shows the nearest point's value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class ViewRange:
     cross: float | None = None
 
     def window(self, full: Range) -> Range:
-        """Start and end, clipped to the full range."""
+        """Return the start and end, clipped to the full range."""
         low, high = full
         end = high if self.end is None else max(low, min(high, self.end))
         return (low, high) if self.span is None else (max(low, end - self.span), end)
 
     def zoom(self, full: Range, factor: float) -> ViewRange:
-        """Multiply the shown width; the crosshair, or without one the right edge, keeps its position."""
+        """Multiply the shown width. The crosshair, or without one the right edge, stays fixed."""
         low, high = self.window(full)
         span = max(MIN_SPAN, (high - low) * factor)
         if span >= full[1] - full[0]:
@@ -41,13 +41,13 @@ class ViewRange:
         return replace(self, span=span)._ending(full, middle + share * span)
 
     def pan(self, full: Range, share: float) -> ViewRange:
-        """Move right by a share of the shown width, or left if it is negative."""
+        """Move right by a fraction of the shown width, or left if it is negative."""
         if self.span is None:
             return self
         return self._ending(full, self.window(full)[1] + share * self.span)
 
     def move(self, full: Range, share: float) -> ViewRange:
-        """Move the crosshair by a share of the shown width; the range follows it."""
+        """Move the crosshair by a fraction of the shown width. The range follows it."""
         low, high = self.window(full)
         at = high if self.cross is None else self.cross + share * (high - low)
         moved = replace(self, cross=max(full[0], min(full[1], at)))
@@ -64,14 +64,14 @@ class ViewRange:
 
 
 def part(x: Sequence[float], y: Sequence[float], window: Range) -> tuple[Sequence[float], Sequence[float]]:
-    """Points within the window and one more on each side, so that lines reach the edges."""
+    """Return the points within the window and one more on each side, so that lines reach the edges."""
     first = max(0, bisect_left(x, window[0]) - 1)
     last = bisect_right(x, window[1]) + 1
     return x[first:last], y[first:last]
 
 
 def value_at(x: Sequence[float], y: Sequence[float], at: float, window: Range) -> float | None:
-    """y of the point nearest to `at`; `None` if none is near."""
+    """Return the y of the point nearest to `at`; `None` if none is near."""
     if not x:
         return None
     right = bisect_left(x, at)

@@ -26,7 +26,7 @@ STYLES = {
 
 
 def content(cell: Cell, *, ascii_only: bool = False) -> Content:
-    """A cell as styled text."""
+    """Return a cell as styled text."""
     text = plain(cell.text)
     if cell.glyph:
         text = f"{cell.glyph} {text}"
@@ -39,7 +39,7 @@ def content(cell: Cell, *, ascii_only: bool = False) -> Content:
 
 
 def row_cells(fields: Iterable[Field[R]], row: R, *, ascii_only: bool = False) -> Cells:
-    """The painted cells of one row, by the columns' keys."""
+    """Return the painted cells of one row, by the columns' keys."""
     return {
         field.key: content(field.cell(row), ascii_only=ascii_only)
         for field in fields

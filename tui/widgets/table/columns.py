@@ -11,11 +11,11 @@ from textual.app import App
 from tui.domain.fields.field import Column
 
 GAP = 2
-"""Cells between two columns, and before the first one for the mark."""
+"""Gap between two columns, and before the first column for the mark, in cells."""
 
 
 class PlacedColumn(NamedTuple):
-    """A column with its position: `x` is its first cell."""
+    """A column with its position. `x` is its first cell."""
 
     column: Column
     width: int
@@ -29,9 +29,9 @@ def place(
     folded: Iterable[str] = (),
     kept: Collection[str] = (),
 ) -> tuple[PlacedColumn, ...]:
-    """The columns that fit into `room` cells, with their widths.
+    """Return the columns that fit into `room` cells, with their widths.
 
-    `natural` holds the widest known cell of each column. At least one column is shown. Those of `kept` are
+    `natural` holds the widest known cell of each column. At least one column is shown. Columns in `kept` are
     left out last.
     """
     away = set(folded)
@@ -45,7 +45,7 @@ def place(
     widths = {c.key: needed[c.key] for c in shown}
     room_for = {c.key: _wanted(c, natural) for c in shown}
     left = room - sum(width + GAP for width in widths.values())
-    # Narrow columns first: a count is shown whole before a long text takes the rest.
+    # Place narrow columns first: a count is shown completely before a long text uses the rest.
     for column in sorted(shown, key=lambda c: room_for[c.key] - widths[c.key]):
         more = max(0, min(left, room_for[column.key] - widths[column.key]))
         widths[column.key] += more
@@ -56,7 +56,7 @@ def place(
         more = max(0, min(left, max_width - widths[flexible.key]))
         widths[flexible.key] += more
         left -= more
-    # Use free room before cutting.
+    # Use free width before cutting.
     for column in sorted(shown, key=lambda c: natural.get(c.key, 0) - widths[c.key]):
         more = max(0, min(left, natural.get(column.key, 0) - widths[column.key]))
         widths[column.key] += more
@@ -93,5 +93,6 @@ _FOLDED: WeakKeyDictionary[App[object], dict[str, set[str]]] = WeakKeyDictionary
 
 
 def folded_in(app: App[object], table: str) -> set[str]:
-    """Keys of the columns that the user has hidden in tables of this name, for this run of the app."""
+    """Return the keys of the columns that the user has hidden in tables of this name, for this run of the
+    app."""
     return _FOLDED.setdefault(app, {}).setdefault(table, set())

@@ -11,7 +11,7 @@ from tui.widgets.table.table import Column, Table
 
 
 class ChangingTable(Table):
-    """A table whose columns depend on what it lists."""
+    """A table whose columns depend on its rows."""
 
     def use(self, columns: Sequence[Column]) -> None:
         """Show these columns from now on."""
@@ -26,7 +26,7 @@ class JobTable(ChangingTable):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(columns(job_fields((), contexts=False, ids=False)), id=id)
         self.hidden: set[str] = set()
-        """Keys of the hidden columns: kept per context by the screen."""
+        """Keys of the hidden columns, which the screen saves per context."""
 
     @property
     def _hidden_columns(self) -> set[str]:
@@ -34,7 +34,7 @@ class JobTable(ChangingTable):
 
     @property
     def closed_groups(self) -> set[str]:
-        """The groups whose rows are not shown."""
+        """The groups whose rows are hidden."""
         return self._shown.closed
 
     @closed_groups.setter
@@ -43,16 +43,16 @@ class JobTable(ChangingTable):
 
     @property
     def placed_columns(self) -> frozenset[str]:
-        """Keys of the columns that are shown now."""
+        """The keys of the currently shown columns."""
         return frozenset(placed.column.key for placed in self._placed)
 
     def set_columns(self, hidden: Collection[str], kept: Collection[str]) -> None:
-        """Hide these columns, and show those of `kept` whatever the width."""
+        """Hide these columns, and show the columns in `kept` at any width."""
         self.hidden, self.pinned = set(hidden), frozenset(kept)
         self._choose_columns()
 
     def show_kinds(self, listed: Collection[str], *, billed: bool, contexts: bool, ids: bool) -> None:
-        """Show the columns that jobs of these kinds have; see `job_fields`."""
+        """Show the columns of jobs of these kinds; see `job_fields`."""
         place, own = region_word(listed), own_fields(listed)
         fields = job_fields(listed, billed=billed, contexts=contexts, ids=ids, place=place, own=own)
         self.use(columns(fields))

@@ -1,4 +1,5 @@
-"""One row of a table as a strip, built cell by cell: Textual's text layout takes five times as long."""
+"""One row of a table as a strip, built cell by cell, because Textual's text layout takes five times as
+long."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from textual.widget import Widget
 from tui.widgets.table.columns import GAP, PlacedColumn
 
 Cell = Content | str
-"""A cell: text with or without styles. It is never read as markup."""
+"""A cell: text with or without styles, never parsed as markup."""
 LEAST = 10
-"""Cells of a name beside a note."""
+"""Smallest width of a name beside a note, in cells."""
 MARK = Content.styled("▌", "$accent bold")
 
 
 class RowPainter:
-    """Draws the lines of one table, in the component styles `table--…` of its widget."""
+    """Draws the lines of one table in the component styles `table--…` of its widget."""
 
     def __init__(self, table: Widget) -> None:
         self._table = table
@@ -34,7 +35,7 @@ class RowPainter:
         self._blank = None
 
     def blank(self) -> Strip:
-        """An empty line."""
+        """Return an empty line."""
         width = self._table.size.width
         if self._blank is None or self._blank.cell_length != width:
             self._blank = self._finished([(" " * width, self._table.visual_style)], width)
@@ -43,7 +44,7 @@ class RowPainter:
     def header(
         self, placed: Sequence[PlacedColumn], folded: int, *, sorted_by: str, reverse: bool, chosen: str
     ) -> Strip:
-        """The titles with an arrow at the sorted column, and a + before them if columns are hidden."""
+        """Return the titles with an arrow at the sorted column, and a + before them if columns are hidden."""
         table = self._table
         base = table.get_visual_style("table--header")
         # The header does not need the mark's cells.
@@ -64,10 +65,10 @@ class RowPainter:
     def row(
         self, cells: Mapping[str, Cell], placed: Sequence[PlacedColumn], *, cursor: bool, marked: bool
     ) -> Strip:
-        """A row's cells in their columns."""
+        """Return a row's cells in their columns."""
         table = self._table
         base = table.get_visual_style("table--cursor") if cursor else table.visual_style
-        # None of the 16 colours is legible on all others: the cursor's row is reversed.
+        # No colour of the 16 is legible on all others, so the cursor's row is reversed.
         reversed_ = cursor and table.app.native_ansi_color
         if reversed_:
             base = base + Style(reverse=table.has_focus, bold=True)
@@ -106,7 +107,7 @@ class RowPainter:
         if plain or not spans:
             return iter(((content.plain, base),))
         if len(spans) == 1 and spans[0].start <= 0 and spans[0].end >= len(content):
-            # One style throughout, as in most cells.
+            # A single style throughout, as in most cells.
             return iter(((content.plain, base + self._style(spans[0].style)),))
         return iter(content.render(base, "", self._style))
 
@@ -119,7 +120,7 @@ class RowPainter:
         return known
 
     def _finished(self, parts: Sequence[tuple[str, Style]], width: int) -> Strip:
-        """The line as wide as the table, equal neighbours joined, in the terminal's colours."""
+        """Return the line as wide as the table, with equal neighbours joined, in the terminal's colours."""
         segments: list[Segment] = []
         text, current = "", parts[0][1]
         for more, style in parts:
@@ -137,9 +138,9 @@ class RowPainter:
 
 
 def cut_middle(cell: Content, width: int) -> Content:
-    """The text in `width` cells, with an ellipsis in place of its middle.
+    """Return the text in `width` cells, with an ellipsis instead of its middle.
 
-    A note after it is cut first; where that does not do, it stays whole or goes.
+    A note after the text is cut first; if that does not suffice, the note is shown completely or removed.
     """
     name, note = _without_note(cell)
     if name.cell_length <= width and note:
@@ -154,7 +155,7 @@ def cut_middle(cell: Content, width: int) -> Content:
 
 
 def _without_note(cell: Content) -> tuple[Content, Content]:
-    """A name and the note after it, which is muted and two cells away, such as `  3 parts`."""
+    """Split a name and the note after it, which is muted and two cells away, such as `  3 parts`."""
     last = max(cell.spans, key=lambda span: span.end, default=None)
     if last is None or last.end < len(cell) or not cell.plain[last.start :].startswith("  "):
         return cell, Content("")

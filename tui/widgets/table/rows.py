@@ -1,4 +1,4 @@
-"""The order of a table's rows: a list kept sorted and filtered incrementally, and groups that close."""
+"""The order of a table's rows: a list sorted and filtered incrementally, and groups that close."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class Listing(Generic[T]):
-    """Sorted keys of the matching items; an update costs as much as what changed.
+    """Sorted keys of the matching items. The cost of an update depends on the changes.
 
-    `items` is the owner's mapping, read and never copied. The list is empty until `configure` sets what it
-    shows. Every method that may change the order returns whether it did.
+    `items` is the owner's mapping, read and never copied. The list is empty until `configure` sets its
+    filter. Every method that may change the order returns whether it did.
     """
 
     def __init__(self, items: Mapping[str, T]) -> None:
@@ -28,7 +28,7 @@ class Listing(Generic[T]):
     def configure(
         self, matches: Callable[[T], bool] | None, key: Callable[[T], SortKey], *, reverse: bool
     ) -> bool:
-        """Set filter and sort key; without `matches` all items are listed."""
+        """Set filter and sort key. Without `matches` all items are listed."""
         self._matches, self._key, self._reverse = matches, key, reverse
         items = self.items
         if matches is not None:
@@ -37,7 +37,7 @@ class Listing(Generic[T]):
         return self._sort(list(self._keys))
 
     def update(self, names: Collection[str]) -> bool:
-        """These items were added, changed or removed."""
+        """Record that these items were added, changed or removed."""
         if not self.order and len(names) >= len(self.items):
             return self.configure(self._matches, self._key, reverse=self._reverse)
         moved = False
@@ -58,7 +58,7 @@ class Listing(Generic[T]):
                 new.append(name)
         if not moved:
             return False
-        # Almost sorted: Timsort merges the runs.
+        # The list is almost sorted: Timsort merges the runs.
         return self._sort([name for name in self.order if name in keys] + new)
 
     def _sort(self, names: list[str]) -> bool:
@@ -73,7 +73,7 @@ class Listing(Generic[T]):
 
 
 class Rows:
-    """Keys of a table's rows in order, without those in closed groups."""
+    """Keys of a table's rows in order, without the rows of closed groups."""
 
     def __init__(self) -> None:
         self.order: Sequence[str] = ()
@@ -81,21 +81,21 @@ class Rows:
         self.parents: Mapping[str, str] = {}
         self.closed: set[str] = set()
         self.everything: Sequence[str] = ()
-        """All rows, with those of closed groups."""
+        """All rows, including rows of closed groups."""
         self._heads: frozenset[str] = frozenset()
 
     def set_order(self, order: Sequence[str], parents: Mapping[str, str] | None = None) -> None:
-        """Set the order; a row with a parent is shown while the parent, which comes before it, is open."""
+        """Set the order. A row with a parent is shown while the parent, which precedes it, is open."""
         self.everything, self.parents = order, parents or {}
         self._heads = frozenset(self.parents.values())
         self._flatten()
 
     def group(self, key: str) -> str | None:
-        """The group that a row heads or belongs to."""
+        """Return the group that a row heads or belongs to."""
         return key if key in self._heads else self.parents.get(key)
 
     def close(self, group: str, closed: bool) -> bool:
-        """Close or open a group; return whether that changed anything."""
+        """Close or open a group. Return whether that changed anything."""
         if (group in self.closed) == closed:
             return False
         (self.closed.add if closed else self.closed.discard)(group)
@@ -123,7 +123,8 @@ class Rows:
 def grouped(
     order: Iterable[str], group_of: Callable[[str], str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
-    """Rows grouped under head rows, by name: (heads and rows, parent of each row, rows of each group)."""
+    """Group rows under head rows, by name. Return heads and rows, the parent of each row, and the rows of
+    each group."""
     members: dict[str, list[str]] = {}
     for key in order:
         members.setdefault(group_of(key), []).append(key)
@@ -139,10 +140,10 @@ def grouped(
 def below_parents(
     order: list[str], parents: Mapping[str, str], there: Container[str] = ()
 ) -> tuple[list[str], dict[str, int], frozenset[str]]:
-    """Order the rows so that each stands below its parent, before the parent's next sibling.
+    """Order the rows so that each is below its parent, before the parent's next sibling.
 
-    A parent that is not among them but in `there` is put above its first row. Returns the rows, how deep
-    each one stands that has a parent, and which parents were put in.
+    A parent that is not among the rows but in `there` is inserted above its first row. Return the rows, the
+    depth of each row with a parent, and the inserted parents.
     """
     if not parents:
         return order, {}, frozenset()
@@ -173,6 +174,6 @@ def below_parents(
             depths[name] = depth
         left += [(part, depth + 1) for part in reversed(parts.pop(name, ()))]
     if parts:
-        # Jobs that are said to be part of each other have no top.
+        # Jobs that are parts of each other have no top.
         names += sorted(listed - set(names))
     return names, depths, frozenset(added)

@@ -1,9 +1,9 @@
-"""A table of any number of rows that paints only those in view; the cursor is a row's key.
+"""A table of any number of rows that paints only the rows in view; the cursor is a row's key.
 
-Rows are shown in the order of their keys. Their cells are given (`show`) or made when a row comes into view
-(`show_lazily`); of a changed row only the cells that differ are painted. The cursor and the marks follow the
-key through refresh, sort and removal, so that a key press acts on the row the cursor was on. If not all
-columns fit, the least important ones are left out, and the user can hide more.
+Rows are shown in the order of their keys. Their cells are given (`show`) or created when a row comes into
+view (`show_lazily`); only the changed cells of a row are painted. The cursor and the marks follow the key
+through refresh, sort and removal, so that a key press acts on the row under the cursor. If not all columns
+fit, the least important ones are left out, and the user can hide more.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["GAP", "Cells", "Column", "Table"]
 
 Cells = Mapping[str, Cell]
 SAMPLE = 200
-"""Rows whose cells are measured for the columns' widths, besides those in view."""
+"""Number of rows whose cells are measured for the columns' widths, besides the rows in view."""
 CACHED_ROWS = 1_000
-"""Rows made by `show_lazily` that stay cached."""
+"""Number of cached rows created by `show_lazily`."""
 
 
 class Table(ScrollView, can_focus=True):
-    """A table. Posts `Moved` when the cursor is on another row, `Chosen` for a double click."""
+    """A table. Posts `Moved` when the cursor moves to another row, `Chosen` on a double click."""
 
     BINDINGS = bindings("table")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -71,7 +71,7 @@ class Table(ScrollView, can_focus=True):
 
     @dataclass
     class SortRequested(Message):
-        """A click on a column's title: sort by it, or reverse the order if it is the sorted one."""
+        """A click on a column's title: sort by the column, or reverse the order if it is already sorted."""
 
         table: Table
         column: str
@@ -99,17 +99,17 @@ class Table(ScrollView, can_focus=True):
 
     @property
     def keys(self) -> Sequence[str]:
-        """Keys of the rows shown, from the top."""
+        """Keys of the shown rows, from the top."""
         return self._shown.order
 
     @property
     def cursor(self) -> str | None:
-        """Key of the row the cursor is on."""
+        """Key of the row under the cursor."""
         return self._cursor
 
     @property
     def in_view(self) -> Sequence[str]:
-        """Keys of the rows on the screen now."""
+        """Return the keys of the rows on the screen."""
         top = int(self.scroll_offset.y)
         return self._shown.order[top : top + max(0, self.size.height - 1)]
 
@@ -117,7 +117,7 @@ class Table(ScrollView, can_focus=True):
         return key in self._shown.index
 
     def cells_of(self, key: str) -> Cells:
-        """The row's cells; made now if they are not cached."""
+        """Return the row's cells, which are created if they are not cached."""
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = self._make(key) if self._make is not None else {}
@@ -129,9 +129,9 @@ class Table(ScrollView, can_focus=True):
         cells: Mapping[str, Cells],
         parents: Mapping[str, str] | None = None,
     ) -> None:
-        """Show these rows in this order; `cells` holds the new and changed rows.
+        """Show these rows in this order. `cells` holds the new and changed rows.
 
-        Only what differs is painted. The cursor stays on its row; if that was removed, it goes to the row at
+        Only changes are painted. The cursor stays on its row; if that row was removed, it goes to the row at
         its position. `parents` puts rows below others that can be closed.
         """
         self._make = None
@@ -161,9 +161,9 @@ class Table(ScrollView, can_focus=True):
         make: Callable[[str], Cells],
         parents: Mapping[str, str] | None = None,
     ) -> None:
-        """Show these rows in this order; `make` makes a row when it comes into view.
+        """Show these rows in this order. `make` creates a row when it comes into view.
 
-        The table keeps `order`, which must not be changed afterwards. Cached rows stay as they are until
+        The table stores `order`, which must not be changed afterwards. Cached rows are unchanged until
         `change` names them.
         """
         self._make = make
@@ -178,7 +178,7 @@ class Table(ScrollView, can_focus=True):
         self._prepare()
 
     def change(self, keys: Iterable[str]) -> None:
-        """Note changed rows of `show_lazily`: rows in view are made again now, the others later."""
+        """Record changed rows of `show_lazily`. Rows in view are created again now, the others later."""
         if self._make is None:
             return
         sight = set(self.in_view)
@@ -193,7 +193,7 @@ class Table(ScrollView, can_focus=True):
         self._prepare()
 
     def _set_cells(self, key: str, row: Cells) -> None:
-        """Set a row's cells and paint those that differ."""
+        """Set a row's cells and paint the changed cells."""
         old, self._rows[key] = self._rows[key], row
         differing = [p for p in self._placed if not same_cell(old.get(p.column.key), row.get(p.column.key))]
         if not differing:
@@ -213,7 +213,7 @@ class Table(ScrollView, can_focus=True):
         self._choose_columns()
 
     def set_sort(self, column: str, reverse: bool) -> None:
-        """Show in the header what the rows are sorted by; `reverse`: the largest on top."""
+        """Show the sort column in the header. `reverse`: the largest value is on top."""
         if (self.sorted_by, self.reverse) != (column, reverse):
             self.sorted_by, self.reverse = column, reverse
             self._repaint_header()
@@ -225,7 +225,7 @@ class Table(ScrollView, can_focus=True):
             self._repaint(key)
 
     def move_to(self, key: str) -> None:
-        """Put the cursor on a row and bring it into view; a key that is not shown is ignored."""
+        """Move the cursor to a row and scroll it into view; ignore a key that is not shown."""
         if key in self._shown.index and key != self._cursor:
             old, self._cursor = self._cursor, key
             if old is not None:
@@ -237,7 +237,7 @@ class Table(ScrollView, can_focus=True):
     # Groups
 
     def group(self, key: str | None) -> str | None:
-        """The group that the row heads or belongs to; `None` for a row of no group."""
+        """Return the group that the row heads or belongs to; `None` for a row of no group."""
         return self._shown.group(key) if key is not None else None
 
     def is_open(self, group: str) -> bool:
@@ -245,7 +245,7 @@ class Table(ScrollView, can_focus=True):
         return group not in self._shown.closed
 
     def open_group(self, group: str, on: bool) -> None:
-        """Open or close a group; a cursor on one of its rows goes to its head."""
+        """Open or close a group. A cursor on one of its rows goes to its head."""
         at, seen = self._cursor_at(), tuple(self.in_view)
         if not self._shown.close(group, not on):
             return
@@ -264,27 +264,27 @@ class Table(ScrollView, can_focus=True):
             self.move_to(order[max(0, min(len(order) - 1, at))])
 
     def action_cursor_down(self) -> None:
-        """Next row."""
+        """Move to the next row."""
         self._step(1)
 
     def action_cursor_up(self) -> None:
-        """Previous row."""
+        """Move to the previous row."""
         self._step(-1)
 
     def action_scroll_top(self) -> None:
-        """First row."""
+        """Move to the first row."""
         self._step(-len(self.keys))
 
     def action_scroll_bottom(self) -> None:
-        """Last row."""
+        """Move to the last row."""
         self._step(len(self.keys))
 
     def action_page_down(self) -> None:
-        """A page down."""
+        """Move a page down."""
         self._step(max(1, self.size.height - 2))
 
     def action_page_up(self) -> None:
-        """A page up."""
+        """Move a page up."""
         self._step(-max(1, self.size.height - 2))
 
     def action_column_right(self) -> None:
@@ -307,7 +307,7 @@ class Table(ScrollView, can_focus=True):
             self._repaint_header()
 
     def action_fold_column(self) -> None:
-        """Hide the chosen column; without one, the sorted column."""
+        """Hide the chosen column, else the sorted column."""
         key = self.chosen_column or self.sorted_by
         column = next((c for c in self.columns if c.key == key), None)
         if column is not None and column.fold and any(p.column is column for p in self._placed[1:]):
@@ -324,7 +324,7 @@ class Table(ScrollView, can_focus=True):
             self._choose_columns()
 
     def on_click(self, event: events.Click) -> None:
-        """One click moves the cursor, two open the row; a click on a title sorts."""
+        """Move the cursor on one click, open the row on two; sort by a clicked title."""
         at = int(self.scroll_offset.y) + event.y - 1
         if event.y == 0:
             title = next((p for p in self._placed if p.x <= event.x < p.x + p.width + GAP), None)
@@ -342,7 +342,7 @@ class Table(ScrollView, can_focus=True):
         return folded_in(self.app, f"{type(self).__name__} {' '.join(c.key for c in self.columns)}")
 
     def _measure(self, rows: Iterable[Cells]) -> bool:
-        """Measure these rows; return whether a column has to be wider."""
+        """Measure these rows. Return whether a column must be wider."""
         grown, natural = False, self._natural
         for row in rows:
             for key, cell in row.items():
@@ -353,7 +353,7 @@ class Table(ScrollView, can_focus=True):
         return grown
 
     def _prepare(self) -> None:
-        """Make and measure the rows in view before they are painted, each of them once."""
+        """Create and measure the rows in view before they are painted, each once."""
         if self._make is not None:
             new = [key for key in self.in_view if key not in self._measured]
             self._measured.update(new)
@@ -366,7 +366,7 @@ class Table(ScrollView, can_focus=True):
             self.refresh()
 
     def _place_columns(self) -> bool:
-        """Place the columns, also while hidden, when `size` is 0; returns whether they differ from before."""
+        """Place the columns, also while hidden, when `size` is 0. Return whether they have changed."""
         if not self.is_attached:
             return False
         width = self._size.width - self.styles.gutter.width - 1  # The last cell belongs to the scroll bar.
@@ -389,14 +389,14 @@ class Table(ScrollView, can_focus=True):
         self._order_changed(old_at, seen)
 
     def _order_changed(self, old_at: int | None, seen: Sequence[str]) -> None:
-        """Keep the cursor's line at its place on the screen after a change of order.
+        """Keep the cursor's line at its screen position after a change of order.
 
-        `old_at` is the cursor's old index, `seen` the keys that were in view; paints only if they differ.
+        `old_at` is the cursor's old index, `seen` the keys that were in view. Only changes are painted.
         """
         # Nothing scrolls sideways, so the width does not matter.
         self.virtual_size = Size(1, len(self.keys) + 1)
         if not self.size and len(self.keys) > self.app.size.height:
-            # Set before the first layout, which saves a second one.
+            # Set before the first layout, which saves a second layout.
             self.show_vertical_scrollbar = True
         new_at = self._cursor_at()
         if old_at is not None and new_at is not None and self.scroll_offset.y > 0:
@@ -413,19 +413,19 @@ class Table(ScrollView, can_focus=True):
         page, top = self.size.height - 1, int(self.scroll_target_y)
         if at is None or page <= 0:
             return
-        # Forced: before the first layout with these rows there is no scroll bar, and nothing would scroll.
+        # Force it: before the first layout with these rows there is no scroll bar, and nothing would scroll.
         if at < top:
             self.scroll_to(y=at, animate=False, force=True)
         elif at >= top + page:
             self.scroll_to(y=at - page + 1, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Make and measure the rows now in view."""
+        """Create and measure the rows now in view."""
         super().watch_scroll_y(old_value, new_value)
         self._prepare()
 
     def on_mount(self) -> None:
-        """Keep the columns hidden that were hidden before."""
+        """Hide the columns that were hidden before."""
         self._choose_columns()
 
     def _size_updated(
@@ -460,7 +460,7 @@ class Table(ScrollView, can_focus=True):
             self._strips.pop((key, cursor, marked), None)
 
     def _row_at(self, key: str) -> int | None:
-        """Line of the view that the row is on; `None` if it is not in view."""
+        """Return the view's line with the row; `None` if it is not in view."""
         at = self._shown.index.get(key)
         y = -1 if at is None else at + 1 - int(self.scroll_offset.y)
         return y if 1 <= y < self.size.height else None
@@ -480,7 +480,7 @@ class Table(ScrollView, can_focus=True):
         return lines if right - left == self.size.width else [line.crop(left, right) for line in lines]
 
     def render_line(self, y: int) -> Strip:
-        """Line `y` of the view; line 0 is the header, which does not scroll."""
+        """Return line `y` of the view. Line 0 is the header, which does not scroll."""
         if y == 0:
             return self._painter.header(
                 self._placed,
