@@ -25,7 +25,7 @@ class FilePrinter:
     """Prints the lines that pass a filter, with bounded memory for lines of any length."""
 
     def __init__(self, path: Path, line_filter: LineFilter, *, as_json: bool) -> None:
-        """Raises OSError if the file can't be read."""
+        """Open the file. Raises OSError if it can't be read."""
         self._path = path
         self._filter = line_filter
         self._json = as_json
@@ -35,7 +35,7 @@ class FilePrinter:
         self._read = 0
 
     async def run(self, *, follow: bool) -> None:
-        """Print until the end; with `follow` a file on disk has none. Raises OSError."""
+        """Print until the end. With `follow`, a file on disk has no end. Raises OSError."""
         try:
             while True:
                 data = self._input.read()
@@ -50,23 +50,23 @@ class FilePrinter:
                     self._input.close()
                     self._input = TextInput(self._path)
                     self._number = self._read = 0
-                # Give signals a chance to be handled.
+                # Let signals be handled in between.
                 await asyncio.sleep(0 if data else WAIT)
             self._end()
         finally:
             self._input.close()
 
     def _replaced(self) -> str:
-        """What happened to a followed file; empty if it only grows or is missing for a moment."""
+        """Return what happened to a followed file; empty if it only grows or is missing for a moment."""
         try:
             there = self._path.stat()
         except OSError:
             return ""
         here = self._input.status()
         if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
-            return "rotated: what follows is the new file"
+            return "rotated: the new file follows"
         shrunk = self._input.plain and there.st_size < self._read
-        return "rewritten: what follows is the new text" if shrunk else ""
+        return "rewritten: the new text follows" if shrunk else ""
 
     def _take(self, data: bytes) -> None:
         whole, mark, self._rest = (self._rest + data).rpartition(b"\n")

@@ -23,7 +23,7 @@ Part = tuple[str, str]
 
 STYLES = ("time", "dim", "strong", "warning", "error", "gap", "service")
 HUES = 8
-"""Colours of replicas; with more replicas the colours repeat and the name tells them apart."""
+"""Number of replica colours. With more replicas the colours repeat and the name distinguishes them."""
 _FIRST_HUES = {
     "workerpool": 0,
     "master": 0,
@@ -51,11 +51,11 @@ class TimeColumn(Enum):
     def __init__(self, words: str, width: int) -> None:
         self.words = words
         self.width = width
-        """Characters, with the space after them."""
+        """Width in characters, including the space after the time."""
 
 
 class JsonForm(Enum):
-    """How a JSON line is shown."""
+    """The format of a JSON line."""
 
     TEMPLATE = "message"
     RAW = "raw"
@@ -63,7 +63,7 @@ class JsonForm(Enum):
 
 
 def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> str:
-    """`14:02:11.204`, or `+1:02:11.2` since `start`."""
+    """Return `14:02:11.204`, or `+1:02:11.2` since `start`."""
     if column is TimeColumn.NONE:
         return ""
     if column is TimeColumn.CLOCK or start is None:
@@ -73,12 +73,12 @@ def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> s
 
 @lru_cache(maxsize=256)
 def _clock(moment: datetime) -> str:
-    """The local time of a second, cached: one second may have thousands of lines."""
+    """Return the local time of a second, cached: one second may have thousands of lines."""
     return f"{moment.astimezone():%H:%M:%S}"
 
 
 def offset_text(span: timedelta) -> str:
-    """`+0:04.2`, `+1:02:11.2`; earlier times are `-0:04.2`."""
+    """Return `+0:04.2`, `+1:02:11.2`; earlier times are `-0:04.2`."""
     sign = "-" if span < timedelta(0) else "+"
     seconds = abs(span.total_seconds())
     minutes, rest = divmod(seconds, 60)
@@ -87,17 +87,17 @@ def offset_text(span: timedelta) -> str:
 
 
 def short_replica(replica: str) -> str:
-    """`short_name` for a terminal, cut to 12 characters."""
+    """Return `short_name` for a terminal, cut to 12 characters."""
     return plain(short_name(replica))[:12]
 
 
 def replica_style(replica: str) -> str:
-    """The style of a replica's name, the same in the log, the tree and the plots."""
+    """Return the style of a replica's name, the same in the log, the tree and the plots."""
     if replica == SERVICE:
         return "service"
     task, _, own = replica.rpartition("/")
     if task:
-        # The replicas of a task have one colour: it tells the tasks apart.
+        # The replicas of a task have one colour, which distinguishes the tasks.
         number = int(task) if task.isdecimal() else zlib.crc32(task.encode())
         return f"hue{number * 3 % HUES}"
     number, group, index = replica_order(own)
@@ -107,7 +107,7 @@ def replica_style(replica: str) -> str:
 
 
 def severity_mark(severity: Severity) -> Part:
-    """One character for the severity, readable without colours."""
+    """Return one character for the severity, readable without colours."""
     if severity >= Severity.CRITICAL:
         return ("‼", "error")
     if severity >= Severity.ERROR:
@@ -118,7 +118,7 @@ def severity_mark(severity: Severity) -> Part:
 
 
 def gap_text(gap: LogGap, width: int) -> str:
-    """`┄┄┄ 38 lines were not delivered: rate limit ┄┄┄` across the whole width."""
+    """Return `┄┄┄ 38 lines were not delivered: rate limit ┄┄┄` across the full width."""
     until = ""
     if gap.until is not None:
         until = f", {gap.timestamp.astimezone():%H:%M:%S} to {gap.until.astimezone():%H:%M:%S}"
@@ -127,13 +127,13 @@ def gap_text(gap: LogGap, width: int) -> str:
 
 
 def pretty_lines(entry: LogEntry) -> list[str]:
-    """A JSON line field by field."""
+    """Return a JSON line field by field."""
     dumps = json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)
     return [plain(line) for line in dumps.splitlines()]
 
 
 def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[Part]:
-    """The message for a reader, or its JSON in another form."""
+    """Return the message for a reader, or its JSON in another format."""
     if entry.json is None:
         return [(plain(entry.message if form is JsonForm.RAW else collapsed(entry.message)), "")]
     if form is JsonForm.RAW:
@@ -154,7 +154,7 @@ def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[P
 
 
 def line_text(line: Line) -> str:
-    """A line's message as it is shown and searched."""
+    """Return a line's message as it is shown and searched."""
     if isinstance(line, LogGap):
         return gap_text(line, 0)
     if line.json is None:
@@ -198,7 +198,7 @@ def _step_parts(fields: Mapping[str, Any]) -> list[Part]:
 
 
 def _rest(payload: Mapping[str, Any], spaced: bool) -> Iterator[Part]:
-    """Fields that the message does not contain, as key=value."""
+    """Yield the fields that the message does not contain, as key=value."""
     for key, value in payload.items():
         if key in _ENVELOPE:
             continue
@@ -209,14 +209,14 @@ def _rest(payload: Mapping[str, Any], spaced: bool) -> Iterator[Part]:
 
 
 def spans_of(text: str, pattern: Pattern | None) -> list[tuple[int, int]]:
-    """Spans at which a pattern matches; empty matches are skipped."""
+    """Return the spans at which a pattern matches. Empty matches are skipped."""
     return [*pattern.spans(text)] if pattern else []
 
 
 def cut(
     parts: Sequence[Part], spans: Sequence[tuple[int, int]], style: str
 ) -> Iterator[tuple[str, str, bool]]:
-    """(text, style, inside) pieces of the parts, cut at the spans, which are in order and don't overlap.
+    """Yield (text, style, inside) pieces of the parts, cut at the ordered, non-overlapping spans.
 
     Text inside a span has the style `style`.
     """
