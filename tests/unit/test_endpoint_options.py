@@ -19,10 +19,10 @@ RUN = Run(Settings(), "", json=True, read_only=False)
 @pytest.mark.parametrize(
     ("wanted", "endpoint", "words"),
     [
-        (Wanted({"1": 100}, roll_back=True), "e", "--split and --roll-back are two changes"),
-        (Wanted({}, percent=10), "e", "belong to --deploy"),
-        (Wanted({}, machine="n1-standard-4"), "e", "belong to --deploy"),
-        (Wanted({}, deploy="m@1"), "e", "needs --percent"),
+        (Wanted({"1": 100}, roll_back=True), "e", "--split and --roll-back can't be combined"),
+        (Wanted({}, percent=10), "e", "require --deploy"),
+        (Wanted({}, machine="n1-standard-4"), "e", "require --deploy"),
+        (Wanted({}, deploy="m@1"), "e", "requires --percent"),
         (Wanted({}, roll_back=True), None, "--roll-back needs an endpoint"),
         (Wanted({}, undeploy="1"), None, "--undeploy needs an endpoint"),
     ],

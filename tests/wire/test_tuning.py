@@ -225,7 +225,7 @@ LOG = {"scale_type": "UNIT_LOG_SCALE"}
         ({"study": {"metrics": [{"metric_id": "m"}]}}, "study_spec.metrics[0].goal", "MAXIMIZE or MINIMIZE"),
         ({"study": {"parameters": []}}, "study_spec.parameters", "is required"),
         ({"study": {"parameters": [X, X]}}, "study_spec.parameters[1].parameter_id", "unique"),
-        ({"study": {"parameters": [DOUBLE]}}, "study_spec.parameters[0].double_value_spec", "DOUBLE in a grid"),
+        ({"study": {"parameters": [DOUBLE]}}, "study_spec.parameters[0].double_value_spec", "DOUBLE in"),
         ({"study": {"parameters": [X | {"parameter_id": "a b"}]}}, "parameter_id", "whitespace"),
         ({"study": {"parameters": [{"parameter_id": "z"}]}}, "parameter_value_spec", "is required: one of"),
         (

@@ -26,21 +26,19 @@ def creation_parent(parent: str) -> tuple[str, str]:
     """Return the project and location in which to create a resource. Raises WireError: INVALID_ARGUMENT."""
     project, location = _read_parent(parent)
     if location == "-":
-        raise invalid(
-            ("parent", "a resource is created in one location, e.g. projects/P/locations/us-central1")
-        )
+        raise invalid(("parent", "must be one location, e.g. projects/P/locations/us-central1"))
     return project, location
 
 
 def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
-    """Return the resource with this full name; `kind` is its type in a NOT_FOUND error.
+    """Return the resource with this full name. `kind` is its type in a NOT_FOUND error.
 
     `projects/-/locations/-/…` finds the id in any project, an extension that the console uses. Raises
     WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
     """
     match = _NAME.fullmatch(name)
     if match is None or match["collection"] != collection:
-        raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/{collection}/NUMBER"))
+        raise invalid(("name", f"{name!r} must have the form projects/P/locations/L/{collection}/NUMBER"))
     resource = table.get(match["id"])
     if resource is None or not resource.record.is_in(match["project"], match["location"]):
         raise not_found(kind, name)
@@ -48,10 +46,11 @@ def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
 
 
 def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> tuple[list[R], str]:
-    """Return one page of a list request, newest first, and the token of the next page, "" after the last.
+    """Return one page of a list request, newest first, and the token of the next page, "" after the last
+    page.
 
-    A page token is bound to the parent and the filter it was issued for. The location `-` means every
-    location of the project. Raises WireError: INVALID_ARGUMENT for a bad parent, page size, token or filter.
+    A page token is bound to its parent and filter. The location `-` means every location of the project.
+    Raises WireError: INVALID_ARGUMENT for a bad parent, page size, token or filter.
     """
     _read_parent(request.parent)
     size = page_size(request.page_size)
@@ -89,7 +88,7 @@ def take(resources: Iterator[R], condition: Condition[Pb], size: int) -> tuple[l
 def _read_parent(parent: str) -> tuple[str, str]:
     match = _PARENT.fullmatch(parent)
     if match is None:
-        raise invalid(("parent", f"{parent!r} is not of the form projects/P/locations/L"))
+        raise invalid(("parent", f"{parent!r} must have the form projects/P/locations/L"))
     return project_id(match[1]), match[2]
 
 

@@ -35,10 +35,10 @@ _STREAMED = re.compile(
 )
 """The start of a line of stream-logs: severity, time, replica, then the message."""
 LINE = 64 * 1024
-"""Characters of a line that are shown; a file may be one line of any length."""
+"""Number of characters of a line that are shown; a file may be one line of any length."""
 SAMPLE = 64
 CHUNK = 8
-"""Blocks read at once."""
+"""Number of blocks read at once."""
 CACHED_BLOCKS = 16
 
 
@@ -47,7 +47,7 @@ class TextFile:
     which the text of a pipe or of a compressed file is written."""
 
     def __init__(self, path: Path, copy: int | None = None) -> None:
-        """`copy` is the descriptor of a copy, which is closed together with the log."""
+        """Open the file. `copy` is the descriptor of a copy, which is closed together with the log."""
         self.path = path
         self.copied = copy is not None
         self.notice = ""
@@ -60,9 +60,9 @@ class TextFile:
         self.problem = ""
         self.revision = 0
         self._size = 0
-        """Number of bytes that have been scanned."""
+        """Number of scanned bytes."""
         self._starts: array[int] = array("Q", [0])
-        """Count of lines that begin before each block, and before the end of the scanned bytes."""
+        """Number of lines that begin before each block, and before the end of the scanned bytes."""
         self._open_end = False
         """Whether the last line has no line break yet and may grow."""
         self._cached: OrderedDict[int, Lines] = OrderedDict()
@@ -73,7 +73,7 @@ class TextFile:
     # New lines
 
     def count_new_lines(self, seconds: float) -> bool:
-        """Count new lines for about `seconds`; return whether all are counted. Raises OSError."""
+        """Count new lines for about `seconds`. Return whether all are counted. Raises OSError."""
         until = perf_counter() + seconds
         self._look()
         size = os.fstat(self._fd).st_size
@@ -102,7 +102,7 @@ class TextFile:
             self._restart("rewritten: this is the new text")
 
     def _take_sample(self) -> bytes:
-        """Bytes at both ends of the scanned part: appending does not change them."""
+        """Return bytes at both ends of the scanned part, which appending does not change."""
         count = min(SAMPLE, self._size)
         return os.pread(self._fd, count, 0) + os.pread(self._fd, count, self._size - count)
 
@@ -179,15 +179,16 @@ class TextFile:
 
     @property
     def oldest(self) -> datetime | None:
-        """`None`: a file's lines have no times of their own."""
+        """Return `None`: a file's lines have no time."""
         return None
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
-        """(number of the first line, columns) of each block with lines from `start` up to before `stop`."""
+        """Yield (number of the first line, columns) of each block with lines from `start` up to before
+        `stop`."""
         at = max(0, bisect_right(self._starts, start) - 1)
         while at < len(self._starts) - 1 and self._starts[at] < stop:
             yield self._starts[at], self._block(at)
-            # Skip the blocks in which no line begins: those of a long line, or of a hole.
+            # Skip the blocks in which no line begins, i.e. blocks of a long line or of a hole.
             at = bisect_right(self._starts, self._starts[at + 1]) - 1
 
     def _block(self, at: int) -> Lines:
@@ -220,7 +221,7 @@ class TextFile:
             parts += [b"\r", end]
         text = b"".join(parts).decode(errors="replace")
         texts = text.split("\n")[:count]
-        # A block may have as many lines as bytes, so process all lines at once where possible.
+        # A block may have as many lines as bytes, so process all lines together where possible.
         if "\r" in text:
             texts = [line.removesuffix("\r") for line in texts]
         if max(map(len, texts), default=0) > LINE:
@@ -228,18 +229,18 @@ class TextFile:
         return as_lines(self._starts[at], texts)
 
     def __getitem__(self, number: int) -> Line:
-        """Return the line of that number. Raises IndexError if there is none."""
+        """Return the line of that number. Raises IndexError for an unknown number."""
         if not 0 <= number < self.end:
-            raise IndexError(f"there is no line {number}; there are {self.end}")
+            raise IndexError(f"line {number} does not exist; the file has {self.end} lines")
         begin, lines = next(iter(self.columns(number, number + 1)))
         return lines.line(number - begin)
 
     def find(self, line: Line) -> int:
-        """The number of a line of this file."""
+        """Return the number of a line of this file."""
         return line_key(line)[0] // 1000
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """A view that follows the file for as long as it is referenced."""
+        """Return a view that follows the file for as long as it is referenced."""
         view = View(self, filter or LineFilter())
         self._views.add(view)
         return view
