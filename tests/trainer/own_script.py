@@ -1,4 +1,7 @@
-"""A typical training script: DDP, its own checkpoints, and no code of this project."""
+"""A typical training script: DDP, its own checkpoints, and no code of this project.
+
+`$PAUSE` is a file with the number of steps after which the script waits.
+"""
 
 import argparse
 import os
@@ -66,4 +69,6 @@ for step in range(begin, given.steps):
     if stop:
         sys.exit(0)
     time.sleep(given.pause)
+    while "PAUSE" in os.environ and int(Path(os.environ["PAUSE"]).read_text()) <= step:
+        time.sleep(0.01)
 dist.destroy_process_group()

@@ -24,8 +24,11 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.trainer.elastic_run import ElasticCluster
-from tests.trainer.multi_node_support import ROOT, Cluster, Node, losses
+from tests.trainer.elastic_run import MODEL, ElasticCluster, SharedNumber
+from tests.trainer.killed_workload import EVERY
+from tests.trainer.multi_node_support import FLAGS, ROOT, Cluster, Node, losses
+from tests.trainer.ranks import Ranks
+from tests.trainer.ranks import losses as losses_of_ranks
 from tests.waiting import wait_for
 from trainer.elastic.rank_links import RankLinks
 from trainer.errors import UsageError
@@ -38,7 +41,10 @@ from trainer.serving.__main__ import PredictionServer
 
 NOBODY = 65534
 CONNECTIONS = 1200
+EARLY_CONNECTIONS = 240
 AT_ONCE = 80
+STEPS = 160
+TRAINING = (*MODEL, f"--steps={STEPS}", "--checkpoint-every=50")
 WORDS = re.compile(rb"[\x20-\x7e]{20,}")
 """Text in an answer: 1,200 times 32 random bytes have 20 printable ones in a row once in 30,000 tests."""
 SCRIPT = str(Path(ROOT) / "tests" / "trainer" / "own_script.py")
@@ -92,7 +98,13 @@ def genuine(topology: Topology, env: Mapping[str, str]) -> bytes:
 
 
 def attack(
-    ports: list[int], torch_ports: list[int], said: list[bytes], replay: bytes, pipe: Connection
+    pipe: Connection,
+    count: int,
+    ports: list[int],
+    torch_ports: list[int],
+    said: list[bytes],
+    *,
+    replay: bytes,
 ) -> None:
     """In a process of its own, as another user if this one may: return what each connection answered."""
     if os.getuid() == 0:
@@ -100,7 +112,7 @@ def attack(
         os.setgid(NOBODY)
         os.setuid(NOBODY)
     answers: dict[int, list[bytes]] = {}
-    for start in range(0, CONNECTIONS, AT_ONCE):
+    for start in range(0, count, AT_ONCE):
         streams = []
         for number in range(start, start + AT_ONCE):
             mine, turn = (ports, number) if number % 6 or not torch_ports else (torch_ports, number // 6)
@@ -126,12 +138,14 @@ def attack(
     os._exit(0)
 
 
-def strike(*arguments: Any) -> Callable[[], dict[int, list[bytes]]]:
+def strike(*arguments: Any, replay: bytes) -> Callable[[], dict[int, list[bytes]]]:
     """Begin the attack; what is returned waits for its end."""
     here, there = multiprocessing.Pipe()
     # The other user can't read the module of this encoding, which every connection needs.
     "loaded".encode("idna")
-    stranger = multiprocessing.get_context("fork").Process(target=attack, args=(*arguments, there))
+    stranger = multiprocessing.get_context("fork").Process(
+        target=attack, args=(there, *arguments), kwargs={"replay": replay}
+    )
     stranger.start()
 
     def wait() -> dict[int, list[bytes]]:
@@ -157,11 +171,37 @@ def listeners(*nodes: Node) -> dict[int, str]:
 
 @dataclass
 class Runs:
-    """Runs of two nodes of one kind; a run has a cluster of its own."""
+    """Runs of two nodes of one kind; a run has a cluster of its own.
+
+    An attacked run takes its steps slowly and waits before its last ones, until it may end.
+    """
 
     root: Path
     kind: str
-    made: list[Cluster]
+    made: list[Cluster | Ranks]
+
+    def in_peace(self) -> dict[Any, Any]:
+        """The losses of a run that nobody attacks."""
+        if self.kind == "vertex":
+            ranks = Ranks(self.root / "peace", 2, *FLAGS, *TRAINING, nodes=2)
+            self.made.append(ranks)
+            assert ranks.wait() == [0, 0], ranks.errors()
+            return losses_of_ranks(ranks.lines())
+        cluster, envs = self.begin("peace")
+        nodes = [self.start(cluster, rank, env) for rank, env in enumerate(envs)]
+        assert [node.process.wait(180) for node in nodes] == [0, 0]
+        return self.losses(*nodes)
+
+    def attacked(self) -> tuple[Cluster, list[Mapping[str, str]]]:
+        cluster, envs = self.begin("attacked")
+        slow, pause = cluster.root / "slow", cluster.root / "pause"
+        SharedNumber(slow, 0.02)
+        SharedNumber(pause, STEPS - EVERY - 1)
+        return cluster, [{**env, "SLOW": str(slow), "PAUSE": str(pause)} for env in envs]
+
+    def let_end(self, cluster: Cluster) -> None:
+        SharedNumber(cluster.root / "slow", 0)
+        SharedNumber(cluster.root / "pause", STEPS)
 
     def begin(self, name: str) -> tuple[Cluster, list[Mapping[str, str]]]:
         folder = self.root / name
@@ -174,10 +214,10 @@ class Runs:
     def start(self, cluster: Cluster, rank: int, env: Mapping[str, str]) -> Node:
         if self.kind == "script":
             saves = f"--checkpoints={cluster.root}/saved"
-            words = ("--join-timeout=60", SCRIPT, saves, "--steps=300", "--pause=0.02")
+            words = ("--join-timeout=60", SCRIPT, saves, f"--steps={STEPS}", "--pause=0.02")
             return cluster.run_module(rank, "trainer.launch", words, env)
         more = ("--elastic=1",) if self.kind == "elastic" else ()
-        return cluster.start(rank, 2, "--steps=600", "--checkpoint-every=100", *more, env=env)
+        return cluster.start(rank, 2, *TRAINING, *more, env=env)
 
     def step(self, node: Node) -> int:
         if self.kind == "script":
@@ -195,41 +235,39 @@ class Runs:
 def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
     found = Runs(tmp_path, request.param, [])
     yield found
-    for cluster in found.made:
-        cluster.end()
+    for run in found.made:
+        run.kill() if isinstance(run, Ranks) else run.end()
 
 
 def test_a_thousand_connections_admit_nobody_and_change_no_loss(
     runs: Runs,
 ) -> None:
-    peaceful, envs = runs.begin("peace")
-    in_peace = [runs.start(peaceful, rank, env) for rank, env in enumerate(envs)]
-    assert [node.process.wait(180) for node in in_peace] == [0, 0]
-
-    cluster, envs = runs.begin("attacked")
+    in_peace = runs.in_peace()
+    cluster, envs = runs.attacked()
     nodes = [runs.start(cluster, 0, envs[0])]
     # The first stranger is there before the real node, as was the one that once took its place.
     wait_for(lambda: cluster.port in listeners(*nodes), "the rendezvous")
     topology = find_topology(envs[1])
-    early = strike([cluster.port], [], guesses(topology.job), bytes(64))()
+    early = strike(EARLY_CONNECTIONS, [cluster.port], [], guesses(topology.job), replay=bytes(64))()
     nodes.append(runs.start(cluster, 1, envs[1]))
     wait_for(lambda: runs.step(nodes[0]) >= 1, "the first step")
     names = listeners(*nodes)
     ours = [port for port, name in names.items() if not name.startswith(("torch-store", "train-rank"))]
     theirs = [port for port, name in names.items() if name == "torch-store"]
     replay = b"x" * 64 if runs.kind == "elastic" else genuine(topology, envs[1])
-    answers = strike(ours, theirs, guesses(topology.job), replay)()
+    answers = strike(CONNECTIONS, ours, theirs, guesses(topology.job), replay=replay)()
     during = runs.step(nodes[0])
+    runs.let_end(cluster)
     assert [node.process.wait(180) for node in nodes] == [0, 0]
 
-    assert during < (300 if runs.kind == "script" else 600), "the attack ended before the run did"
+    assert during < STEPS, "the attack ended before the run did"
     assert sum(map(len, answers.values())) == CONNECTIONS and set(answers) == {*ours, *theirs}
     for port in ours:
         for answer in (*answers[port], *early.get(port, [])):
             assert len(answer) in {0, 32} and not WORDS.search(answer), (names[port], answer)
     for port in theirs:
         assert not [answer for answer in answers[port] if WORDS.search(answer)], names[port]
-    assert runs.losses(*nodes) == runs.losses(*in_peace) and len(runs.losses(*nodes)) >= 300
+    assert runs.losses(*nodes) == in_peace and len(in_peace) == STEPS
     lines = [line for node in nodes for line in node.lines("phase")]
     assert not [line for line in lines if line["phase"] in {"restarting", "failed"}]
     key = run_key.user_secret().decode()
