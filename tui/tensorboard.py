@@ -66,8 +66,7 @@ class Running:
 
 
 async def events_of(backend: Backend, job: Job) -> str:
-    """Return the folder of the job's events on this machine, or gs://. Raises BackendError,
-    TensorBoardError."""
+    """The folder of the job's events on this machine, or gs://. Raises BackendError, TensorBoardError."""
     # Storage belongs to one context.
     backend = backend.owner(job.name)
     name = job.name if job.composite else job.runner

@@ -40,8 +40,7 @@ class MemberGroup(Protocol):
 
 
 def by_owner(service: str, operation: str) -> Any:
-    """Return an operation on the item that its first argument names. It runs in the member that listed the
-    item."""
+    """An operation on the item that its first argument names. It runs in the member that listed the item."""
 
     def run(services: Any, name: str, *rest: Any, **options: Any) -> Any:
         owner = services.group.owner(name)
@@ -53,8 +52,7 @@ def by_owner(service: str, operation: str) -> Any:
 async def listed_everywhere(
     group: MemberGroup, service: str, read: Callable[[Any], Awaitable[RegionResults[T]]]
 ) -> RegionResults[T]:
-    """Return the items of every member that offers the service, newest first, and errors by
-    CONTEXT/REGION."""
+    """The items of every member that offers the service, newest first, and errors by CONTEXT/REGION."""
 
     async def read_member(member: Backend) -> RegionResults[T]:
         try:

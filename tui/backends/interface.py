@@ -229,8 +229,7 @@ class JobService(ABC):
 
     @abstractmethod
     async def find(self, reference: str) -> Sequence[Job]:
-        """Return the jobs that match a user's reference: an id, full resource name or display name. May be
-        empty."""
+        """The jobs that match a user's reference: an id, full resource name or display name. May be empty."""
 
     def name_filter(self, beginning: str) -> str:
         """Return the service's list filter for display names with this prefix; "" if the service has no such
@@ -320,8 +319,7 @@ class ProgressService(JobReader):
 
     @abstractmethod
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
-        """Return the reported training steps of one job, oldest first, thinned to a number that can be
-        plotted."""
+        """The reported training steps of one job, oldest first, thinned to a number that can be plotted."""
 
 
 class TelemetryService(JobReader):
@@ -329,8 +327,7 @@ class TelemetryService(JobReader):
 
     @abstractmethod
     async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
-        """Return the telemetry lines of these jobs after `since`, newest first, in as few calls as
-        possible."""
+        """The telemetry lines of these jobs after `since`, newest first, in as few calls as possible."""
 
 
 class QuotaService(ABC):
@@ -338,8 +335,7 @@ class QuotaService(ABC):
 
     @abstractmethod
     async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        """Return the quotas of these regions, by default the context's, with usage if the service reports
-        it."""
+        """The quotas of these regions, by default the context's, with usage if the service reports it."""
 
 
 class PriceService(ABC):
@@ -363,8 +359,7 @@ class StorageService(ABC):
 
     @abstractmethod
     async def size_of(self, uri: str) -> int | None:
-        """Return the size of the object gs://BUCKET/NAME in bytes; `None` if the bucket has no such
-        object."""
+        """The size of the object gs://BUCKET/NAME in bytes; `None` if the bucket has no such object."""
 
     def local_folder(self, uri: str) -> Path | None:
         """Return the folder on this machine that holds the objects below `uri`; `None` if they are not on
@@ -486,8 +481,7 @@ class Backend(ABC):
         return self.info.local
 
     def job_service(self, name: str) -> JobService:
-        """Return the service of the job with this full resource name. Raises InvalidRequest if there is
-        none."""
+        """The service of the job with this full resource name. Raises InvalidRequest if there is none."""
         owner = next((service for service in self.jobs.values() if service.owns(name)), None)
         if owner is None:
             raise InvalidRequest(
@@ -512,8 +506,7 @@ class Backend(ABC):
         return next((parent for parent in answers if parent is not None), None)
 
     async def find_jobs(self, reference: str) -> list[Job]:
-        """Return the jobs of every kind that match a user's reference. A matching id or full name is
-        unique."""
+        """The jobs of every kind that match a user's reference. A matching id or full name is unique."""
         finds = [service.find(reference) for service in self.jobs.values()]
         answers = await all_or_enough(finds, lambda jobs: any(reference in {j.id, j.name} for j in jobs))
         return [job for jobs in answers for job in jobs]

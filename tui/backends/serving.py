@@ -47,8 +47,7 @@ class ServingService(ABC):
 
     @abstractmethod
     async def versions(self, model: str) -> Sequence[Model]:
-        """Return every version of the model with this full resource name, newest first. Raises
-        BackendError."""
+        """Every version of the model with this full resource name, newest first. Raises BackendError."""
 
     @abstractmethod
     async def endpoints(self) -> RegionResults[ServingEndpoint]:

@@ -90,7 +90,7 @@ class Context:
 
     @property
     def first_profile(self) -> tuple[str, str]:
-        """Return the name of the shipped profile for a first job, and a description."""
+        """The name of the shipped profile for a first job, and a description."""
         if self.kind != "kubernetes":
             return "local-2node", "trains on this machine in two minutes"
         here = "on this machine" if self.emulated else "on two nodes"
@@ -158,8 +158,7 @@ class Settings:
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:
-    """Return the configured contexts, then `local` and `local-k8s`, which always exist, then the group
-    `all`."""
+    """The configured contexts, then `local` and `local-k8s`, which always exist, then the group `all`."""
     named = list(settings.contexts)
     for own in (Context(name=LOCAL, kind="local"), Context(name=LOCAL_KUBERNETES, kind="kubernetes")):
         if not any(c.name == own.name for c in named):

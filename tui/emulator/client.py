@@ -323,8 +323,7 @@ def _read_info(state: StateDir) -> dict[str, Any] | None:
 
 
 def _listener(state: StateDir) -> int | None:
-    """Return the pid of this user's process that listens on the socket, from the kernel; `None` if there is
-    none."""
+    """The pid of this user's process that listens on the socket, from the kernel; `None` if there is none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_CONNECT_SECONDS)
         try:

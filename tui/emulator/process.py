@@ -59,7 +59,7 @@ class Server(ABC, Generic[S]):
     @property
     @abstractmethod
     def listens_on(self) -> str:
-        """Return the addresses, for the log."""
+        """The addresses, for the log."""
 
     @abstractmethod
     def reachable(self) -> bool:

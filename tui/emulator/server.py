@@ -87,7 +87,7 @@ class Emulator(process.Server[StateDir]):
 
     @property
     def listens_on(self) -> str:
-        """Return the addresses, for the log."""
+        """The addresses, for the log."""
         return f"{self.state.target}, REST {self.rest_url or 'off'}"
 
     def reachable(self) -> bool:

@@ -41,7 +41,7 @@ class PackagingStep:
 
     @property
     def line(self) -> str:
-        """Return the step with its percentage, for display."""
+        """The step with its percentage, for display."""
         return f"{self.words} {self.done * 100 // self.total} %" if self.total else self.words
 
 
@@ -63,7 +63,7 @@ class PackagePlan:
 
     @property
     def lines(self) -> list[str]:
-        """Return the package and how it is built, for display."""
+        """The package and how it is built, for display."""
         count, size = len(self.source.files), size_text(self.source.size)
         how = f"image, built by {self.builder}" if self.builder else "source distribution"
         lines = [f"package  {count} files, {size}, {how}", f"         {self.task.uri}"]

@@ -139,7 +139,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     @property
     def _first_theme(self) -> str:
-        """Return the user's theme, which may be unknown, or the default."""
+        """The user's theme, which may be unknown, or the default."""
         default = NO_COLOUR_THEME if self.no_color else DEFAULT_THEME
         return self.ui_state.theme(self.settings.theme) or default
 
@@ -294,8 +294,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return None if known is None else known.high
 
     def spent_words(self, job: Job, now: datetime) -> str:
-        """Return the job's cost so far, including its parts; `would` marks an unbilled job among billed
-        jobs."""
+        """The job's cost so far, including its parts; `would` marks an unbilled job among billed jobs."""
         text = self.costs.parts_spent_text(self.store.own_parts(job), now)
         alone = self.bills_nothing or not self.unbilled(job) or text == NOT_MEASURED
         return text if alone else f"would {text}"

@@ -61,7 +61,7 @@ class DryRun:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """Return the resource to send in the shown format, under its name in the request."""
+        """The resource to send in the shown format, under its name in the request."""
         return {self.format.resource_key: self.request.shown(reveal=self.reveal)}
 
     @property

@@ -86,8 +86,8 @@ class Run:
 
     @property
     def one_context(self) -> Context:
-        """Return the open context, for a verb that needs a single context. Raises SettingsError, and
-        VerbFailure for a group."""
+        """The open context, for a verb that needs a single context. Raises SettingsError, and VerbFailure for
+        a group."""
         context = self.context
         if context.kind == "group":
             fix = " or ".join(f"--context {member}" for member in context.members)
@@ -129,7 +129,7 @@ class Run:
 
     @property
     def emulator_jobs(self) -> Context:
-        """Return the context in which to find an emulator's job: the open context if it is entirely local."""
+        """The context in which to find an emulator's job: the open context if it is entirely local."""
         context = self.context
         if context.kind == "group" and all(m.kind == "local" for m in members_of(self.settings, context)):
             return context

@@ -57,8 +57,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 def backoff(attempt: int, least: float | None = None, most: float = MOST_DELAY) -> float:
-    """Return the seconds before attempt 1, 2, …: exponential backoff with full jitter, never less than
-    `least`."""
+    """The seconds before attempt 1, 2, …: exponential backoff with full jitter, never less than `least`."""
     return (least or 0.0) + random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
 
 

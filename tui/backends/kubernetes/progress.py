@@ -143,8 +143,7 @@ class KubernetesProgress(ProgressService):
         return None
 
     async def _container(self, job: Job, known: _Known) -> ContainerName:
-        """Return the container that reports the job's progress, looked up again for a new pod. Raises
-        NotFound."""
+        """The container that reports the job's progress, looked up again for a new pod. Raises NotFound."""
         replicas = (replica for replica in job.replicas if replica.pod)
         shown = min(replicas, key=lambda replica: _rank_of(replica.id), default=None)
         if known.pod is not None and (shown is None or shown.pod == known.pod.pod):

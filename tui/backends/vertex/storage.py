@@ -85,8 +85,7 @@ class Storage(StorageService):
         return list(granted)
 
     async def size_of(self, uri: str) -> int | None:
-        """Return the size in bytes of the object gs://BUCKET/NAME, or `None`. Raises NotFound for the
-        bucket."""
+        """The size in bytes of the object gs://BUCKET/NAME, or `None`. Raises NotFound for the bucket."""
         from google.api_core import exceptions as api
 
         bucket, name = split(uri)

@@ -142,8 +142,7 @@ def _literal(comparison: Comparison) -> str:
 
 
 def required_text(comparison: Comparison) -> str | None:
-    """Return the folded text that an `AnyValue` must contain to match the comparison, or `None` if
-    unknown."""
+    """The folded text that an `AnyValue` must contain to match the comparison, or `None` if unknown."""
     value = comparison.value
     if comparison.operator not in {"=", ":"} or comparison.presence or isinstance(value, FilterCall):
         return None

@@ -83,8 +83,7 @@ class MonitoringService:
         return await asyncio.to_thread(work)
 
     def _finder(self, project: str, question: Question) -> Callable[[], Iterator[TimeSeries]]:
-        """Return a function that reads the series. The catalog is read here, in the event loop that changes
-        it."""
+        """A function that reads the series. The catalog is read here, in the event loop that changes it."""
         if question.metric.resource == TRAINING_RESOURCE:
             jobs = [job for job in self._catalog.list(project) if question.wants_resource(_job_labels(job))]
             return lambda: (s for job in jobs for s in self._training(job, question))

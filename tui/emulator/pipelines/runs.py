@@ -198,7 +198,7 @@ class RunningPipeline:
 
     @property
     def _facts(self) -> Mapping[str, str]:
-        """Return the values of the placeholders of the pipeline itself."""
+        """The values of the placeholders of the pipeline itself."""
         record, root = self.job.record, self.job.pb.runtime_config.gcs_output_directory
         return {
             "pipeline_job_name": record.id,

@@ -34,8 +34,7 @@ class SocketBytes:
 
 
 def sockets() -> dict[int, SocketBytes]:
-    """Return every TCP socket of this network namespace by its inode. Raises OSError if the kernel
-    refuses."""
+    """Every TCP socket of this network namespace by its inode. Raises OSError if the kernel refuses."""
     by_inode: dict[int, SocketBytes] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
         link.settimeout(2)

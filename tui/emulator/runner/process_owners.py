@@ -29,8 +29,7 @@ class ProcessOwners:
         self._owner: dict[tuple[int, int], str] = {}
 
     def scan(self, roots: Mapping[int, str]) -> dict[str, list[Proc]]:
-        """Return the processes by replica, including zombies. `roots` names the replicas' first processes by
-        pid."""
+        """The processes by replica, including zombies. `roots` names the replicas' first processes by pid."""
         me = os.getpid()
         # Parents come before their children, so a parent's owner is known before its children's.
         family = [p for p in process_tree.descendants(process_tree.scan(), [me]) if p.pid != me]

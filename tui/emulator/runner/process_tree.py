@@ -110,8 +110,7 @@ def environment_has(pid: int, name: str, value: str) -> bool:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """Return the environment at the start of the process; empty if it is unreadable or the process has
-    ended."""
+    """The environment at the start of the process; empty if it is unreadable or the process has ended."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

@@ -223,13 +223,11 @@ class BucketStore:
     # -- objects
 
     def path(self, bucket: str, name: str) -> Path:
-        """Return the file of an object that may exist. Raises StoreError 404 for the bucket,
-        InvalidObjectName."""
+        """The file of an object that may exist. Raises StoreError 404 for the bucket, InvalidObjectName."""
         return file_of(self.folder(bucket), name)
 
     def find(self, bucket: str, name: str) -> StoredObject | None:
-        """Return the current object, if it exists. Raises StoreError 404 for the bucket,
-        InvalidObjectName."""
+        """The current object, if it exists. Raises StoreError 404 for the bucket, InvalidObjectName."""
         path = self.path(bucket, name)
         row = self._row(bucket, name)
         try:
@@ -314,8 +312,7 @@ class BucketStore:
     def page(
         self, bucket: str, *, prefix: str, delimiter: str, start: str, end: str, limit: int, trailing: bool
     ) -> ObjectPage:
-        """Return the objects from `start` on and before `end` ("" for no end), at most `limit` with the
-        prefixes."""
+        """The objects from `start` on and before `end` ("" for no end), at most `limit` with the prefixes."""
         folder = str(self.folder(bucket))
         items: list[StoredObject] = []
         prefixes: list[str] = []

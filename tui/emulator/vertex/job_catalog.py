@@ -34,6 +34,5 @@ class JobCatalog:
         return dict.fromkeys(all_quota_metrics(), 0) | self._quotas.usage(project, region)
 
     def regions(self, project: str) -> Sequence[str]:
-        """Return the regions with accelerators for training, and other regions in which the project has
-        jobs."""
+        """The regions with accelerators for training, and other regions in which the project has jobs."""
         return sorted({*region_accelerators(), *(r.location for r in self.list(project))})

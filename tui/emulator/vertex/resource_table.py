@@ -120,8 +120,7 @@ class ResourceTable(ABC, Generic[R]):
 
     @abstractmethod
     def _restored(self, record: Any, pb: Pb, *extra: Any) -> R:
-        """Return a resource from its message and its `EXTRA` columns, or their defaults for a new
-        resource."""
+        """A resource from its message and its `EXTRA` columns, or their defaults for a new resource."""
 
     def _columns(self, resource: R) -> dict[str, Any]:
         """Return the values of the columns that only this kind has."""

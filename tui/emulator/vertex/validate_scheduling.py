@@ -74,8 +74,7 @@ def _spot(spec: Pb) -> Iterator[Problem]:
 
 
 def _chips(topology: str) -> int:
-    """Return the number of chips of a topology such as 4x4. A host has at most 8, so more chips make a
-    pod."""
+    """The number of chips of a topology such as 4x4. A host has at most 8, so more chips make a pod."""
     total = 1
     for part in topology.split("x"):
         total *= int(part) if part.isdecimal() else 0

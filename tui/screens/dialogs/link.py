@@ -82,8 +82,7 @@ def access_pages(job: Job) -> list[Page]:
 
 
 def access_title(key: str) -> str:
-    """Return the title for a key of `Job.web_access_uris`: a replica's shell, or with a port its
-    dashboard."""
+    """The title for a key of `Job.web_access_uris`: a replica's shell, or with a port its dashboard."""
     replica, _, port = key.partition(":")
     return f"dashboard {replica} (port {port})" if port else f"web shell {replica}"
 

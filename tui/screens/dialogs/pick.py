@@ -107,7 +107,7 @@ class PickScreen(ModalScreen[str]):
 
     @property
     def _width(self) -> int:
-        """Return the width of an option in cells; 0 before the first layout."""
+        """The width of an option in cells; 0 before the first layout."""
         return max(0, self.query_one(OptionList).scrollable_content_region.width - 2 * PADDING)
 
     def _fill(self, text: str) -> None:

@@ -71,7 +71,7 @@ class EventsPane(JobPane):
 
     @property
     def current(self) -> JobEvent | None:
-        """Return the event under the cursor."""
+        """The event under the cursor."""
         return self._events.get(self.events_view.cursor or "")
 
     def unmet(self, condition: str, action: Action) -> str:

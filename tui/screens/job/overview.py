@@ -83,8 +83,7 @@ class OverviewPane(JobPane):
         self._facts_view.show_rows(self._rows(job))
 
     def _rows(self, job: Job) -> list[Sequence[Column]]:
-        """Return the blocks in rows of columns. Problems take the full width, because they quote log
-        lines."""
+        """The blocks in rows of columns. Problems take the full width, because they quote log lines."""
         columns = columns_in(self.size.width)
         state, work, machines, facts = (
             block(job) for block in (self._state, self._training, self._machines, self._facts)

@@ -95,7 +95,7 @@ class JobPane(VerticalGroup):
 
     @property
     def selected_job(self) -> Job | None:
-        """Return the job that the tab's actions act on."""
+        """The job that the tab's actions act on."""
         return self.feed.job
 
     def unmet(self, condition: str, action: Action) -> str:

@@ -223,7 +223,7 @@ class JobScreen(FrameScreen):
 
     @property
     def parent_job(self) -> Job | None:
-        """Return the job that runs this job as a part."""
+        """The job that runs this job as a part."""
         store = self.console.store
         listed = store.jobs.get(self.job_name)
         return store.parent_of(listed) if listed else None

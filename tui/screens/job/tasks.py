@@ -81,7 +81,7 @@ class TasksPane(JobPane):
 
     @property
     def current(self) -> Task | None:
-        """Return the task under the cursor."""
+        """The task under the cursor."""
         return self._tasks.get(self.table_view.cursor or "")
 
     @property

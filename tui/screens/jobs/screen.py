@@ -323,7 +323,7 @@ class JobsScreen(ListScreen):
 
     @property
     def filters(self) -> dict[str, str]:
-        """Return the saved filters, which the command line completes."""
+        """The saved filters, which the command line completes."""
         return self.views.filters
 
     def refresh_frame(self) -> None:
@@ -347,7 +347,7 @@ class JobsScreen(ListScreen):
 
     @property
     def current(self) -> Job | None:
-        """Return the job under the cursor."""
+        """The job under the cursor."""
         return self._row_actions.current
 
     def target(self, action: Action) -> object:
@@ -390,8 +390,7 @@ class JobsScreen(ListScreen):
         return super().unmet(condition, action)
 
     def footer_actions(self) -> list[Action]:
-        """Return the footer's actions. A job can be cloned at any time; the footer shows that once it has
-        ended."""
+        """The footer's actions. A job can be cloned at any time; the footer shows that once it has ended."""
         shown, job = super().footer_actions(), self.current
         if job is not None and job.state.terminal:
             return shown

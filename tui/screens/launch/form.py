@@ -52,7 +52,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
     @property
     def fields(self) -> list[LaunchField]:
-        """Return the fields from the top."""
+        """The fields from the top."""
         return [self.name_field, self.region_field, *self.parameters.values()]
 
     def compose(self) -> ComposeResult:
@@ -60,7 +60,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
     @property
     def values(self) -> dict[str, str]:
-        """Return the parameters' texts."""
+        """The parameters' texts."""
         return {name: field.value for name, field in self.parameters.items()}
 
     async def fill_in(self, console: ConsoleApp) -> None:

@@ -227,7 +227,7 @@ class LaunchScreen(FrameScreen):
 
     @property
     def _wrong(self) -> list[Check]:
-        """Return the checks that found a problem, fixable ones first."""
+        """The checks that found a problem, fixable ones first."""
         checks = [check for check in self.query_one(Checks).checks if check.status is CheckStatus.PROBLEM]
         return sorted(checks, key=lambda check: not check.fixable)
 
@@ -314,7 +314,7 @@ class LaunchScreen(FrameScreen):
 
     @property
     def _value(self) -> ValueInput | None:
-        """Return the value that has the focus."""
+        """The value that has the focus."""
         return self.focused if isinstance(self.focused, ValueInput) else None
 
     def scopes(self) -> tuple[str, ...]:

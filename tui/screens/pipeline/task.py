@@ -118,7 +118,7 @@ class TaskScreen(ListScreen):
 
     @property
     def current(self) -> Fact | None:
-        """Return the line under the cursor."""
+        """The line under the cursor."""
         return self._facts.get(self.table.cursor or "")
 
     def top_line(self) -> Line:
@@ -160,7 +160,7 @@ class TaskScreen(ListScreen):
 
     @property
     def _job(self) -> str:
-        """Return the job of the attempt under the cursor, or of the last attempt; "" if there is none."""
+        """The job of the attempt under the cursor, or of the last attempt; "" if there is none."""
         fact, task = self.current, self.shown_task
         if fact is not None and fact.part == "attempt":
             return fact.job

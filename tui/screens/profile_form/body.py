@@ -57,7 +57,7 @@ class FormBody:
 
     @property
     def row(self) -> FormRow | None:
-        """Return the row under the cursor; None if the file is not YAML."""
+        """The row under the cursor; None if the file is not YAML."""
         return self.view.current if self._editor.analysis.readable else None
 
     # Rows and folds

@@ -150,7 +150,7 @@ class ProfilesScreen(ListScreen):
 
     @property
     def current(self) -> ProfileEntry | None:
-        """Return the profile under the cursor."""
+        """The profile under the cursor."""
         return self._entries.get(self.table.cursor or "")
 
     def unmet(self, condition: str, action: Action) -> str:

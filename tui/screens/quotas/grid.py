@@ -324,8 +324,7 @@ class QuotaGridScreen(ListScreen):
         self.app.push_screen(MessageScreen(f"Request more: {short_name(name)} in {region}", link))
 
     def _metric_to_request(self, region: str) -> str:
-        """Return the metric to request: the chosen column's, else the one the profile lacks, else the
-        fullest."""
+        """The metric to request: the chosen column's, else the one the profile lacks, else the fullest."""
         if self.table.chosen_column in self._grid.words:
             return metric(self.table.chosen_column, preemptible=self._spot)
         pair: Mapping[bool, Fit] = dict(zip((True, False), self._fits.get(region, ()), strict=False))

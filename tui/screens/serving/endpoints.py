@@ -67,7 +67,7 @@ class EndpointsScreen(ListScreen):
 
     @property
     def _bar(self) -> int:
-        """Return the width of a traffic bar in cells."""
+        """The width of a traffic bar in cells."""
         return next(cells for least, cells in BARS if self.size.width >= least)
 
     def on_resize(self) -> None:
@@ -165,7 +165,7 @@ class EndpointsScreen(ListScreen):
 
     @property
     def current(self) -> tuple[ServingEndpoint, Deployed | None] | None:
-        """Return the endpoint under the cursor, with the version in its row or none."""
+        """The endpoint under the cursor, with the version in its row or none."""
         return self._rows.get(self.table.cursor or "")
 
     def selection(self, scope: str) -> ActionSelection:

@@ -186,8 +186,7 @@ class ModelsScreen(ListScreen):
         return made_by(model, self.console.store.jobs, self._outputs)
 
     def _cells(self, model: Model, now: datetime, mark: str, hidden: Sequence[Model]) -> Cells:
-        """Return the row of a version. `mark` tells whether it is folded; `hidden` are its hidden
-        versions."""
+        """The row of a version. `mark` tells whether it is folded; `hidden` are its hidden versions."""
         job_name = self._job(model)
         newest = self._fitting[model.name][0] is model
         row = ModelRow(model, now, newest, hidden, job_name, self.console.store.jobs.get(job_name))
@@ -204,7 +203,7 @@ class ModelsScreen(ListScreen):
 
     @property
     def current(self) -> Model | None:
-        """Return the version under the cursor."""
+        """The version under the cursor."""
         return self._shown.get(self.table.cursor or "")
 
     def selection(self, scope: str) -> ActionSelection:

@@ -98,7 +98,7 @@ class JobFigures:
 
     @property
     def node_sources(self) -> str:
-        """Return the node exporters that report accelerators' figures; "" if there are none."""
+        """The node exporters that report accelerators' figures; "" if there are none."""
         own = {FigureOrigin.CADVISOR, FigureOrigin.DCGM}
         origins = {figure.origin for figure in self._figures.values()} & own
         return ", ".join(sorted(str(origin.value) for origin in origins))

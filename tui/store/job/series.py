@@ -33,7 +33,7 @@ class SeriesStore:
 
     @property
     def newest(self) -> datetime | None:
-        """Return the time of the newest point of all series."""
+        """The time of the newest point of all series."""
         return max((s.points[-1][0] for s in self._series.values() if s.points), default=None)
 
     def of(self, metric: str, replica: str = "") -> list[Series]:
@@ -63,8 +63,7 @@ def _merged(old: Series, new: Series) -> Series:
 def buckets(
     points: Iterable[tuple[datetime, float]], end: datetime, span: timedelta, count: int
 ) -> list[float | None]:
-    """Return the last value within each of `count` equal intervals before `end`; `None` for an empty
-    interval."""
+    """The last value within each of `count` equal intervals before `end`; `None` for an empty interval."""
     values: list[float | None] = [None] * count
     width = span / count
     start = end - span

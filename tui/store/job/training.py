@@ -63,7 +63,7 @@ class JobTraining:
 
     @property
     def state(self) -> tuple[Progress, int]:
-        """Return a value that changes once a line has reported anything new."""
+        """A value that changes once a line has reported anything new."""
         return self.progress, len(self.steps)
 
     def read(self, entries: Iterable[LogEntry]) -> Iterator[None]:

@@ -106,7 +106,7 @@ class Connection:
 
     @property
     def unreached(self) -> tuple[int, int]:
-        """Return the number of regions that can't be read now, and the number of all regions."""
+        """The number of regions that can't be read now, and the number of all regions."""
         statuses = self.store.regions.values()
         return sum(status.error is not None for status in statuses), len(statuses)
 
@@ -136,7 +136,7 @@ class Connection:
 
     @property
     def taken_names(self) -> list[str]:
-        """Return the names that a new job should avoid: those of listed jobs and of earlier launches."""
+        """The names that a new job should avoid: those of listed jobs and of earlier launches."""
         here = {self.context.name, *self.context.members}
         return [*self.store.display_names, *self.journal.launched(here)]
 

@@ -70,7 +70,7 @@ class Costs:
 
     @property
     def words(self) -> str:
-        """Return the price table in use, with its date."""
+        """The price table in use, with its date."""
         if self.prices is None:
             return "not loaded yet"
         return table_words(self.prices) + (f" ({self.problem})" if self.problem else "")

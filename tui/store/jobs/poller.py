@@ -88,7 +88,7 @@ class Poller:
 
     @property
     def interval(self) -> float:
-        """Return the seconds to wait before the next read."""
+        """The seconds to wait before the next read."""
         info = self._backend.info
         usual = 1.0 if info.local or info.watched else 10.0
         if self._failures:

@@ -26,14 +26,13 @@ class RegionErrors:
 
     @property
     def names(self) -> str:
-        """Return `a, b and 4 more`."""
+        """`a, b and 4 more`."""
         named, rest = self.regions[:NAMED], len(self.regions) - NAMED
         return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
 
 
 def region_errors(statuses: Iterable[RegionStatus]) -> list[RegionErrors]:
-    """Return the errors of these regions in order. Errors that differ only in the region's name are
-    grouped."""
+    """The errors of these regions in order. Errors that differ only in the region's name are grouped."""
     alike: dict[tuple[str, str], list[RegionStatus]] = {}
     for status in statuses:
         error = status.error

@@ -123,7 +123,7 @@ class JobStore:
 
     @property
     def display_names(self) -> list[str]:
-        """Return the display names of all jobs."""
+        """The display names of all jobs."""
         return [job.display_name for job in self.jobs.values()]
 
     def parent_of(self, job: Job) -> Job | None:

@@ -179,7 +179,7 @@ class TextFile:
 
     @property
     def oldest(self) -> datetime | None:
-        """Return `None`: a file's lines have no time."""
+        """`None`: a file's lines have no time."""
         return None
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:

@@ -71,9 +71,8 @@ class Draft:
     # Changes
 
     def preview(self, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
-        """Return the text with these edits, or with `everywhere` in all parts that share the values; the
-        draft is unchanged. Raises ProfileInvalid if the text is not YAML, or an edit's path does not exist.
-        """
+        """The text with these edits, or with `everywhere` in all parts that share the values; the draft is
+        unchanged. Raises ProfileInvalid if the text is not YAML, or an edit's path does not exist."""
         return apply(self.text, str(self.path), edits, everywhere=everywhere) if edits else self.text
 
     def shares(self, edits: Sequence[Edit]) -> list[FieldPath]:
@@ -219,6 +218,5 @@ class Draft:
         self._unsaved.delete(kept)
 
     def offered(self) -> UnsavedCopy | None:
-        """Return the newest unsaved changes of a console that ended without saving; `None` if there are
-        none."""
+        """The newest unsaved changes of a console that ended without saving; `None` if there are none."""
         return next((kept for kept in self._unsaved.orphans() if kept.text != self.text), None)

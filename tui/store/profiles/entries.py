@@ -123,8 +123,7 @@ class ProfileEntry:
         return {} if self.offer is None else self.offer(values, region)
 
     def check_rules(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the errors and warnings of a launch in this context, one sentence each; takes
-        milliseconds."""
+        """The errors and warnings of a launch in this context, one sentence each; takes milliseconds."""
         return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
 
 
@@ -135,8 +134,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def size_of(job: Mapping[str, Any]) -> str:
-    """Return the size of a launch, e.g. `4 replicas, a2-highgpu-8g`; for a pipeline `7 tasks,
-    e2-standard-4`."""
+    """The size of a launch, e.g. `4 replicas, a2-highgpu-8g`; for a pipeline `7 tasks, e2-standard-4`."""
     if groups := groups_of(job):
         return _size_of_groups(groups)
     known = custom_jobs(job)

@@ -170,8 +170,7 @@ def _named_accelerators(profile: Profile) -> int:
 
 
 def shape(profile: Profile) -> str:
-    """Return the machines, e.g. `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; for a study `8 trials of 1 ×
-    …`."""
+    """The machines, e.g. `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; for a study `8 trials of 1 × …`."""
     if profile.format.spec(profile.body) is None:
         return size_of(profile.outline())
     counts: dict[str, list[str]] = {}

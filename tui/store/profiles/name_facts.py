@@ -38,8 +38,7 @@ def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFact
 def named(
     job: Mapping[str, Any], profile: Path, now: datetime, existing_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return a custom job with the placeholders of its name filled in. `{n}` counts `existing_names`.
-    Blocking."""
+    """A custom job with the placeholders of its name filled in. `{n}` counts `existing_names`. Blocking."""
     template = str(job.get("displayName", ""))
     if not is_template(template):
         return dict(job)

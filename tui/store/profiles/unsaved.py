@@ -48,7 +48,7 @@ class Editor:
 
     @property
     def name(self) -> str:
-        """Return `pid 4242`, with the host if it is another host."""
+        """`pid 4242`, with the host if it is another host."""
         return f"pid {self.pid}" + (f" on {self.host}" if self.host != socket.gethostname() else "")
 
 

@@ -70,7 +70,7 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def cursor(self) -> Line | None:
-        """Return the line that keys act on."""
+        """The line that keys act on."""
         if self._cursor is None and len(self.view):
             return self.view[len(self.view) - 1]
         return self._cursor

@@ -109,7 +109,7 @@ class Table(ScrollView, can_focus=True):
 
     @property
     def in_view(self) -> Sequence[str]:
-        """Return the keys of the rows on the screen."""
+        """The keys of the rows on the screen."""
         top = int(self.scroll_offset.y)
         return self._shown.order[top : top + max(0, self.size.height - 1)]
 

@@ -175,8 +175,7 @@ def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
 
 
 def _times(event: Obj, pods: Iterable[GonePod]) -> list[int]:
-    """Return the times of an event; for a repeated event also the pods' ends between its first and last
-    time."""
+    """The times of an event; for a repeated event also the pods' ends between its first and last time."""
     first, last = _first_seen(event), _stamp(event.get("lastTimestamp"))
     count = event.get("count")
     times = [at for at in (first, last) if at is not None]

@@ -191,8 +191,7 @@ class ClusterWatch:
         return known
 
     def take_changed(self, key: str) -> list[Place]:
-        """Return the identities of jobs that have changed since the last call. Pass unhandled ones to
-        `put_back`."""
+        """The identities of jobs that have changed since the last call. Pass unhandled ones to `put_back`."""
         for place in [place_ for place_ in self._podless if self._all_known(place_)]:
             self._podless.discard(place)
             self._mark_changed(place)
@@ -215,8 +214,7 @@ class ClusterWatch:
         return {key: pod for objects in reflected for key, pod in objects.items()}
 
     def pods_of(self, place: Place) -> list[Pod]:
-        """Return the pods of an object and its parts, without the pods of an earlier object of the same
-        name."""
+        """The pods of an object and its parts, without the pods of an earlier object of the same name."""
         pods: list[Pod] = []
         uid = str(at(self._objects.get(place) or {}, "metadata", "uid") or "")
         for part in self._parts.get(place, ()):
@@ -409,8 +407,7 @@ def _owner(place: Place, obj: Any) -> Place | None:
 
 
 def _kept(of: ApiType, obj: Obj) -> Obj:
-    """Return an object without fields that only the server needs, and with its type, which list items
-    lack."""
+    """An object without fields that only the server needs, and with its type, which list items lack."""
     metadata = {k: v for k, v in fields(obj, "metadata").items() if k not in _DROPPED}
     notes = fields(metadata, "annotations")
     if _APPLIED in notes:

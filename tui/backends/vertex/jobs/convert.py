@@ -213,7 +213,6 @@ _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
 
 
 def job_dict(pb: Any) -> dict[str, Any]:
-    """Return the resource in REST format: camelCase, enums by name, int64 as strings (docs/facts/vertex.md
-    1.11)."""
+    """The resource in REST format: camelCase, enums by name, int64 as strings (docs/facts/vertex.md 1.11)."""
     resource: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
     return resource

@@ -217,8 +217,7 @@ class ProgressReader(ProgressService):
         return reader.progress.first_loss
 
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
-        """Return the steps of one replica (each may report the same steps), thinned evenly, including the
-        newest."""
+        """The steps of one replica (each may report the same steps), thinned evenly, including the newest."""
         known = self._steps.get(name)
         if known is None:
             before = self._known.get(name)
@@ -253,8 +252,7 @@ def _is_new(known: _Known) -> bool:
 
 
 def _service_time(job: Job, known: _Known, now: datetime, at: float) -> datetime:
-    """Return a time that the service's clock has reached at `at` (monotonic); this machine's clock may be
-    wrong."""
+    """A time that the service's clock has reached at `at` (monotonic); this machine's clock may be wrong."""
     if job.create_time is None:
         return now
     return job.create_time + timedelta(seconds=at - known.first_read)

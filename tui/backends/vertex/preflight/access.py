@@ -31,7 +31,7 @@ class CallerAccess:
 
     @property
     def _account(self) -> str:
-        """Return the caller's account, or "" if the credentials don't name it."""
+        """The caller's account, or "" if the credentials don't name it."""
         credentials = self._clients.clients.endpoint.credentials
         email = getattr(credentials, "service_account_email", "") or getattr(credentials, "account", "")
         return "" if email == "default" else str(email)

@@ -215,8 +215,7 @@ class Clients:
 
 
 async def plain(reply: Any) -> Any:
-    """Return a reply as plain protobuf: the first page of a list, the wrapped message, or the reply
-    itself."""
+    """A reply as plain protobuf: the first page of a list, the wrapped message, or the reply itself."""
     if hasattr(reply, "pages"):
         return await first_page(reply)
     return type(reply).pb(reply) if hasattr(type(reply), "pb") else reply

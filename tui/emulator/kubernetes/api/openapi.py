@@ -52,7 +52,7 @@ class OpenApi:
 
     @cached_property
     def swagger(self) -> Obj:
-        """Return `/openapi/v2` with definitions only: kubectl checks the items of a List against them."""
+        """`/openapi/v2` with definitions only: kubectl checks the items of a List against them."""
         definitions: Obj = {}
         for resources in self._groups.values():
             prefix = _definition_prefix(resources[0])
@@ -64,7 +64,7 @@ class OpenApi:
 
     @cached_property
     def swagger_protobuf(self) -> bytes:
-        """Return `/openapi/v2` in protobuf, the only format that kubectl accepts."""
+        """`/openapi/v2` in protobuf, the only format that kubectl accepts."""
         return openapi_protobuf.encode(self.swagger)
 
 

@@ -243,8 +243,7 @@ class _Planner:
         return active + len(created)
 
     def _surplus(self, count: int) -> list[Obj]:
-        """Return the active pods to delete: first those without a valid unique index, then the least
-        advanced."""
+        """The active pods to delete: first those without a valid unique index, then the least advanced."""
         removed: list[Obj] = []
         if self.indexed:
             seen: set[int] = set()
