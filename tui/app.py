@@ -54,7 +54,6 @@ def _job_screen(
 
 
 def _palette() -> type[Provider]:
-    """Return the command palette's provider."""
     from tui.screens.commands import RegistryProvider
 
     return RegistryProvider

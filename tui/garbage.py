@@ -28,8 +28,7 @@ class IdleCollector:
     the delay."""
 
     def __init__(self, quiet_for: Callable[[], float]) -> None:
-        """Set the idle clock. `quiet_for` returns the seconds since the last key, and 0 while a key is being
-        handled."""
+        """Set the idle clock. `quiet_for` returns the seconds since the last key, 0 during a key."""
         self._quiet_for = quiet_for
         self._before: tuple[int, int, int] | None = None
         self._left = 0

@@ -122,8 +122,7 @@ _FINDER = _LazyFinder()
 
 
 def install() -> bool:
-    """Make the packages that are not loaded yet lazy. Return False if the environment variable disables
-    it."""
+    """Make the packages that are not loaded yet lazy. Return False if the environment disables it."""
     if os.environ.get(SWITCH, "") not in {"", "0"}:
         return False
     if _FINDER not in sys.meta_path:

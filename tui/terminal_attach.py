@@ -58,8 +58,7 @@ def request_for(streams: Streams, command: tuple[str, ...], environ: Mapping[str
 def taking_over(
     streams: Streams, released: Callable[[], AbstractContextManager[None]], welcome: str
 ) -> Callable[[ShellSession], Awaitable[ShellEnd]]:
-    """Return `attach` for a screen. `released` hands over its terminal, on which `welcome` is printed
-    first."""
+    """Return `attach` for a screen. `released` hands over its terminal, which shows `welcome` first."""
 
     async def run(session: ShellSession) -> ShellEnd:
         with released():
@@ -70,8 +69,7 @@ def taking_over(
 
 
 async def attach(session: ShellSession, streams: Streams) -> ShellEnd:
-    """Relay everything until the program ends. Return how it ended. Raises BackendError, and OSError of a
-    pipe."""
+    """Relay everything until the program ends. Return how it ended. Raises BackendError, and OSError."""
     if not streams.terminal:
         await _pass_all(session, streams)
         return session.ended or LOST_PROGRAM

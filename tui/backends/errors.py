@@ -67,8 +67,7 @@ class PermissionDenied(BackendError):
 
 
 class QuotaExceeded(BackendError):
-    """A rate limit or resource quota is exhausted. `retry_after` is the wait that the service requests, in
-    seconds."""
+    """A rate limit or resource quota is exhausted. `retry_after` is the requested wait in seconds."""
 
     code = "RESOURCE_EXHAUSTED"
     exit_code = 5

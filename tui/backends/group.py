@@ -124,7 +124,6 @@ class GroupBackend(Backend):
             self._connecting[member.info.name] = asyncio.create_task(self._connect(member, after))
 
     async def _connect(self, member: Backend, after: float) -> None:
-        """Retry the connection until it succeeds."""
         while True:
             await asyncio.sleep(after)
             try:
@@ -190,7 +189,6 @@ class GroupBackend(Backend):
         return pages
 
     def _error_of(self, member: Backend) -> BackendError:
-        """Return the reason why a member is not connected."""
         name = member.info.name
         return self._errors.get(name) or Unavailable(f"{name} is being connected to.")
 

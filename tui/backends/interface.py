@@ -63,8 +63,7 @@ EVERY_REGION = "-"
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Jobs of one region, or the error of reading the region; both if watches continue while a request
-    fails."""
+    """Jobs of one region, or the read error of the region; both if watches continue during failures."""
 
     region: str
     jobs: tuple[Job, ...] = ()
@@ -99,8 +98,7 @@ class LogQuery:
     created: datetime | None = None
     """Creation time of the job, if known, which saves a request to the service."""
     tasks: bool = False
-    """Include the entries of the task jobs, whose replicas are named TASK/REPLICA. `replicas` then holds task
-    ids."""
+    """Include entries of the task jobs, with replicas named TASK/REPLICA. `replicas` then holds task ids."""
     jobs: tuple[str, ...] = ()
     """Full names of further jobs whose entries are selected."""
 
@@ -194,8 +192,8 @@ class JobService(ABC):
     """Jobs of one kind. A service offers `create`, `cancel` and `delete` by defining them."""
 
     def offers(self, operation: str, *, anybody: bool = False) -> bool:
-        """Whether the service has this operation, e.g. `cancel`. `anybody` ignores the permissions of this
-        login."""
+        """Whether the service has this operation, e.g. `cancel`. `anybody` ignores this login's
+        permissions."""
         return getattr(type(self), operation) is not getattr(JobService, operation)
 
     @abstractmethod
@@ -232,8 +230,7 @@ class JobService(ABC):
         """The jobs that match a user's reference: an id, full resource name or display name. May be empty."""
 
     def name_filter(self, beginning: str) -> str:
-        """Return the service's list filter for display names with this prefix; "" if the service has no such
-        filter."""
+        """The service's list filter for display names with this prefix; "" if it has none."""
         return ""
 
     async def parent_of(self, job: Job) -> Job | None:
@@ -368,8 +365,7 @@ class StorageService(ABC):
 
     @abstractmethod
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        """Upload a file to gs://BUCKET/NAME, completely or not at all. Cancelling the call ends the
-        upload."""
+        """Upload a file to gs://BUCKET/NAME, completely or not at all. Cancelling ends the upload."""
 
 
 class PreflightService(ABC):

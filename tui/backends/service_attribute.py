@@ -10,8 +10,7 @@ S = TypeVar("S")
 
 
 class ServiceAttribute(Generic[S]):
-    """An attribute of `Backend` that returns one of its services. Raises NotOffered if the service is
-    absent."""
+    """An attribute of `Backend` that returns one of its services. Raises NotOffered if it is absent."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

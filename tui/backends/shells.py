@@ -29,8 +29,7 @@ class ShellRequest:
 
 @dataclass(frozen=True, slots=True)
 class ShellEnd:
-    """The end of a program: its exit code (128 + signal for a signal), or the reason why it did not
-    finish."""
+    """The end of a program: its exit code (128 + signal for a signal), or why it did not finish."""
 
     exit_code: int | None
     reason: str = ""

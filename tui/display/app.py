@@ -54,8 +54,7 @@ RESET = (
     "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[?2048l\x1b[?1004l\x1b[?7h\x1b[m\x1b[r\x1b[<u"
     "\x1b[?1049l\x1b[?25h"
 )
-"""Sequence that resets what Textual's driver enables: mouse, paste, focus, keyboard protocol, screen,
-cursor."""
+"""Resets what Textual's driver enables: mouse, paste, focus, keyboard protocol, screen, cursor."""
 Result = TypeVar("Result")
 
 

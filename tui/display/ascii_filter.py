@@ -1,5 +1,4 @@
-"""`--ascii`: replaces the console's glyphs and the characters that Textual draws, such as borders and scroll
-bars."""
+"""`--ascii`: replaces the console's glyphs and Textual's drawing characters, e.g. borders and scroll bars."""
 
 from __future__ import annotations
 

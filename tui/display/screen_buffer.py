@@ -225,8 +225,7 @@ def _whole(row: BufferRow, start: int, end: int) -> tuple[int, int]:
 
 
 def _runs(row: BufferRow, start: int, end: int) -> Iterator[tuple[str, int, str]]:
-    """Yield text in one style, the cell after it, and the style. A character of uncertain width ends a
-    run."""
+    """Yield text in one style, the cell after it, and the style. A character of unsure width ends a run."""
     cells = [cell or "" for cell in row.chars[start:end]]
     styles = row.styles
     sure = all(map(is_sure, set(cells)))

@@ -144,8 +144,7 @@ def needs_frame(screen: Screen[Any]) -> bool:
 
 
 def control_frames(control_of: Callable[[Any], FrameControl | None]) -> None:
-    """Make every screen ask its app before it renders, including Textual's own screens such as the
-    palette."""
+    """Make every screen ask its app before it renders, including Textual's own, e.g. the palette."""
     stock, stock_idle = Screen._compositor_refresh, Screen._on_idle
 
     def refresh(self: Screen[object]) -> None:

@@ -245,8 +245,7 @@ def _drop_unreadable(path: Path) -> None:
 
 
 def _rows() -> Iterator[tuple[str, str, str, Any]]:
-    """Yield the tables with numbered rows: name, columns of the number and of the message, class of the
-    message."""
+    """Yield the tables with numbered rows: name, number column, message column, message class."""
     yield "operations", "id", "operation", operations_pb2.Operation
     for kind in JOB_KINDS:
         yield kind.table.TABLE, kind.table.NUMBER, kind.table.BODY, kind.table.PB

@@ -72,7 +72,6 @@ async def _persistent_resources(parts: EmulatorParts) -> list[Method]:
 
 
 async def _endpoints(parts: EmulatorParts) -> list[Method]:
-    """Start the servers of the deployed models."""
     models = parts.find(ModelService).registry
     deployments = Deployments(
         parts.resources, models, parts.running.ports, parts.logs, parts.state, parts.config

@@ -71,8 +71,7 @@ class Kind:
     body: str = ""
     """Key of a profile's header that holds a job of this kind; "" if none does."""
     cancel_suspends: bool = False
-    """Whether the kind's jobs have no cancelled state: a cancel suspends them, and they may be deleted before
-    they end."""
+    """Whether jobs have no cancelled state: a cancel suspends them, and running jobs may be deleted."""
     task_kinds: tuple[str, ...] = ()
     """Kinds of the jobs of this kind's tasks."""
     compared: str = "tui.domain.comparison.facts:job_facts"
@@ -85,8 +84,7 @@ class Kind:
     """Objects in a body that several kinds share, each as KIND.GROUP, e.g. `PyTorchJob.kubeflow.org`."""
 
     def has(self, tab: str) -> bool:
-        """Whether the kind's jobs have this tab, e.g. `logs`. Data without a tab is neither read nor
-        printed."""
+        """Whether the kind's jobs have this tab, e.g. `logs`. Other data is neither read nor printed."""
         return any(own_tab.key == tab for own_tab in self.tabs)
 
     @property

@@ -27,8 +27,7 @@ ERROR_ID = "pane-error"
 
 
 class ErrorBoundary:
-    """Shows an exception in place of the widgets of a screen or pane, whose attribute `boundary` holds this
-    object."""
+    """Shows an exception in place of the widgets of a screen or pane, which has it as `boundary`."""
 
     def __init__(self, widget: Widget, *, kept: tuple[type[Widget], ...] = ()) -> None:
         """Set the widget. `kept` are the types of the children that stay visible beside the error."""
@@ -68,8 +67,7 @@ Place = ErrorBoundary | ModalScreen[Any]
 
 
 class ContainingApp(App[None]):
-    """An app whose error boundaries and dialogs contain exceptions. All other exceptions end it, as in
-    Textual."""
+    """An app whose error boundaries and dialogs contain exceptions. Other exceptions end it."""
 
     def _handle_exception(self, error: Exception) -> None:
         cause, pump = error, None
@@ -80,8 +78,7 @@ class ContainingApp(App[None]):
             super()._handle_exception(error)
 
     def contain(self, error: Exception, pump: MessagePump | None) -> bool:
-        """Show the error in its dialog or boundary; return False if there is none. `pump` handled a
-        message."""
+        """Show the error in its dialog or boundary; return False without one. `pump` handled a message."""
         place = _place_of(error, pump, self)
         if place is None:
             return False

@@ -66,7 +66,6 @@ class EventsScreen(ListScreen):
 
     @property
     def _events(self) -> list[Event]:
-        """The events, newest last."""
         return sorted([*self._audited, *self.console.journal.events], key=lambda event: event.at)
 
     def _state(self) -> tuple[object, ...]:

@@ -66,8 +66,7 @@ class FrameScreen(Screen[None]):
 
     @property
     def console(self) -> ConsoleApp:
-        """The app, typed. The screen of `tui.file_viewer` is in another app and does not use this
-        property."""
+        """The app, typed. The screen of `tui.file_viewer` is in another app and does not use it."""
         return cast("ConsoleApp", self.app)
 
     @property
@@ -225,8 +224,7 @@ class FrameScreen(Screen[None]):
         return f"{one_context(context)} :context opens it."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key is handled here. A key of an inactive scope falls through to the next scope that has
-        it."""
+        """Whether a key is handled here. A key of an inactive scope falls through to the next scope."""
         if action == "do" and parameters:
             return _scope_of(str(parameters[0])) in self.scopes()
         return super().check_action(action, parameters)

@@ -64,8 +64,7 @@ class Journal:
         self._clock = clock
         self._number = 0
         self._audit_number = 0
-        """Number of the last audit event; negative, to distinguish it from the numbers of this run's
-        events."""
+        """Number of the last audit event; negative, to differ from the numbers of this run's events."""
         self._read_to: int | None = None
         self._own: set[str] = set()
         """Lines written by this run, which are already events."""

@@ -60,7 +60,7 @@ def print_interrupted(*, as_json: bool, fix: str = "") -> int:
 
 
 def crash(error: BaseException) -> int:
-    """Write the traceback of an internal error to a file, and one sentence to the user. Return the exit
+    """Write the traceback of an internal error to a file, and a sentence to the user. Return the exit
     code."""
     where = crash_log.write(error)
     # Mask before cutting: the start of a secret is not recognised.

@@ -72,8 +72,7 @@ class Run:
 
     @asynccontextmanager
     async def backend(self, context: Context | None = None) -> AsyncIterator[Backend]:
-        """Connect the backend of the open context or of another; for a group, every member that can
-        connect."""
+        """Connect the backend of the open or another context; for a group, every reachable member."""
         async with open_backend(context or self.context, self.settings) as backend:
             # A verb reads once: a member that connects later would be missing from its result.
             await backend.settle()
@@ -86,8 +85,7 @@ class Run:
 
     @property
     def one_context(self) -> Context:
-        """The open context, for a verb that needs a single context. Raises SettingsError, and VerbFailure for
-        a group."""
+        """The open context, for a verb that needs a single one. Raises SettingsError, VerbFailure."""
         context = self.context
         if context.kind == "group":
             fix = " or ".join(f"--context {member}" for member in context.members)
@@ -119,8 +117,7 @@ class Run:
         return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
 
     def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
-        """Return the operations that start and stop this machine's emulator and inject faults, for a local
-        context."""
+        """Operations that start and stop this machine's emulator and inject faults, for a local context."""
         return EmulatorOperations(self._runner(context or self.emulator_context))
 
     def kubernetes_operations(self) -> KubernetesOperations:
@@ -180,8 +177,7 @@ def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
 
 
 def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:
-    """Return the result of an operation. `fixes` are the verb's own, by error code. Raises VerbFailure if it
-    failed."""
+    """Return the result of an operation. `fixes` are the verb's own, by error code. Raises VerbFailure."""
     error = outcome.error
     if error is not None:
         lines = [outcome.text, *(f"{path}: {text}" for path, text in outcome.fields.items())]

@@ -106,8 +106,7 @@ class ReplicaTree(Table):
         self.show(list(rows), rows)
 
     def _show_columns(self, replicas: Sequence[Replica]) -> None:
-        """Show the columns, except columns that the service reports for no replica. A node replaces the
-        machine."""
+        """Show the columns that the service reports for some replica. A node replaces the machine."""
         reported = {
             "restarts": any(replica.restarts is not None for replica in replicas),
             "reason": any(replica.reason for replica in replicas),

@@ -25,8 +25,7 @@ class KubernetesBackend(OneContextBackend):
         self._namespaces = tuple(namespaces)
 
     async def _connect(self) -> None:
-        """Connect. If already connected, log in again and rebuild the services if the served API types
-        changed."""
+        """Connect. If already connected, log in again and rebuild the services if API types changed."""
         before = self._connected
         services = await in_thread(_load)
         if before is not None and await services.still_served(before):

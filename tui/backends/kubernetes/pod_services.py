@@ -48,8 +48,7 @@ async def close_pod_services(services: Services) -> None:
 
 
 def _cloud(cluster: ConnectedCluster) -> tuple[Any, Any]:
-    """Return Cloud Logging and Cloud Monitoring of the context's project; `None` if the context names no
-    project."""
+    """Cloud Logging and Cloud Monitoring of the context's project; `None` without a project."""
     project = cluster.info.project
     if not project:
         return None, None

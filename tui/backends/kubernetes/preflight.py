@@ -78,8 +78,7 @@ class ClusterPreflight(PreflightService):
     # What is created
 
     async def _created(self, launch: _Launch) -> list[Check]:
-        """Check that the kind is served, that the login may create it, and that the server accepts the
-        objects."""
+        """Check that the kind is served, the login may create it, and the server accepts the objects."""
         try:
             of = await type_of(self._connection, launch.job)
         except NotFound as error:

@@ -134,8 +134,7 @@ class _Session(ShellSession):
 
 
 def end_of(content: bytes, hint: str = "") -> ShellEnd:
-    """Return how a program ended, from the Status in the last frame. `hint` is added if it can't be
-    started."""
+    """How a program ended, from the Status in the last frame; with `hint` if it can't be started."""
     try:
         status: Any = json.loads(content)
     except ValueError:

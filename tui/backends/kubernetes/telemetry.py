@@ -48,7 +48,6 @@ class KubernetesTelemetry(TelemetryService):
         return sorted(telemetry, key=lambda line: line.timestamp, reverse=True)
 
     async def _containers(self, job: Job) -> tuple[ContainerName, ...]:
-        """Return the running main containers of the job."""
         try:
             pods = await self._pods.recent_pods(job)
         except NotFound:

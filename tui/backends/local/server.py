@@ -24,8 +24,7 @@ class LocalServer:
     """
 
     def __init__(self, state: StateDir, name: str, work: str) -> None:
-        """Set the labels for messages: `name` of the server and `work` that it does, e.g. `emulator` and
-        `Jobs`."""
+        """Set the words of messages: `name` of the server and `work` it does, e.g. `emulator` and `Jobs`."""
         self.state = state
         self._name = name
         self._work = work
@@ -33,8 +32,7 @@ class LocalServer:
         self._restarted = -AGAIN_AFTER
 
     async def start(self, fix: Callable[[str], str]) -> dict[str, Any]:
-        """Start the server if necessary and return its `server_status`. Raises Unavailable with the advice
-        `fix`."""
+        """Start the server if necessary and return its `server_status`. Raises Unavailable with `fix`."""
         abandoned = threading.Event()
         try:
             return await in_thread(lambda: ensure_running(self.state, given_up=abandoned.is_set))

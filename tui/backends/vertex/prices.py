@@ -72,8 +72,7 @@ async def _skus(clients: Clients, client: Any, service: str) -> list[Any]:
 
 
 def sku_of(pb: Any) -> Iterator[Sku]:
-    """Yield the SKU of a message with its newest price, of the last tier; nothing without a price in
-    dollars."""
+    """Yield the SKU of a message with its newest price, of the last tier; nothing without a USD price."""
     if not pb.pricing_info:
         return
     expression = pb.pricing_info[-1].pricing_expression

@@ -98,7 +98,6 @@ def _counts(series: Sequence[Any]) -> Mapping[_Key, tuple[int, float, dict[str, 
 
 
 def _last(series: Sequence[Any]) -> dict[_Key, float]:
-    """Return the newest value of each deployed model."""
     return {_key(line): values[-1][1] for line in series if (values := points(line))}
 
 

@@ -34,8 +34,7 @@ T = TypeVar("T")
 CALL_SECONDS = (10.0, 60.0)
 """Timeouts in seconds of a connection, and of the next byte of a response."""
 CHUNK = 2 * 1024 * 1024
-"""Chunk size in bytes. Each chunk reports progress, and an interrupted upload resumes after the last
-chunk."""
+"""Chunk size in bytes. Each chunk reports progress, and an interrupted upload resumes after it."""
 
 
 _NO_BUCKET = "bucket does not exist"
@@ -254,7 +253,6 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
 
 
 def _reason(response: Any, status: int) -> str:
-    """Return the service's message."""
     try:
         return str(response.json()["error"]["message"])
     except (AttributeError, LookupError, TypeError, ValueError):

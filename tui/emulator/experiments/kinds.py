@@ -127,8 +127,7 @@ SERIES = _board(
 )
 MODEL = ResourceKind("Model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}")
 VERSION = ResourceKind("ModelVersion", MODELS, "models/versions", model.Model.pb(), model_service)
-"""A version of a model. The API has no such resource; it writes the model's name, @ and the version
-number."""
+"""A version of a model. The API has no such resource, but writes the model's name, @ and the version."""
 _NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
 ENDPOINT = ResourceKind(
     "Endpoint", ENDPOINTS, "endpoints", endpoint.Endpoint.pb(), endpoint_service,

@@ -198,8 +198,7 @@ def touched(pb: Pb) -> Pb:
 
 
 def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
-    """Yield the top-level fields that an update changes. Raises WireError for a field that can't be
-    changed."""
+    """Yield the top-level fields that an update changes. Raises WireError for a read-only field."""
     known = requested.DESCRIPTOR.fields_by_name
     if not paths or list(paths) == ["*"]:
         yield from (field.name for field, _ in requested.ListFields() if field.name not in _FIXED)

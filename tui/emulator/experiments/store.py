@@ -18,8 +18,7 @@ from tui.emulator.messages import Pb
 
 T = TypeVar("T")
 ATTRIBUTION, ASSOCIATION, CHILD, EVENT = 1, 2, 3, 4
-"""Kinds of links: context to artifact, context to execution, context to child context, execution to
-artifact."""
+"""Kinds of links: context to artifact, to execution and to child context; execution to artifact."""
 
 
 @dataclass(frozen=True, slots=True)

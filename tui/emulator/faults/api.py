@@ -75,7 +75,7 @@ class ActiveFault:
         return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names_of(service, method))
 
     async def hold(self) -> None:
-        """Wait until the fault is cleared. This method polls, because the bucket server has a separate event
+        """Wait until the fault is cleared. This polls, because the bucket server has a separate event
         loop."""
         waited = 0.0
         while not self.limit.over and waited < SILENT_SECONDS:

@@ -15,8 +15,7 @@ _limit = Limit()
 
 
 def set_offset(offset: float, limit: Limit) -> None:
-    """Set the clock `offset` seconds ahead of the machine's (negative: behind) for the duration of
-    `limit`."""
+    """Set the clock `offset` seconds ahead of the machine's (negative: behind), while `limit` lasts."""
     global _offset_ns, _limit  # noqa: PLW0603 - one process has one clock
     _limit = limit
     _offset_ns = int(offset * 1e9)

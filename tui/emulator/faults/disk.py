@@ -28,8 +28,7 @@ class DiskFault:
         return {"full": True, **limit.fields()}
 
     def check_database(self) -> None:
-        """Check before a transaction. Raises sqlite3.OperationalError with SQLite's own words for a full
-        disk."""
+        """Check before a transaction. Raises sqlite3.OperationalError with SQLite's text for a full disk."""
         if self._limit is not None and self._limit.take():
             raise sqlite3.OperationalError("database or disk is full")
 

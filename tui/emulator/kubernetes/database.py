@@ -48,8 +48,7 @@ class Stored:
 
 
 class ObjectDatabase:
-    """The database file of one server. Each call is one transaction, which survives the end of the
-    process."""
+    """The database file of one server. Each call is one transaction, which survives the process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

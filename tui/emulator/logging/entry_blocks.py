@@ -34,8 +34,7 @@ CREATE UNIQUE INDEX blocks_in_order ON blocks (source, first);
 """
 _LEVEL = 3
 _CACHED = 96
-"""Number of decoded blocks in memory. Few jobs have more replicas, and a merged list reads a block of
-each."""
+"""Number of decoded blocks in memory. Few jobs have more replicas, each of which needs a block in a list."""
 _MAX_DECODED = 1 << 28
 _SIZES = struct.Struct("<I6Q")
 """Number of entries, then the bytes of each column."""

@@ -67,8 +67,8 @@ class LogCollector:
         self._turn = 0
 
     async def start(self) -> None:
-        """Watch the files of the previous server, and start. Raises sqlite3.Error when the store can't be
-        read."""
+        """Watch the files of the previous server, and start. Raises sqlite3.Error if the store is
+        unreadable."""
         for stream in await self._store.write(self._unfinished):
             self._streams[stream.key] = stream
             self._orphans[stream.key] = time.monotonic() + ORPHAN_SECONDS
@@ -265,7 +265,6 @@ class LogCollector:
             db.executemany("UPDATE streams SET done=1 WHERE key=?", keys)
 
     def _store_messages(self) -> None:
-        """Store the pending messages of the service, oldest first."""
         while self._pending_messages:
             job, row = self._pending_messages[0]
             source = self._store.source(

@@ -34,11 +34,9 @@ CHUNK = 256 * 1024
 MAX_LINE = 4 * 1024 * 1024
 """Size in bytes above which lines are split, so that output without a newline needs limited memory."""
 REWRITE_SECONDS = 2.0
-"""Seconds between the stored parts of a line that rewrites itself with carriage returns, as progress bars
-do."""
+"""Seconds between the stored parts of a line that rewrites itself with carriage returns (progress bars)."""
 STALE_SECONDS = 2.0
-"""Age in seconds after which output without a stamp gets the file's modification time, since its runner has
-ended."""
+"""Age in seconds after which unstamped output gets the file's modification time: its runner has ended."""
 MICROSECOND = 1000
 STAMP = 16
 SLACK = 10**9

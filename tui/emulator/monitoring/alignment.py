@@ -166,7 +166,6 @@ def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval)
 
 
 def _boundaries(period: int, interval: Interval) -> range:
-    """Return the ends of the periods, oldest first."""
     count = max(1, -(-(interval.end - interval.start) // period))
     return range(interval.end - (count - 1) * period, interval.end + 1, period)
 

@@ -31,8 +31,7 @@ _REDUCE_NONE = common.Aggregation.Reducer.REDUCE_NONE
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """The part of a series that a filter tests. `metric_labels` is `None` while only the resource is
-    known."""
+    """The part of a series that a filter tests. `metric_labels` is `None` if only the resource is known."""
 
     metric_type: str
     resource_type: str

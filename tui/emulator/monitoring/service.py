@@ -193,8 +193,7 @@ def _series(
 def _page(
     all_series: Sequence[TimeSeries], full: bool, size: int, after: tuple[str, int] | None, digest: str
 ) -> Pb:
-    """Return one page. `size` counts points in FULL, series in HEADERS. A series may continue on the next
-    page."""
+    """Return one page. `size` counts points in FULL, series in HEADERS. A series may span pages."""
     response = ListResponse()
     last: tuple[str, int] | None = None
     for series in all_series:
@@ -242,8 +241,8 @@ def _fill(target: Pb, series: TimeSeries, points: Sequence[SeriesPoint]) -> None
 
 
 def methods(state: StateDir, catalog: JobCatalog, predictions: Predictions = lambda *_: ()) -> list[Method]:
-    """Return the RPCs of this service. `predictions` returns the series of a project's endpoints since a time
-    in ns."""
+    """Return the RPCs of this service. `predictions` returns the series of a project's endpoints since a ns
+    time."""
     service = MonitoringService(state, catalog, load_config(state.config).sample_period, predictions)
     return methods_of(
         SERVICE,

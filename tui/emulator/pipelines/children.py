@@ -102,8 +102,7 @@ class Children:
         return new
 
     def operation(self, call: ApiCall, outputs: Callable[[str], Values]) -> NewChild:
-        """Prepare an operation that runs `call`. `outputs` returns the outputs of its task, given its
-        name."""
+        """Prepare an operation that runs `call`. `outputs` returns the task's outputs by its name."""
 
         async def new() -> Child:
             row, change = await self.operations.prepare(call.parent, call.metadata)
@@ -175,7 +174,6 @@ class Children:
 
 
 def _collection(name: str) -> str:
-    """Return the collection in a name, such as `customJobs`."""
     return name.split("/")[-2]
 
 

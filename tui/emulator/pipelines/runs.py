@@ -198,7 +198,6 @@ class RunningPipeline:
 
     @property
     def _facts(self) -> Mapping[str, str]:
-        """The values of the placeholders of the pipeline itself."""
         record, root = self.job.record, self.job.pb.runtime_config.gcs_output_directory
         return {
             "pipeline_job_name": record.id,
@@ -470,7 +469,6 @@ class RunningPipeline:
 
 
 def _begun(pb: Pb) -> None:
-    """Let a pending job run."""
     if pb.state == State.PIPELINE_STATE_PENDING:
         pb.state = State.PIPELINE_STATE_RUNNING
         pb.start_time.CopyFrom(current_time())

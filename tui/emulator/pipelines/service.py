@@ -183,7 +183,6 @@ def _id_of(name: str) -> str:
 
 
 def _name_in(spec: Pb) -> str:
-    """Return the name of the pipeline with this spec."""
     info = spec.fields["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec.fields else {}
     return str(info["name"].string_value) if "name" in info else ""
 

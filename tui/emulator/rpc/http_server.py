@@ -31,8 +31,7 @@ class HttpServer:
 
 
 def server_config(app: Any, **options: Any) -> uvicorn.Config:
-    """Return uvicorn's configuration for an application of the emulator. `options` are further options of
-    uvicorn."""
+    """Return uvicorn's configuration for an application of the emulator, with further `options`."""
     quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
     ends: dict[str, Any] = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": KEEP_ALIVE}
     return uvicorn.Config(app, lifespan="off", http="h11", **quiet, **ends, **options)

@@ -66,8 +66,7 @@ class RunningReplica:
 
 @dataclass
 class Ending:
-    """The progress of the attempt's end: replicas to stop now and next, and when to send SIGKILL (monotonic
-    s)."""
+    """Progress of the attempt's end: replicas to stop now and next, and the time of SIGKILL (monotonic s)."""
 
     outcome: str
     now: set[str]
@@ -277,7 +276,6 @@ class AttemptRunner:
             self._deadline = None
 
     def _check_memory(self) -> None:
-        """Kill the replicas that exceed their memory limit."""
         if not self._limited or self._ending is not None or time.monotonic() < self._next_memory_check:
             return
         self._next_memory_check = time.monotonic() + MEMORY_CHECK

@@ -98,8 +98,7 @@ def inodes(pids: Iterable[int]) -> set[int]:
 
 
 class NetworkMeter:
-    """Traffic of one replica since its start: the sum of the last values of all its sockets, open or
-    closed."""
+    """Traffic of one replica since its start: the sum of the last values of all its sockets."""
 
     def __init__(self) -> None:
         self._open: dict[int, SocketBytes] = {}

@@ -21,7 +21,7 @@ SLOW_SHARE = 0.03
 
 
 class Accelerator:
-    """One simulated accelerator. Its utilization and memory fraction, both from 0 to 1, depend on the time in
+    """A simulated accelerator. Utilization and memory fraction, from 0 to 1, depend on the time in
     seconds."""
 
     def __init__(self, replica: str, index: int, began: float) -> None:

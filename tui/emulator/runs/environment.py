@@ -154,7 +154,6 @@ def _job_variables(  # noqa: PLR0917
     config: EmulatorConfig,
     replicas: int,
 ) -> dict[str, str]:
-    """Return the variables of every replica of the job."""
     programs = state.root / "bin"
     write_wrappers(programs)
     env = {

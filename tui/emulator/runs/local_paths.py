@@ -19,8 +19,7 @@ STORAGE_HOST = "STORAGE_EMULATOR_HOST"
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the variable's value and `$$` by `$`. Unknown names stay (docs/facts/vertex.md
-    1.9)."""
+    """Replace `$(NAME)` by the variable and `$$` by `$`. Unknown names stay (docs/facts/vertex.md 1.9)."""
     return _REFERENCE.sub(lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
 
 

@@ -139,8 +139,7 @@ class LocalRunner:
         return plan.boot == boot_id() and time.monotonic() - plan.started_at < START_SECONDS
 
     def _kill_orphans(self, attempt: AttemptDir) -> None:
-        """Kill every process of a dead runner: its replicas, and all processes with the attempt's
-        variable."""
+        """Kill every process of a dead runner: its replicas, and processes with the attempt's variable."""
         identity = self._identity(attempt)
         if identity is not None and identity.boot != boot_id():
             return

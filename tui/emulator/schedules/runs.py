@@ -37,8 +37,7 @@ from tui.emulator.schedules.due import (
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-"""Seconds between two checks while a schedule is active: the clock may be set, and a queued run may become
-ready."""
+"""Seconds between two checks while a schedule is active: clocks may be set, queued runs become ready."""
 AFTER_ERROR_SECONDS = 60.0
 """Seconds before the next check of a schedule on which the emulator itself failed."""
 STARTED = "OK"

@@ -43,8 +43,7 @@ class Deployments:
         self._servers: dict[tuple[str, str], ModelServer] = {}
 
     async def adopt(self) -> None:
-        """Start the server of every deployed model, after ending what a killed emulator may have left
-        behind."""
+        """Start the server of every deployed model, after ending the servers of a killed emulator."""
         place = self._state.root / "serving"
         if place.exists():
             await asyncio.to_thread(end_processes, place)

@@ -228,7 +228,6 @@ class EndpointService(ResourceServer):
             return await self._operations.make(endpoint.name, _Mutate(), reply, change)
 
     def _changed(self, name: str) -> Pb:
-        """Return a copy of an endpoint to change."""
         return copied(self.find(name))
 
     def _deployed(self, endpoint: Pb, deployed_id: str) -> Pb:

@@ -30,8 +30,7 @@ _Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Period:
-    """Requests of one sample period, which begins at `start` in ns. `last` is the time of the newest
-    request."""
+    """Requests of one sample period, which begins at `start` (ns); `last` is the newest request's time."""
 
     start: int
     last: int = 0

@@ -159,7 +159,6 @@ class PredictionService:
 
     @contextmanager
     def _counted(self, target: _Target, predictions: int) -> Iterator[None]:
-        """Count this request, whatever its result."""
         began = time.monotonic()
         # A client that disconnects ends the request with a CancelledError.
         status = CLIENT_GONE

@@ -168,7 +168,6 @@ class ReplicaProgram:
             self._input.close()
 
     def _resize(self, columns: int, rows: int) -> None:
-        """Resize the terminal. The kernel notifies the program."""
         if self._master is not None and self._input is not None and not self._input.is_closing():
             _set_size(self._master, columns, rows)
 
@@ -210,7 +209,6 @@ class ReplicaProgram:
                 await self._frames.put(frame(channel, data))
 
     async def _end_all(self, *, at_once: bool) -> None:
-        """End the program and its descendants."""
         if not at_once:
             process_tree.send(self._family(), signal.SIGHUP)
             process_tree.send(self._family(), signal.SIGCONT)

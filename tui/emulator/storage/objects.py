@@ -26,8 +26,7 @@ from tui.emulator.storage.upload import Uploads, conditions_of, settable
 
 PAGE = 1000
 LIST_CHECKSUM_BYTES = 64 * BLOCK
-"""Number of bytes of files from /gcs for which a list computes checksums. Other files need a separate
-request."""
+"""Bytes of files from /gcs for which a list computes checksums. Other files need a separate request."""
 MAX_COMPOSE = 32
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 # `versions` is served, because each object has only one.

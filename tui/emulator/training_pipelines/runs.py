@@ -32,8 +32,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     def __init__(
         self, table: TrainingPipelineTable, jobs: CustomJobTable, scheduler: CustomJobRuns, upload: Upload
     ) -> None:
-        """Set the parts. `upload` stores the model of a succeeded pipeline and returns its name and
-        version."""
+        """Set the parts. `upload` stores a succeeded pipeline's model and returns its name and version."""
         super().__init__(table)
         self._table = table
         self._jobs = jobs
@@ -91,8 +90,8 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     async def _uploaded(
         self, pipeline: TrainingPipeline, job: CustomJob | None
     ) -> tuple[str, str] | WireError | None:
-        """Return the name and version of the pipeline's model once its job has succeeded, or the error of the
-        upload."""
+        """Return name and version of the pipeline's model once its job has succeeded, or the upload's
+        error."""
         succeeded = job is not None and job.pb.state == JobState.JOB_STATE_SUCCEEDED
         if not succeeded or not pipeline.pb.HasField("model_to_upload"):
             return None

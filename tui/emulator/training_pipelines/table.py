@@ -1,5 +1,4 @@
-"""Training pipelines in memory; each change is on disk first. Each pipeline has one custom job that does its
-work."""
+"""Training pipelines in memory; each change is on disk first. Each pipeline has one custom job as worker."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ _SHAPES = (0.5, 1.0, 2.0)
 _BETAS = (0.02, 0.1, 0.5, 2.0)
 _SIZES = (0.1, 1.0, 10.0, 100.0)
 _NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)
-"""Grid of the kernel: exponents, rates as fractions of a complete curve, and variances relative to the
-level's."""
+"""Grid of the kernel: exponents, rates as fractions of a curve, and variances relative to the level's."""
 
 
 @dataclass(frozen=True, slots=True)

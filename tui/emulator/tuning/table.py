@@ -1,5 +1,4 @@
-"""Hyperparameter tuning jobs in memory, with the custom jobs of their trials; each change is on disk
-first."""
+"""Hyperparameter tuning jobs in memory, with their trials' custom jobs; each change is on disk first."""
 
 from __future__ import annotations
 

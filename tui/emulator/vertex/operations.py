@@ -446,7 +446,6 @@ def _row(name: str, metadata: Any) -> OperationRow:
 
 
 def _number(name: str) -> str:
-    """Return the number in an operation's name."""
     return name.rsplit("/", 1)[1]
 
 

@@ -74,8 +74,7 @@ R = TypeVar("R", bound=TableResource)
 
 
 class ResourceTable(ABC, Generic[R]):
-    """The only code that adds, changes and removes resources of a kind; each change is stored on disk
-    first."""
+    """The only code that adds, changes and removes resources of a kind; each change is on disk first."""
 
     TABLE: ClassVar[str]
     """Table of the database, whose column `id` holds the ids of the resources."""
@@ -96,8 +95,7 @@ class ResourceTable(ABC, Generic[R]):
     """Statement CREATE TABLE IF NOT EXISTS …, for a table that is missing in the layout of `database`."""
 
     def __init__(self, database: Database, custom_jobs: Any = None) -> None:
-        """Set the database. `custom_jobs` is the table of custom jobs, for kinds whose jobs start custom
-        jobs."""
+        """Set the database. `custom_jobs` is the table of custom jobs, for kinds that start custom jobs."""
         self._database, self._jobs = database, custom_jobs
         self._by_id: dict[str, R] = {}
         self._order: list[tuple[Key, R]] = []
@@ -110,7 +108,6 @@ class ResourceTable(ABC, Generic[R]):
             self.add(resource)
 
     def _read(self, db: sqlite3.Connection) -> Iterable[R]:
-        """Decode the rows."""
         columns = ", ".join(("id", "project", "location", self.BODY, *self.EXTRA))
         for id, project, location, body, *extra in db.execute(f"SELECT {columns} FROM {self.TABLE}"):
             record, pb = self.RECORD(project, location, str(id)), self.PB.FromString(body)
@@ -223,8 +220,7 @@ class ResourceTable(ABC, Generic[R]):
         return [resource for resource in self.all() if not resource.terminal]
 
     def newest_first(self, before: Key | None = None) -> Iterator[R]:
-        """Yield the resources with a key below `before`, descending. Later additions do not disturb the
-        iterator."""
+        """Yield the resources with a key below `before`, descending. Later additions don't disturb it."""
         end = len(self._order) if before is None else bisect.bisect_left(self._order, before, key=_key)
         return (resource for _, resource in reversed(self._order[:end]))
 

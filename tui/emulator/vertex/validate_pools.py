@@ -1,5 +1,4 @@
-"""Checks of one worker pool: machine, accelerators, disk, task, mounts (docs/facts/vertex.md 1.3 to 1.9 and
-8)."""
+"""Checks of a worker pool: machine, accelerators, disk, task, mounts (docs/facts/vertex.md 1.3 to 1.9, 8)."""
 
 from __future__ import annotations
 

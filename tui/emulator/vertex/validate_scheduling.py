@@ -1,5 +1,4 @@
-"""Checks of scheduling and of what its strategy requires of the job (docs/facts/vertex.md 1.6, 3.9 and
-8.4)."""
+"""Checks of scheduling and what its strategy requires of the job (docs/facts/vertex.md 1.6, 3.9, 8.4)."""
 
 from __future__ import annotations
 

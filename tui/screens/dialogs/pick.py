@@ -31,8 +31,7 @@ def value_options(values: Iterable[tuple[str, str]]) -> list[tuple[str, Shown]]:
 
 
 def named_options(options: Iterable[tuple[str, str, str]]) -> list[tuple[str, Shown]]:
-    """Return options of (key, name, meaning) with the meanings in a column. A long name is cut beside its
-    meaning."""
+    """Return options of (key, name, meaning), the meanings in a column; long names are cut."""
     rows = [
         (key, clip(plain(name), LONGEST) if meaning else plain(name), plain(meaning))
         for key, name, meaning in options

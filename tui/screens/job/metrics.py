@@ -237,7 +237,6 @@ class MetricsPane(JobPane):
         return XView(window, self.view.cross, self._cross_colour())
 
     def _full(self) -> Range:
-        """Return the full range, in seconds since the start."""
         start = self._start()
         series = self.feed.series
         known = [line.points for metric in TRAINING_METRICS for line in series.of(metric) if line.points]

@@ -200,7 +200,6 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _problem(self) -> list[Labelled]:
-        """Return the problems that the training reports."""
         problem = self.feed.progress.problem
         return table([("problem", Content.styled(plain(problem), "$text-error"))]) if problem else []
 

@@ -65,8 +65,7 @@ class JobPane(VerticalGroup):
         """Update the ages, once a second."""
 
     def show_not_reached(self, name: str, *, alone: bool) -> bool:
-        """Show why one of the feed's sources can't be read, and since when. Return whether it can't be
-        read."""
+        """Show why one of the feed's sources can't be read, and since when. Return whether there is one."""
         source = self.feed.sources[name]
         if source.error is None:
             return False

@@ -42,8 +42,7 @@ def percent(value: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """Format seconds as `40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as possible for distinct
-    ticks."""
+    """Format seconds as `40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: the shortest distinct ticks."""
     whole = round(abs(seconds))
     sign = "-" if seconds < 0 and whole else ""
     minutes, rest = divmod(whole, 60)

@@ -73,8 +73,7 @@ class JobRows:
         self._as_of = as_of
         self._listing: Listing[Job] = Listing(store.jobs)
         self._changed: dict[str, None] = {}
-        """Changed jobs in order of arrival, which nearly equals the list's order; a set would shuffle
-        them."""
+        """Changed jobs in order of arrival, which is nearly the list's order; a set would shuffle them."""
         self._shown_texts: dict[str, tuple[str, ...]] = {}
         """The last shown texts of each row that change with time."""
         self._members: dict[str, list[str]] = {}
@@ -82,8 +81,7 @@ class JobRows:
         self._suffixes: Mapping[str, str] = {}
         """Short ids of the jobs whose names repeat."""
         self._total = 0, (-1, -1)
-        """Number of jobs that are not a part of another job, with the numbers of jobs and parents at that
-        count."""
+        """Number of jobs that are not a part of another job, with the numbers of jobs and parents then."""
         self._table: Table | None = None
         self._known_parents = 0
         self._shown_order: JobOrder | None = None
@@ -230,8 +228,7 @@ class JobRows:
         return plain(rest) if beginning and rest and rest != job.display_name else ""
 
     def _note_repeats(self) -> list[str]:
-        """Find the jobs whose names repeat. Return those whose suffix has changed. Long lists have no
-        suffixes."""
+        """Find the jobs whose names repeat. Return those whose suffix has changed. Long lists have none."""
         jobs, before = self.store.jobs, self._suffixes
         self._suffixes = short_ids(jobs.values()) if len(jobs) <= MANY else {}
         return [

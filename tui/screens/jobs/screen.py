@@ -251,8 +251,7 @@ class JobsScreen(ListScreen):
         return any(query.matches(job, now) for job in self.console.store.jobs.values())
 
     def _query_before(self, query: JobQuery) -> JobQuery:
-        """Return the query without a last word that matches nothing because it starts a field's name, such as
-        `sta`."""
+        """Return the query without an unmatched last word that starts a field's name, such as `sta`."""
         head, words = self.completions(query.text)
         fields = bool(words) and words[0][-1] in ":<"
         return parse(head) if fields else query
@@ -413,7 +412,7 @@ class JobsScreen(ListScreen):
             self.console.open_job(key)
 
     def action_fold(self) -> None:
-        """Show or hide the parts of the job under the cursor, e.g. a tuning job's trials, or close a
+        """Show or hide the parts of the job under the cursor, e.g. trials of a tuning job, or close a
         group."""
         group = self.table.group(self.table.cursor)
         if group is not None:

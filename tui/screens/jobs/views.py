@@ -123,7 +123,6 @@ class JobsViews:
             background(self._screen, save, "view", exclusive=False)
 
     def _save(self, context: str, view: JobsView) -> None:
-        """Save a view (blocking)."""
         self._screen.console.ui_state.keep_view(context, VIEW, asdict(view))
 
     def close(self) -> None:

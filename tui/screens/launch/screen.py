@@ -314,7 +314,6 @@ class LaunchScreen(FrameScreen):
 
     @property
     def _value(self) -> ValueInput | None:
-        """The value that has the focus."""
         return self.focused if isinstance(self.focused, ValueInput) else None
 
     def scopes(self) -> tuple[str, ...]:
@@ -463,7 +462,6 @@ class LaunchScreen(FrameScreen):
         self.refresh_frame()
 
     def _show_step(self, step: PackagingStep) -> None:
-        """Show the package's progress."""
         if self.is_attached:
             self._answer(Content.styled(plain(step.line), "$text-warning"), "esc cancels it")
 

@@ -1,5 +1,4 @@
-"""The tasks of a pipeline, as a tree in their order or as a drawing, and the complete task under the
-cursor."""
+"""The tasks of a pipeline, as an ordered tree or as a drawing, and the complete task under the cursor."""
 
 from __future__ import annotations
 

@@ -237,7 +237,6 @@ class FieldActions:
         self._apply_later((Edit(path, {"default": ""}),), f"add parameter {name}", dotted(path))
 
     def _add_pool(self) -> None:
-        """Ask for the position if several positions are free."""
         path = pools_path(self._editor.values, self._editor.analysis.spec_path)
         pools = at(self._editor.values, path)
         pools = pools if isinstance(pools, list) else []

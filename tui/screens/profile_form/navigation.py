@@ -30,7 +30,6 @@ class FormNavigation:
         """Key of the row under the cursor when find was opened."""
 
     def _position(self) -> int:
-        """Return the index of the row under the cursor."""
         row = self._body.row
         rows = self._body.view.rows
         return next((i for i, r in enumerate(rows) if row is not None and r.key == row.key), 0)
@@ -136,8 +135,7 @@ class FormNavigation:
         self._bar.open()
 
     def find(self, text: str) -> None:
-        """Go to the row whose name matches these words best, else to the first row whose value contains
-        them."""
+        """Go to the row whose name matches these words best, else to the first row with a matching value."""
         words = text.casefold().split()
         rows = self._body.all_rows() if words else []
         named = [row for row in rows if _matches(row, words)]

@@ -23,8 +23,7 @@ class QuotaReader:
         regions: Callable[[], Sequence[str]] = lambda: (),
         before_show: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Set the screen. `regions` returns the regions to read, none for the context's; `before_show` runs
-        first."""
+        """Set the screen. `regions` returns the regions to read, none for all; `before_show` runs first."""
         self._screen = screen
         self._regions = regions
         self._before_show = before_show

@@ -67,7 +67,6 @@ class EndpointsScreen(ListScreen):
 
     @property
     def _bar(self) -> int:
-        """The width of a traffic bar in cells."""
         return next(cells for least, cells in BARS if self.size.width >= least)
 
     def on_resize(self) -> None:

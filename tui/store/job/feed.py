@@ -45,16 +45,14 @@ SAVE_EVERY = 1.0
 OVERLAP = timedelta(seconds=60)
 """How far before the newest line the tail starts, because entries may arrive late."""
 METRICS_OVERLAP = timedelta(minutes=6)
-"""How far metric reads overlap: samples of the cloud arrive up to five minutes late (docs/facts/vertex.md
-6.3)."""
+"""How far metric reads overlap: cloud samples arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
 """Longest silence of a followed log. Its heartbeats are more frequent."""
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
 """Seconds between two reads of an ended job, which another program may still delete."""
 FIRST_ANSWER = 3.0
-"""Seconds to wait for the job before showing the stored log, which may belong to an earlier job of that
-name."""
+"""Seconds to wait for the job before showing the stored log, which an earlier job of that name may own."""
 MOST_BACK_OFF = 30.0
 RECALLED = 50_000
 """Number of newest lines of the stored log from which events and progress are restored."""
@@ -97,8 +95,7 @@ class JobFeed:
         self.gone = False
         """Whether the job was deleted or never existed."""
         self.runner_gone = False
-        """Whether the job that runs this job was deleted, so that its log and figures can no longer be
-        read."""
+        """Whether the job that runs this job was deleted, so that its log and figures are unreadable."""
         self._log_folder = log_folder
         room = session.settings.job_log_megabytes * MEGABYTE
         self.buffer = LogStore(log_folder, max_bytes=room, opened=False)
@@ -389,8 +386,7 @@ class JobFeed:
             self._on_change(Changed.LOGS)
 
     def _newer(self) -> LogQuery:
-        """Return the query for unread lines: by receive time, or by the lines' own times if no receive time
-        is known."""
+        """Return the query for unread lines: by receive time, or else by the lines' own times."""
         if self._position.received is not None:
             return self._query(received=self._position.received)
         newest = self.buffer.newest

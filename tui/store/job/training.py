@@ -17,8 +17,7 @@ MOST_TRAINING_STEPS = 20_000
 
 
 class JobTraining:
-    """Progress and steps of one job. Lines may arrive in any order; lines older than the newest only add
-    steps."""
+    """Progress and steps of one job. Lines may arrive in any order; older lines only add steps."""
 
     def __init__(self) -> None:
         self.steps: dict[tuple[datetime, int], TrainingStep] = {}
@@ -124,8 +123,7 @@ class JobTraining:
             self._catch_up(self.steps[max(self.steps)])
 
     def _catch_up(self, sample: TrainingStep) -> None:
-        """Apply a step newer than the progress: another replica's line may arrive before the step's own
-        line."""
+        """Apply a step newer than the progress: another replica's line may arrive before the step's line."""
         progress = self.progress
         if progress.step is None or self._step_at is None or sample.timestamp <= self._step_at:
             return

@@ -37,8 +37,7 @@ Opener = Callable[[Context, Settings], "Backend"]
 
 
 class Connection:
-    """The connection to one context. Run `run` in the background; `on_jobs` and `on_status` report
-    changes."""
+    """The connection to one context. Run `run` in the background; `on_jobs`, `on_status` report changes."""
 
     def __init__(
         self,
@@ -119,8 +118,7 @@ class Connection:
         return failures
 
     def preflight(self, session: Session, request: Request) -> AsyncGenerator[Check, None]:
-        """Yield the checks of a launch. The known active jobs are passed so that they are not listed
-        again."""
+        """Yield the checks of a launch, which use the known active jobs instead of another list."""
         from tui.store.jobs.checks import preflight  # noqa: PLC0415 - not needed for the first paint
 
         active = tuple(self.store.active.values())

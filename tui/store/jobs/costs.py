@@ -81,8 +81,7 @@ class Costs:
         return rate.times(job.running_tasks) if rate is not None and job.composite else rate
 
     def unit_rate(self, job: Job) -> Range | None:
-        """Return USD per hour of a job, or of one task of a composite job; `None` if unknown, or not loaded
-        yet."""
+        """USD per hour of a job, or of one task of a composite job; `None` if unknown, or not loaded yet."""
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
@@ -159,8 +158,7 @@ class Costs:
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
 
     def missing(self, parts: Iterable[Job]) -> str:
-        """Return why the cost of these own parts of jobs is unknown; "" if it is known, or no prices are
-        loaded."""
+        """Why the cost of these own parts of jobs is unknown; "" if it is known, or no prices are loaded."""
         if self.prices is None:
             return ""
         return next(filter(None, (str(self._cost.missing(part, self.prices)) for part in parts)), "")

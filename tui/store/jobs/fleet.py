@@ -23,8 +23,7 @@ OVERLAP_CLOUD = timedelta(minutes=6)
 """How far reads overlap: samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LINES_LOCAL, LINES_CLOUD = 2.0, 15.0
 SERIES_LOCAL, SERIES_CLOUD = 2.0, 60.0
-"""Seconds between two reads. The cloud allows 60 log reads a minute per project, and takes one sample a
-minute."""
+"""Seconds between two reads. The cloud allows 60 log reads a minute per project; samples are minutely."""
 LOG = "live figures"
 
 

@@ -80,8 +80,7 @@ class Poller:
         self._took = 0.0
         self.visible = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
-        """A function that returns the names of the jobs on the screen. Progress of other ended jobs is not
-        read."""
+        """Returns the names of the jobs on the screen. Progress of other ended jobs is not read."""
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
         self.progress_error: BackendError | None = None
@@ -189,8 +188,7 @@ class Poller:
             self._requested.discard(job.name)
 
     def _due(self, now: datetime) -> list[Job]:
-        """Return the jobs whose progress is due: all running jobs, and each ended job without known progress
-        once."""
+        """Return the jobs whose progress is due: running jobs, and once each ended job without progress."""
         if self._monotonic() < self._progress_due:
             return []
         running = [job for job in self._store.active.values() if job.state in AT_WORK and job.runs_itself]

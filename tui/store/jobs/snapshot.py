@@ -27,8 +27,7 @@ from tui.kinds.registry import kinds
 
 SCHEMA = 4
 _READABLE = {2, 3, SCHEMA}
-"""Readable schemas. Schema 2 has `pools` instead of `groups`; 2 and 3 have `tokens_per_second` instead of
-`speed`."""
+"""Readable schemas. 2 has `pools` instead of `groups`; 2 and 3 have `tokens_per_second` for `speed`."""
 MOST_JOBS = 2_000
 
 

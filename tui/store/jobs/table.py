@@ -173,7 +173,6 @@ class JobStore:
         return self._take(page)
 
     def _take(self, page: JobPage) -> JobChange:
-        """Apply a page's jobs and deletions."""
         change, confirmed = JobChange(), self.unconfirmed.intersection(job.name for job in page.jobs)
         if not self._parents and not any(job.tasks for job in page.jobs):
             change = self._take_new(page.jobs)
@@ -304,8 +303,7 @@ class JobStore:
         return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))
 
     def _learn_parents(self, jobs: Iterable[Job]) -> list[str]:
-        """Record the parents of these jobs' tasks and update known jobs. Return the names of the updated
-        jobs."""
+        """Record the parents of these jobs' tasks and update known jobs, whose names are returned."""
         updated = []
         for job in jobs:
             for name in links(job):

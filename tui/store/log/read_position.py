@@ -18,8 +18,7 @@ class ReadPosition:
     """The start of the next read of newer lines, and of older lines."""
 
     received: datetime | None = None
-    """Receive time before which all lines were read; `None` before the first read, or if the service reports
-    none."""
+    """Receive time before which all lines were read; `None` before the first read, or if not reported."""
     oldest: datetime | None = None
     """Timestamp down to which lines were read; `None` if unknown."""
 

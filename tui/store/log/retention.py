@@ -22,8 +22,7 @@ def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
 
 
 def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
-    """Delete the log of a deleted job in every context (blocking). Return the folders. An open log is not
-    deleted."""
+    """Delete a deleted job's log in every context (blocking), unless it is open. Return the folders."""
     folders = [*(state_dir / "job-logs").glob(f"{_folder_prefix(job_name)}*")]
     gone = [folder for folder in folders if _is_unlocked(folder)]
     for folder in gone:

@@ -24,8 +24,7 @@ SMALL = 4 * 1024 * 1024
 
 
 def suits(path: Path, pattern: Pattern) -> bool:
-    """Whether ripgrep is installed, the file is large, and both engines interpret the pattern the same
-    way."""
+    """Whether ripgrep is installed, the file is large, and both engines agree on the pattern's meaning."""
     if shutil.which("rg") is None or _OTHERWISE.search(pattern.text) or not pattern.text.isascii():
         return False
     try:

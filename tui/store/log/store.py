@@ -45,8 +45,7 @@ CACHED_BLOCKS = 16
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The change by one batch: lines from number `start` on differ, `added` are new, `dropped` were
-    removed."""
+    """The change by one batch: lines from number `start` on differ, `added` are new, `dropped` are gone."""
 
     start: int
     added: int = 0
@@ -166,7 +165,7 @@ class LogStore:
         return self.lines(self._blocks[at]).line(number - self._starts[at])
 
     def blocks(self, start: int, stop: int) -> Iterator[tuple[int, LogBlock]]:
-        """Yield (number of the first line, block) of every block with a line from `start` up to before
+        """Yield (number of the first line, block) of every block with a line from `start` to before
         `stop`."""
         at = max(0, self._at(start))
         while at < len(self._blocks) and self._starts[at] < stop:
@@ -174,7 +173,7 @@ class LogStore:
             at += 1
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
-        """Yield (number of the first line, columns) of each block with lines from `start` up to before
+        """Yield (number of the first line, columns) of each block with lines from `start` to before
         `stop`."""
         for number, block in self.blocks(start, stop):
             yield number, self.lines(block)
@@ -260,8 +259,7 @@ class LogStore:
         self._pending_lines += block.count
 
     def _insert(self, lines: Lines) -> tuple[int, int]:
-        """Insert lines among the known lines. Return the first number that differs, and the number of new
-        lines."""
+        """Insert lines among the known lines. Return the first changed number, and the count of new lines."""
         start, added, at = self._end, 0, 0
         fresh: list[tuple[int, Lines]] = []
         while at < len(lines):

@@ -119,7 +119,6 @@ class TextFile:
             view.rescan_from(number)
 
     def _count(self, size: int) -> None:
-        """Scan the next blocks, up to `size`."""
         before, old_end = self._size, self.end
         # Count an incomplete block again.
         at = before - before % BLOCK
@@ -183,7 +182,7 @@ class TextFile:
         return None
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
-        """Yield (number of the first line, columns) of each block with lines from `start` up to before
+        """Yield (number of the first line, columns) of each block with lines from `start` to before
         `stop`."""
         at = max(0, bisect_right(self._starts, start) - 1)
         while at < len(self._starts) - 1 and self._starts[at] < stop:
@@ -192,7 +191,6 @@ class TextFile:
             at = bisect_right(self._starts, self._starts[at + 1]) - 1
 
     def _block(self, at: int) -> Lines:
-        """Return the lines that begin in a block."""
         lines = self._cached.get(at)
         if lines is None:
             lines = self._cached[at] = self._lines(at)

@@ -57,8 +57,7 @@ class TextInput:
 
     @property
     def regular(self) -> bool:
-        """Whether this is a file on disk, which may grow and be replaced; other inputs end with their
-        writer."""
+        """Whether this is a file on disk, which may grow and be replaced; other inputs end."""
         return stat.S_ISREG(self._mode)
 
     @property

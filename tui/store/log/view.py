@@ -13,8 +13,7 @@ from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines
 
 _CHUNK = 16
-"""Logarithm of the chunk size: numbers are stored in chunks of 2 to this power, so that each takes two
-bytes."""
+"""Logarithm of the chunk size: chunks hold 2 to this power numbers, so that each takes two bytes."""
 LOOK_BACK = 4_000
 _LOW = (1 << _CHUNK) - 1
 
@@ -58,8 +57,7 @@ class LineSource(Protocol):
         ...
 
     def columns(self, start: int, stop: int) -> Iterable[tuple[int, Lines]]:
-        """Yield (number of the first line, columns) of each block with lines from `start` to before
-        `stop`."""
+        """Yield (first line's number, columns) of each block with lines from `start` to before `stop`."""
         ...
 
 

@@ -164,7 +164,7 @@ class Draft:
                 self.replace(mine, "overwrite the file on disk")
 
     def save_as(self, path: Path) -> None:
-        """Write a new file, which becomes the draft's file. Raises OSError if it can't be written or already
+        """Write a new file, which becomes the draft's file. Raises OSError if it can't be written or
         exists."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
@@ -184,8 +184,7 @@ class Draft:
         self.discard()
 
     def reload(self) -> None:
-        """Read the file again; undo restores the draft's text. Raises OSError if it can't be read; the draft
-        remains."""
+        """Read the file again; undo restores the draft's text. Raises OSError, and the draft then remains."""
         text = read_text(self.path)
         self.replace(text, "reload")
         self.saved = text

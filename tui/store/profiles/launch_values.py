@@ -1,5 +1,4 @@
-"""Values that a launch fills in for parameters with `at_launch`: the time, the user, the commit, the
-project."""
+"""Values that a launch fills in for parameters with `at_launch`: the time, user, commit and project."""
 
 from __future__ import annotations
 

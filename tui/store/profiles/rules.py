@@ -1,5 +1,4 @@
-"""The rules' errors and warnings of each profile in one context, as `vxtui profiles validate` reports
-them."""
+"""The rules' errors and warnings of each profile in a context, as `vxtui profiles validate` reports them."""
 
 from __future__ import annotations
 

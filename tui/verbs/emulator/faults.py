@@ -39,7 +39,6 @@ async def clear(run: Run, numbers: tuple[int, ...]) -> None:
 
 
 def _command(entry: FaultEntry) -> click.Command:
-    """Create the verb of a fault."""
 
     @verb("emulator.fault")
     async def inject(run: Run, **options: Any) -> None:
@@ -115,7 +114,6 @@ async def _inject_into_job(run: Run, reference: str, request: dict[str, Any]) ->
 
 
 def _all_words(answer: Mapping[str, Any]) -> list[str]:
-    """Return a line for each fault in force."""
     lines = [
         entry.words(fields)
         for name, entry in FAULTS.items()

@@ -78,7 +78,6 @@ class FilePrinter:
             self._print([piece])
 
     def _end(self) -> None:
-        """Print the last line, which has no line break."""
         if self._rest:
             self._print([self._rest])
         self._rest = b""

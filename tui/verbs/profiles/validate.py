@@ -122,7 +122,6 @@ def _is_document(text: str) -> bool:
 
 
 def _look(file: _File, where: _Where) -> list[Problem]:
-    """Return every problem of one file."""
     if file.broken:
         return list(file.broken)
     text = file.text if not file.command else _profile_of(file)
@@ -206,7 +205,6 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
 
 
 def _secrets(text: str) -> set[str]:
-    """Return the secrets in a profile's text."""
     try:
         return secrets_in(read(text, "").value)
     except ProfileInvalid:

@@ -62,8 +62,7 @@ def code_of(figure: Figure | None, measure: Measure, now: datetime) -> int:
 def fleet_rows(
     jobs: Sequence[Job], figures: Callable[[Job], JobFigures], measure: Measure, now: datetime
 ) -> FleetRows:
-    """Return every replica of these jobs: a group of a job's machines with accelerators, and a group of the
-    others."""
+    """Return the replicas of these jobs: a group per job of machines with accelerators, and one of others."""
     heat: list[HeatGroup] = []
     spots: dict[str, tuple[HeatCell, ...]] = {}
     simulated = False

@@ -25,8 +25,7 @@ CACHED_ROWS = 1_000
 
 
 class LogCanvas(ScrollView):
-    """The drawing of a log. Rows are drawn once and cached until the style, width or order of lines
-    changes."""
+    """The drawing of a log. Rows are cached until the style, width or order of lines changes."""
 
     def __init__(self, buffer: LineSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -74,7 +73,6 @@ class LogCanvas(ScrollView):
         return self._rows
 
     def _numbers(self) -> list[int]:
-        """Return the numbers of the lines in view."""
         return [self.view.number(at) for at, _ in self._visible()]
 
     # Drawing

@@ -247,7 +247,6 @@ def _shortened(entry: LogEntry) -> LogEntry:
 
 
 def _bounded(parts: list[Part]) -> list[Part]:
-    """Return the parts that fit."""
     if sum(len(text) for text, _ in parts) <= 2 * SHOWN:
         return parts
     drawn, left = [], 2 * SHOWN

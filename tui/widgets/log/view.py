@@ -148,7 +148,6 @@ class LogView(LogCanvas, can_focus=True):
         self.post_message(self.Moved(self))
 
     def _drop_deleted(self) -> None:
-        """Drop references to lines that the store has deleted."""
         buffer = self.buffer
         if buffer.first == buffer.end or self._first == (buffer.first, buffer.revision):
             return

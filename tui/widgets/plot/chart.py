@@ -49,8 +49,7 @@ class ChartLine:
     y: tuple[float, ...]
     colour: str
     faint: bool = False
-    """Whether the line is drawn behind the others, without a value in the title or an effect on the range of
-    y."""
+    """Whether the line is drawn behind the others, without a value in the title or effect on the y range."""
     top: bool = False
     """Whether the line is drawn over the others."""
     points: bool = False
@@ -301,7 +300,6 @@ class Chart(VerticalGroup):
         )
 
     def _y_text(self, y: float) -> str:
-        """Return the label of a drawn y."""
         return self.format.y_text(10.0**y if self.format.log else y)
 
     def _scale(self, plot: OpenPlot, drawn: Sequence[ChartLine]) -> None:

@@ -1,5 +1,4 @@
-"""Colours of the lines of a chart: distinct on dark and light backgrounds, and different from state
-colours."""
+"""Colours of the lines of a chart: distinct on dark and light backgrounds, and no state's colour."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""One row of a table as a strip, built cell by cell, because Textual's text layout takes five times as
-long."""
+"""One row of a table as a strip, built cell by cell: Textual's text layout takes five times as long."""
 
 from __future__ import annotations
 

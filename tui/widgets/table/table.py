@@ -193,7 +193,6 @@ class Table(ScrollView, can_focus=True):
         self._prepare()
 
     def _set_cells(self, key: str, row: Cells) -> None:
-        """Set a row's cells and paint the changed cells."""
         old, self._rows[key] = self._rows[key], row
         differing = [p for p in self._placed if not same_cell(old.get(p.column.key), row.get(p.column.key))]
         if not differing:

@@ -1,5 +1,4 @@
-"""Creates exactly one job, found by its label after a lost reply. The manifest's other objects are applied
-first."""
+"""Creates exactly one job, found by label after a lost reply. Other objects of the manifest come first."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ from tui.domain.kubernetes.workloads import WORKLOADS, at
 FIRST_LIST_SECONDS = 30.0
 """Longest wait for the first list of the kind, in seconds."""
 PARTS_SECONDS = 5.0
-"""Longest wait for pods and other parts once the jobs are listed, in seconds. A job without its parts is
-marked."""
+"""Longest wait for pods and other parts once the jobs are listed (s). A job without parts is marked."""
 AT_ONCE = 20
 """Number of jobs converted before the event loop runs: about 10 ms even if every job has failed."""
 GONE_SECONDS = 60.0
@@ -115,8 +114,8 @@ class KubernetesJobs(JobService):
                 await self._cluster.watch.learn_nodes()
 
     def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
-        """Return the jobs at these locations as one page per namespace. An unreadable scope has a page with
-        an error."""
+        """Return the jobs at these locations, one page per namespace. An unreadable scope yields an error
+        page."""
         watch, key = self._cluster.watch, self._workload.key
         failing = {scope: watch.error(key, scope) or watch.unlisted(key, scope) for scope in watch.scopes}
         jobs: dict[str, list[Job]] = {}
@@ -174,7 +173,6 @@ class KubernetesJobs(JobService):
         return await self._named(reference)
 
     async def _named(self, name: str) -> list[Job]:
-        """Return the jobs of this name in every namespace."""
         if parse_name(str(JobName("c", "n", self._workload.plural, name))) is None:
             return []
         jobs_by_name: dict[str, Job] = {}

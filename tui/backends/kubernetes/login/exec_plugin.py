@@ -83,8 +83,7 @@ async def with_credentials(kubeconfig: str | dict[str, Any], context: str) -> st
 
 
 def exec_info(plugin: Obj, cluster: Obj) -> str:
-    """Return the value of KUBERNETES_EXEC_INFO. It declares that the plugin has no terminal for prompts.
-    Blocking."""
+    """Return the value of KUBERNETES_EXEC_INFO, which declares a plugin without a terminal. Blocking."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.get("provideClusterInfo"):
         spec = {"cluster": _cluster_info(cluster), **spec}

@@ -45,8 +45,7 @@ class GkeCluster(Cluster):
 
 
 def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a kubeconfig for a cluster of the container API. Raises Unavailable while the cluster has no
-    address."""
+    """A kubeconfig for a cluster of the container API. Raises Unavailable while it has no address."""
     dns = (cluster.get("controlPlaneEndpointsConfig") or {}).get("dnsEndpointConfig") or {}
     authority = (cluster.get("masterAuth") or {}).get("clusterCaCertificate")
     if dns.get("endpoint") and dns.get("allowExternalTraffic"):

@@ -77,8 +77,7 @@ class _Read:
 
 
 class ContainerReader:
-    """Reads one container. `run` ends when the pod can produce no more lines, and raises only permanent
-    errors."""
+    """Reads one container. `run` ends when the pod can write no more lines, and raises permanent errors."""
 
     def __init__(  # noqa: PLR0917 - what it reads, from where and where to
         self,
@@ -92,8 +91,7 @@ class ContainerReader:
         once: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Read lines from `since` (ns) on, perhaps some earlier ones. `once` reads only the existing
-        lines."""
+        """Read lines from `since` (ns) on, perhaps some earlier ones. `once` reads only existing lines."""
         self.name = name
         self._connection = connection
         self._view = view

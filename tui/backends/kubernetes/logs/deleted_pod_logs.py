@@ -176,8 +176,7 @@ async def _copy(  # noqa: PLR0917 - source, log and two filters
     is_read: Callable[[CloudEntry], bool],
     counts: Callable[[LogEntry], bool],
 ) -> int:
-    """Add the selected entries to the log. Return the number of entries that `counts` accepts, selected or
-    not."""
+    """Add the selected entries to the log. Return how many entries `counts` accepts, selected or not."""
     names, count, source = CloudNames(), 0, log.open_source()
     groups = [group.name for group in job.groups]
     try:

@@ -1,4 +1,4 @@
-"""Limits the logs followed at the same time: each occupies a connection here, in the API server and in a
+"""Limits the logs followed at the same time: each occupies a connection here, at the API server, a
 kubelet."""
 
 from __future__ import annotations

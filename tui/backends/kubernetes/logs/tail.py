@@ -1,5 +1,4 @@
-"""Follows the log of a job: one stream per container, merged, until the job has ended and everything is
-read."""
+"""Follows the log of a job: one stream per container, merged, until the job has ended and all is read."""
 
 from __future__ import annotations
 

@@ -106,7 +106,6 @@ class NodeAccelerators:
         return CADVISOR, [], wait
 
     async def _all_exporters(self) -> Mapping[str, str]:
-        """Return the path of each node's DCGM exporter."""
         async with self._finding:
             until, exporters = self._exporters
             if until <= time.monotonic():

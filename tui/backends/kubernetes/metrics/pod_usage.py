@@ -1,5 +1,4 @@
-"""Current CPU and memory usage of pods from the metrics API (metrics.k8s.io), as fractions of their
-limits."""
+"""Current CPU and memory usage of pods from the metrics API (metrics.k8s.io), as fractions of limits."""
 
 from __future__ import annotations
 

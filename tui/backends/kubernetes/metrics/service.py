@@ -103,7 +103,6 @@ class KubernetesMetrics(MetricService):
         return MetricsReading(tuple(series), tuple(missing), now)
 
     async def _read_usage(self, job: Job, problems: dict[str, str]) -> None:
-        """Sample CPU and memory once."""
         try:
             pods = await self._pods.recent_pods(job)
             samples, problem = await self._usage.read(self._pods.selector(job.name), pods)
@@ -114,7 +113,6 @@ class KubernetesMetrics(MetricService):
         self._samples.add(job, samples)
 
     async def _read_trainer(self, job: Job, since: datetime | None, now: datetime) -> None:
-        """Add the GPU metrics of the trainer's lines."""
         begin = since or max(job.start_time or now, now - FIRST_LOOK)
         try:
             lines = await self._telemetry.read([job], begin)

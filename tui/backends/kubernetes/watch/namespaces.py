@@ -1,5 +1,4 @@
-"""Finds configured namespaces that do not exist: the API server lists a missing namespace as if it were
-empty."""
+"""Finds configured namespaces that do not exist: the API server lists them as if they were empty."""
 
 from __future__ import annotations
 

@@ -27,8 +27,7 @@ class ApiSource:
         self.opened: Callable[[], None] = lambda: None
 
     async def page(self, limit: int, token: str) -> Mapping[str, Any]:
-        """Return one page of a list. `token` comes from the previous page. Raises Expired for an old
-        token."""
+        """Return one page of a list. `token` comes from the previous page. Raises Expired if it is old."""
         params = {"limit": limit or None, "continue": token, **self._selectors}
         # The reflector itself lists again. A repeated call here would only delay the report of the failure.
         reply: Mapping[str, Any] = await self._connection.request(

@@ -15,8 +15,7 @@ from tui.domain.core.job import Job
 AT_ONCE = 8
 """Number of jobs read at the same time."""
 MOST_READ = 50
-"""Number of ended jobs whose parts are read for one listing. Other ended jobs are read when they are
-opened."""
+"""Number of ended jobs whose parts are read for one listing. Others are read when they are opened."""
 STALE = 20.0
 """Seconds after which the parts of an active job are read again although its `update_time` is unchanged. The
 API documentation does not promise that a change of a part updates it."""

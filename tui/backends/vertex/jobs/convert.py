@@ -177,8 +177,7 @@ def _pool_key(pool: Any) -> _PoolKey:
 
 @lru_cache(maxsize=4096)
 def _groups(pools: tuple[_PoolKey, ...]) -> tuple[ReplicaGroup, ...]:
-    """Return groups that jobs of one profile share, so that ten thousand jobs take no more memory than
-    one."""
+    """Return groups that jobs of one profile share, so that ten thousand jobs need the memory of one."""
     return tuple(
         worker_pool(
             position,

@@ -35,8 +35,7 @@ Get = Callable[[str], Awaitable[Job]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Jobs of one reply. `whole` marks a part of a list of all jobs. `gone` holds the names of deleted
-    jobs."""
+    """Jobs of one reply. `whole` marks a part of a list of all jobs. `gone` names deleted jobs."""
 
     jobs: tuple[Job, ...]
     whole: bool

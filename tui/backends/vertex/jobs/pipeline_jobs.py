@@ -152,7 +152,6 @@ def _created(metadata: Mapping[str, Any]) -> str:
 
 
 def _artifacts(messages: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
-    """Return the artifacts by name, each with its metadata."""
     return {
         name: tuple(
             Artifact(

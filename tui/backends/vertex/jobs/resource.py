@@ -63,8 +63,7 @@ class Resource:
         return self.title or self.noun.replace("_", " ")
 
     def parse(self, resource: Mapping[str, Any]) -> Any:
-        """Parse the resource's REST format to a plain message. Raises InvalidRequest that names the wrong
-        field."""
+        """Parse the resource's REST format to a plain message. Raises InvalidRequest naming the field."""
         message = self.message.pb()()
         try:
             json_format.ParseDict(dict(resource), message)

@@ -1,5 +1,4 @@
-"""Training pipelines of Vertex AI. Cancelling a pipeline cancels its custom job; deleting it does not delete
-the job."""
+"""Training pipelines of Vertex AI. Cancelling one cancels its custom job; deleting it leaves the job."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Hyperparameter tuning jobs of Vertex AI with their trials, which a list leaves out (docs/facts/vertex.md
-2.2)."""
+"""Hyperparameter tuning jobs of Vertex AI with trials, which a list leaves out (docs/facts/vertex.md 2.2)."""
 
 from __future__ import annotations
 

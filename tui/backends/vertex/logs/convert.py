@@ -105,8 +105,7 @@ def _second(seconds: int) -> datetime:
 
 
 def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Convert a Struct to Python values. Integral numbers become `int`: on the wire every number is a
-    double."""
+    """Convert a Struct to Python values. Integral numbers become `int`: the wire has only doubles."""
     fields, values = struct.fields, dict[str, Any]()
     # For speed, this loop avoids items() and calls for numbers and strings: a JSON line spends most of its
     # time here.

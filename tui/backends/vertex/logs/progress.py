@@ -192,8 +192,7 @@ class ProgressReader(ProgressService):
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
 
     def _wants_first_loss(self, known: _Known) -> bool:
-        """Whether the first loss must be read: users compare with it, and the newest lines don't contain
-        it."""
+        """Whether the first loss must be read: users compare with it, and the newest lines lack it."""
         return known.first_loss is None and known.reader.progress.last_loss is not None
 
     def _is_unread(self, job: Job) -> bool:

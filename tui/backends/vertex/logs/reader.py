@@ -88,8 +88,7 @@ class LogReader:
         token: str = "",
         patience: float | None = None,
     ) -> Any:
-        """Return one ListLogEntries response as plain protobuf. `jobs` are the full names of the jobs in
-        `text`."""
+        """Return one ListLogEntries response as plain protobuf. `jobs` are the full job names in `text`."""
         projects = sorted({log_project(name, self._info.project) for name in jobs})
         request = logging_types.ListLogEntriesRequest(
             resource_names=[f"projects/{project}" for project in projects],

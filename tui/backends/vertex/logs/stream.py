@@ -29,8 +29,7 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """Entries of a stream, suppressed entries, the stream's end, or the result of a read beside the
-    stream."""
+    """Entries of a stream, suppressed entries, the stream's end, or the result of a read beside it."""
 
     entries: tuple[LogEntry, ...] = ()
     receipt: Receipt = NO_RECEIPT

@@ -345,8 +345,7 @@ class LogTail:
         return self._state_read is None and self._draining is None
 
     async def _read_state(self) -> None:
-        """Read whether the job has ended while the stream continues. An unreachable service proves
-        nothing."""
+        """Read whether the job has ended. The stream continues, and an unreachable service proves nothing."""
         until = self._query.until
         past = until is not None and datetime.now(UTC) > until + self._coverage.overlap
         outcome: bool | Exception

@@ -23,8 +23,7 @@ from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import of_task
 
 MOST_JOBS = 500
-"""Most jobs of tasks in a filter, the newest: a filter may have 20,000 characters (docs/facts/vertex.md
-5.3)."""
+"""Most task jobs in a filter, the newest: a filter may have 20,000 characters (docs/facts/vertex.md 5.3)."""
 WATCH = 5
 """Number of reads of a job's state per search for new tasks: one search every 10 s in the cloud."""
 KEPT = 50_000
@@ -102,7 +101,6 @@ class TasksLog:
         return replace(self._query, tasks=False, replicas=(), jobs=tuple(tasks), received=received)
 
     def _tasks(self, job: Job) -> Tasks:
-        """Return the newest selected tasks that have jobs."""
         tasks = {name: task.id for task in job.tasks if self._selects(task.id) for name in task.jobs}
         return dict(islice(tasks.items(), max(0, len(tasks) - MOST_JOBS), None))
 

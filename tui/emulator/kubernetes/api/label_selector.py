@@ -44,8 +44,7 @@ class _Requirement:
 
 
 def parse_labels(text: str) -> Matches | None:
-    """Return the filter of a label selector; `None` selects everything. Raises BadRequest for an invalid
-    selector."""
+    """Return the filter of a label selector; `None` selects everything. Raises BadRequest if invalid."""
     requirements = _Parser(text).requirements()
     if not requirements:
         return None

@@ -13,8 +13,7 @@ from typing import Any
 Obj = Mapping[str, Any]
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 ACCEPTED = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-"""Media types to accept. kubectl requests the one with `@`, an invalid media type that it refuses in a
-reply."""
+"""Accepted media types. kubectl requests the one with `@`, which is invalid, but refuses it in a reply."""
 
 
 def encode(document: Obj) -> bytes:

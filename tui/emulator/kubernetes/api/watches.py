@@ -16,8 +16,7 @@ from tui.emulator.kubernetes.resources import ApiResource
 from tui.emulator.kubernetes.watching import Subscription, WatchEvent
 
 LEAST_SECONDS = 1800
-"""Minimum duration of a watch without a limit; it ends within twice this time, like the API server's
-default."""
+"""Minimum duration of a watch without a limit; the maximum is twice this time, as in the API server."""
 INITIAL_END = "k8s.io/initial-events-end"
 
 

@@ -50,8 +50,7 @@ class GarbageCollector(Controller):
         return None
 
     def _collect(self, key: Key, obj: Obj) -> None:
-        """Delete an object without remaining owners; drop references to deleted owners while others
-        remain."""
+        """Delete an object without remaining owners, else drop its references to deleted owners."""
         references = obj["metadata"].get("ownerReferences") or []
         owners = [self._owner(key, reference) for reference in references]
         if not references or None in owners:  # an owner of an unknown type may exist
@@ -87,7 +86,6 @@ class GarbageCollector(Controller):
                 store.remove_finalizer(self.objects, key.resource, obj, FOREGROUND)
 
     def _dependents(self, owner: Obj) -> list[tuple[ApiResource, Obj]]:
-        """Return the stored objects that reference this owner."""
         dependents = []
         for key in sorted(self._owned.get(uid_of(owner), ()), key=str):
             obj = self.objects.find(key.resource, key.namespace, key.name)

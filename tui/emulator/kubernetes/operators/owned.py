@@ -76,5 +76,4 @@ class JobController(Controller):
 
     @abstractmethod
     def reconcile_job(self, job: Obj) -> float | None:
-        """Reconcile a job of this controller. Return the seconds until the next check, or `None` without
-        one."""
+        """Reconcile a job of this controller. Return the seconds until the next check, or `None`."""

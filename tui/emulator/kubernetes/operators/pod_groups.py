@@ -87,7 +87,6 @@ def _counts(members: list[Obj]) -> dict[str, int]:
 
 
 def _phase(members: list[Obj], least: int) -> str:
-    """Return the phase in scheduler-plugins."""
     counts = _counts(members)
     if not members:
         return "Pending"
@@ -101,7 +100,6 @@ def _phase(members: list[Obj], least: int) -> str:
 
 
 def _volcano_phase(members: list[Obj], least: int) -> str:
-    """Return the phase in Volcano."""
     counts = _counts(members)
     if members and counts["succeeded"] >= least:
         return "Completed"

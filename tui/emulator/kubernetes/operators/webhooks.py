@@ -106,7 +106,6 @@ class Webhooks:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return the value without nulls, which count as missing."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

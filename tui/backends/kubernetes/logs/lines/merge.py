@@ -133,15 +133,13 @@ class Merge:
                 limit = stamp if limit is None else min(limit, stamp)
 
     def _take_overdue(self, due: list[LogEntry], now: float) -> None:
-        """Move entries that have waited long to `due`: a clock that is hours slow would delay the log for
-        ever."""
+        """Move entries that have waited long to `due`: a clock that is hours slow would delay the log."""
         for source in self._sources:
             while source.queue and source.queue[0][1] <= now - STALLED:
                 due.append(source.queue.popleft()[2])
 
     def _look_at_progress(self, now: float) -> None:
-        """Detect a backlog, whose lines arrive faster than they were written. Its streams wait for each
-        other."""
+        """Detect a backlog, whose lines arrive faster than they were written and wait for each other."""
         at, known = self._checked
         oldest = self.oldest
         if oldest is not None and now - at >= STALLED:

@@ -82,8 +82,7 @@ class MergedLog:
         return bool(self._gaps) or self.merge.waiting
 
     def ready(self) -> list[LogEntry]:
-        """Remove and return the entries that may be delivered now, in order. Readers may then deliver
-        more."""
+        """Remove and return the entries that may be delivered now, in order. Readers may then add more."""
         entries = self.merge.ready(self.now())
         self._room_made.set()
         return entries

@@ -276,7 +276,6 @@ class PodContainer:
     # -- a run
 
     async def _follow(self) -> None:
-        """Wait for the end of the current run."""
         folder = self.run_folder
         assert folder is not None
         await self._wait_for_start(folder)
@@ -310,7 +309,6 @@ class PodContainer:
             self._change()
 
     def _terminated(self, folder: AttemptDir, ended: AttemptStatus) -> Obj:
-        """Return the state of an ended run."""
         self.state.restarts = self.number - 1
         mine = ended.replicas[0] if ended.replicas else None
         running = self.state.state.get("running") or {}
@@ -340,7 +338,6 @@ class PodContainer:
         return terminated
 
     def _message(self, folder: AttemptDir, code: int) -> str:
-        """Return the container's termination message."""
         try:
             text = self.pod.folder.message(self.name, folder.number).read_bytes()[:MESSAGE_BYTES]
         except OSError:

@@ -61,7 +61,6 @@ class Kubelet:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _resume(self) -> None:
-        """Resume the pods of an earlier server."""
         pods = [pod for pod in self.services.objects.list(PODS) if pod["spec"].get("nodeName")]
         known = {str(pod["metadata"]["uid"]) for pod in pods}
         try:
@@ -92,7 +91,6 @@ class Kubelet:
             self._accept(pod, uid)
 
     def _accept(self, pod: Obj, uid: str) -> None:
-        """Start the worker of a bound pod."""
         node = str(pod["spec"]["nodeName"])
         before = pod.get("status") or {}
         known = node in self.services.machines or self.services.folder.pod(uid).root.exists()

@@ -123,7 +123,6 @@ def _downward(source: Obj, pod: Obj) -> dict[str, bytes]:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files atomically and remove outdated ones."""
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -143,7 +143,6 @@ def tolerated_seconds(taint: Obj, tolerating: Iterable[Obj]) -> float | None:
 
 
 def _tolerating(taint: Obj, tolerating: Iterable[Obj]) -> list[Obj]:
-    """Return the tolerations that match this taint."""
     result = []
     for toleration in tolerating:
         if toleration.get("effect") and toleration["effect"] != taint.get("effect"):

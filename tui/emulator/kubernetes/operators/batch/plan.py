@@ -124,7 +124,6 @@ class _Planner:
         return noted
 
     def _count_untracked(self) -> None:
-        """Count the recorded pods whose finalizer is gone."""
         tracked = {uid_of(pod) for pod in self.tracked}
         for kind in ("succeeded", "failed"):
             noted = self._noted(kind)
@@ -281,7 +280,6 @@ class _Planner:
         return delay - (self.now - ends[-1][0]).total_seconds()
 
     def _track(self) -> None:
-        """Record the ended pods and remove their finalizers."""
         target = self._target()
         for pod in self.tracked:
             failed = is_failed(self.job, pod)

@@ -186,7 +186,6 @@ class _QueuedJob:
         store.set_status(self.objects, self.workloads, workload, answer.status)
 
     def _report_pods(self, workload: Obj) -> None:
-        """Set the condition PodsReady."""
         answer = Conditions(workload, self.objects.now())
         before = conditions.find(status_of(workload), "PodsReady") or {}
         recovers = before.get("reason") in ("WaitForRecovery", "Recovered")
@@ -217,7 +216,6 @@ class _QueuedJob:
         self._store(stored, answer)
 
     def _start(self, workload: Obj) -> None:
-        """Start the job on the nodes of its flavors."""
         admission = status_of(workload)["admission"]
         infos = [self._info(assignment) for assignment in admission["podSetAssignments"]]
 

@@ -271,7 +271,6 @@ def _meets(requirement: Obj, labels: Mapping[str, str]) -> bool:
 
 
 def _path(queue: Obj) -> str:
-    """Return a queue's path with its cohort."""
     cohort = queue["spec"].get("cohortName")
     return f"/{cohort}/{name_of(queue)}" if cohort else f"/{name_of(queue)}"
 

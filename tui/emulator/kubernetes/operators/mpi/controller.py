@@ -221,7 +221,6 @@ class _OneJob:
     def _put(
         self, condition: str, reason: str, message: str, *, value: str = "True", warn: bool = False
     ) -> None:
-        """Set a condition and report a change."""
         if self.status.put(condition, reason, message, status=value):
             self.report(self.job, reason, message, warning=warn)
 
@@ -230,5 +229,4 @@ class _OneJob:
 
 
 def _only(**counts: int | None) -> Obj:
-    """Return the nonzero counts."""
     return {name: count for name, count in counts.items() if count}

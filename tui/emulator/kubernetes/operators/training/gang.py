@@ -48,7 +48,6 @@ def pod_group(kind: JobKind, job: Obj) -> Obj | None:
 
 
 def _least_resources(replicas: Obj, least: int) -> Obj:
-    """Return the total requests of the first `least` pods."""
     total: dict[str, Decimal] = {}
     left = least
     for replica in replicas.values():

@@ -83,7 +83,6 @@ def _restart_or_fail(
 
 
 def _end(plan: TrainingJobPlan, state: str, message: str) -> None:
-    """End the job as Succeeded or Failed."""
     plan.say(state, message)
     plan.status.complete()
     plan.status.set(state, state, message)

@@ -85,7 +85,6 @@ class TrainJobController(JobController):
         self._apply(jobset)
 
     def _apply(self, obj: Obj) -> None:
-        """Create an object or update its spec or data."""
         if store.create(self.objects, obj):
             return
         group, _, version = obj["apiVersion"].rpartition("/")
