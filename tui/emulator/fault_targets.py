@@ -64,13 +64,15 @@ class Targets:
             raise invalid(("job", f"{reference!r} is the display name of several jobs; use an id: {ids}"))
         return active[0]
 
-    def preempt(self, job: CustomJob, replica: object) -> list[str]:
-        """Preempt one replica, several, or all (`None` and ""); return their names. Raises WireError."""
+    def command(self, job: CustomJob, replica: object, do: str) -> list[str]:
+        """Give the runner a command for one replica, several, or all (`None` and ""); return their names.
+        Raises WireError.
+        """
         named = replica if isinstance(replica, list) else [] if replica in {None, ""} else [replica]
         replicas = [name for name in named if isinstance(name, str)]
         if len(replicas) < len(named) or (isinstance(replica, list) and not replicas):
             raise invalid(("replica", "a replica's name such as workerpool1-0, or a list of them"))
-        return list(self.parts.scheduler.preempt(job, replicas))
+        return list(self.parts.scheduler.command(job, replicas, do))
 
     def requests(self) -> dict[str, Callable[[Options], Answer]]:
         """Return the requests by the word of `do`; a request with an invalid field raises WireError."""

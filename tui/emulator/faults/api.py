@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from google.rpc import code_pb2
+from google.rpc import code_pb2, error_details_pb2
 
 from tui.emulator.faults.limit import Limit
 from tui.emulator.rpc.methods import Bidi, Method, RawReply, Unary, WireError
@@ -43,6 +43,8 @@ class ApiFault:
     message: str = ""
     delay: float = 0.0
     """Seconds before the reply, and before each message of a stream."""
+    retry_after: float = 0.0
+    """Seconds in the RetryInfo of an error, 0 for none."""
     applied: bool = False
     """Whether an error or silence comes after the request has taken effect."""
 
@@ -57,7 +59,12 @@ class ApiFault:
             # gRPC's own message for a broken connection.
             return WireError(code_pb2.UNAVAILABLE, "Socket closed")
         message = self.message or f"{self.code}, by fault injection."
-        return WireError(code_pb2.Code.Value(self.code), message)
+        details = []
+        if self.retry_after:
+            retry = error_details_pb2.RetryInfo()
+            retry.retry_delay.FromNanoseconds(round(self.retry_after * 1e9))
+            details.append(retry)
+        return WireError(code_pb2.Code.Value(self.code), message, details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,21 +39,89 @@ def _listed(flag: str, help: str, field: str, metavar: str, values: tuple[str, .
     return Option(flag, help, field, str, metavar, several=True, values=values, says=f"{field} {{{field}}}")
 
 
+_REPLICA = Option(
+    "--replica", "Only this replica, e.g. workerpool1-0; by default all.", type=object, metavar="R"
+)
+_REPLICAS = Option(field="replicas", type=object, says="{replicas}")
+
+
 @fault(
     "preempt",
     "{job}",
-    Option("--replica", "Only this replica, e.g. workerpool1-0; by default all.", type=object, metavar="R"),
-    Option(field="replicas", type=object, says="{replicas}"),
+    _REPLICA,
+    _REPLICAS,
     argument="job",
     once=True,
     doing="Preempting",
     note="SIGTERM sent; SIGKILL follows after the grace period",
 )
 def preempt(targets: Targets, options: Options | None) -> Answer:
-    """Preempt JOB's machines as Spot does: SIGTERM, SIGKILL after the grace period, then a restart."""
+    """Preempt JOB's machines: SIGTERM, SIGKILL after the grace period, then a restart.
+
+    Without Spot this is the maintenance of a machine.
+    """
+    return _command(targets, options, "preempt")
+
+
+@fault(
+    "oom",
+    "{job}",
+    _REPLICA,
+    _REPLICAS,
+    argument="job",
+    once=True,
+    doing="Killing for memory",
+    note="SIGKILL sent, as for too much memory",
+)
+def oom(targets: Targets, options: Options | None) -> Answer:
+    """Kill JOB's replicas as the kernel does when memory runs out."""
+    return _command(targets, options, "oom")
+
+
+@fault(
+    "pause",
+    "{job}",
+    _REPLICA,
+    Option("--resume", "Let stopped replicas go on (SIGCONT).", type=bool),
+    _REPLICAS,
+    argument="job",
+    once=True,
+    doing="Pausing",
+    note="signal sent to every process of the replicas",
+)
+def pause(targets: Targets, options: Options | None) -> Answer:
+    """Stop JOB's replicas with SIGSTOP, so that they hang without a message."""
+    assert options is not None
+    return _command(targets, options, "continue" if options["resume"] else "pause")
+
+
+def _command(targets: Targets, options: Options | None, do: str) -> Answer:
     assert options is not None
     job = targets.active_job(options["job"])
-    return {"job": job.record.name, "replicas": targets.preempt(job, options["replica"])}
+    return {"job": job.record.name, "replicas": targets.command(job, options["replica"], do)}
+
+
+@fault(
+    "scarcity",
+    "new jobs",
+    Option(
+        "--quota", "No quota of this metric, or * for any.", type=str, metavar="METRIC", says="no {quota}"
+    ),
+    Option("--stockout", "No machines: jobs fail, and FLEX_START waits.", type=bool, says="no machines"),
+    Option("--image", "Images can't be pulled.", type=bool, says="no images"),
+    Option("--delay", "Additional duration of provisioning.", most=_LONGEST_DELAY, says="{delay:g} s slower"),
+    FOR,
+    TIMES,
+)
+def scarcity(targets: Targets, options: Options | None) -> Answer:
+    """Set what new jobs lack, from now on; without options, clear it. --times counts jobs."""
+    from tui.emulator.faults.scarcity import Scarcity  # noqa: PLC0415
+
+    active = targets.parts.running.scarcity
+    if options is not None:
+        words = {name: options[name] for name in ("quota", "stockout", "image", "delay")}
+        active.set(Scarcity(**words), limit_of(options))
+    return active.fields()
 
 
 @fault(
@@ -158,6 +226,9 @@ def checks(targets: Targets, options: Options | None) -> Answer:
         says="{code}",
     ),
     Option("--message", "The error's message.", type=str, metavar="TEXT"),
+    Option(
+        "--retry-after", "RetryInfo of --error.", most=_LONGEST_DELAY, says="retry after {retry_after:g} s"
+    ),
     _kind("lost", "Take effect, then break the connection."),
     _kind("malformed", "Take effect, then answer garbage."),
     _kind("silent", "Do not answer; a stream opens without messages."),
@@ -192,7 +263,9 @@ def api(targets: Targets, options: Options | None) -> Answer:
     kind = options["kind"] or ("error" if options["code"] else "")
     if (kind == "error") != bool(options["code"]):
         raise ValueError(f"code must be an error code: one of {', '.join(CODES)}")
-    arguments = {name: options[name] for name in ("method", "code", "message", "delay", "applied")}
+    arguments = {
+        name: options[name] for name in ("method", "code", "message", "delay", "retry_after", "applied")
+    }
     return targets.api.add(ApiFault(kind=kind, **arguments), limit_of(options)).fields()
 
 

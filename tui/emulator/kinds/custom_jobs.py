@@ -9,7 +9,7 @@ from tui.emulator.vertex.job_table import CustomJobTable
 
 
 def _handlers(parts: EmulatorParts, table: CustomJobTable) -> JobServer:
-    return JobServer(table, parts.scheduler, parts.operations, parts.persistent.check)
+    return JobServer(table, parts.scheduler, parts.operations, parts.persistent.check, parts.running.scarcity)
 
 
 CUSTOM_JOBS = EmulatedKind(CustomJobTable, _handlers)

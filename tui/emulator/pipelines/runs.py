@@ -450,7 +450,11 @@ class RunningPipeline:
         else:
             assert self._planner is not None
             failed = ", ".join(self._planner.failed())
-            text = f"The DAG failed because some tasks failed. The failed tasks are: [{failed}]."
+            # The service's words (docs/facts/vertex.md 16).
+            text = (
+                f"The DAG failed because some tasks failed. The failed tasks are: [{failed}].; Job (project_id = "
+                f"{self.job.record.project}, job_id = {self.job.number}) is failed due to the above error."
+            )
             await self._end(State.PIPELINE_STATE_FAILED, code_pb2.FAILED_PRECONDITION, text, ended)
 
     async def _end(self, state: int, code: int, message: str, ended: PipelinePlan) -> None:

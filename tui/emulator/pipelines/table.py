@@ -14,7 +14,7 @@ from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
 
 from tui.emulator.database import NOTHING, Change, created_us, together
 from tui.emulator.faults import clock
-from tui.emulator.interfaces import ResourceRecord
+from tui.emulator.interfaces import ResourceRecord, project_number
 from tui.emulator.messages import Pb, copied
 from tui.emulator.pipelines.children import Child, NewChild
 from tui.emulator.pipelines.planner import TaskRecord, TaskStatus, Values
@@ -95,6 +95,13 @@ class PipelineTable(ResourceTable[PipelineJob]):
         pipeline TEXT NOT NULL, path TEXT NOT NULL, number INTEGER NOT NULL, record TEXT, detail BLOB,
         PRIMARY KEY (pipeline, path)
     )"""
+
+    def new_pb(self, record: ResourceRecord, requested: Pb) -> Pb:
+        pb = super().new_pb(record, requested)
+        number = project_number(record.project)
+        # The service fills the account in (docs/facts/vertex.md 16).
+        pb.service_account = pb.service_account or f"{number}-compute@developer.gserviceaccount.com"
+        return pb
 
     def _restored(self, record: PipelineRecord, pb: Pb, *extra: Any) -> PipelineJob:
         number, text = extra

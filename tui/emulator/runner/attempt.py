@@ -201,9 +201,11 @@ class AttemptRunner:
         # Stamp the output before the replica counts as ended.
         self._recorder.stamp()
         running.process, running.state, running.exit_code = None, "exited", code
-        if code == 128 + signal.SIGKILL and self._ending is None:
-            kills = host.oom_kills()
-            running.oom, self._oom_kills = running.over_limit or kills > self._oom_kills, kills
+        if code == 128 + signal.SIGKILL:
+            running.oom = running.over_limit
+            if self._ending is None:
+                kills = host.oom_kills()
+                running.oom, self._oom_kills = running.oom or kills > self._oom_kills, kills
         if running.restarting and not (code == 0 and running.plan.id == self._primary):
             # The replica was killed in order to restart: ignore the exit code.
             running.state = "starting"
@@ -346,11 +348,16 @@ class AttemptRunner:
                 continue
             if do == "stop":
                 self._stop("timeout" if reason == "timeout" else "stopped", command.get("grace"))
-            elif do == "oom":
+            elif do in {"oom", "pause", "continue"}:
                 families = self._owners.scan(self._roots())
                 for name in replicas:
-                    if name in self.replicas and self._ending is None:
+                    if name not in self.replicas or self._ending is not None:
+                        continue
+                    if do == "oom":
                         self._kill_for_memory(self.replicas[name], families[name])
+                    else:
+                        number = signal.SIGSTOP if do == "pause" else signal.SIGCONT
+                        process_tree.send(families[name], number)
             elif do == "preempt":
                 self._preempt(replicas, "the machine is reclaimed")
             else:

@@ -11,6 +11,8 @@ Commands, one JSON object a line::
     {"do": "preempt", "replicas": ["workerpool1-0"]}               SIGTERM, SIGKILL after the grace period;
                                                                    an empty list means all of them
     {"do": "oom", "replicas": ["main"]}                            SIGKILL, as for too much memory
+    {"do": "pause", "replicas": ["main"]}                          SIGSTOP to every process
+    {"do": "continue", "replicas": ["main"]}                       SIGCONT to every process
 """
 
 from __future__ import annotations

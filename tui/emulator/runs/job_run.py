@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from google.protobuf import duration_pb2
 from google.rpc import code_pb2, status_pb2
@@ -19,6 +19,7 @@ from google.rpc import code_pb2, status_pb2
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.database import StorageFull
 from tui.emulator.faults import clock
+from tui.emulator.faults.scarcity import ActiveScarcity
 from tui.emulator.interfaces import Runner
 from tui.emulator.logging.ingest import LogCollector
 from tui.emulator.messages import Pb, current_time
@@ -31,10 +32,10 @@ from tui.emulator.runs.exit_text import exit_text
 from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.job_runs import first_of
 from tui.emulator.runs.ports import NoPorts, Ports
-from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, EndOfAttempt, Restart, decide
+from tui.emulator.runs.restart_policy import CANCELLED, EXPIRED, AttemptContext, EndOfAttempt, Restart, decide
 from tui.emulator.shells.access_uris import access_uris
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable, State
-from tui.emulator.vertex.quota import TrainingQuotas, describe_lack, strategy
+from tui.emulator.vertex.quota import TrainingQuotas, demand, describe_lack, strategy
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class Dependencies:
     ports: Ports
     runner: Runner
     sink: LogCollector
+    scarcity: ActiveScarcity = field(default_factory=ActiveScarcity)
 
 
 def seconds(duration: duration_pb2.Duration) -> float:
@@ -150,11 +152,7 @@ class JobRun:
         if job.cancelled.is_set():
             return CANCELLED
         if not granted.is_set():
-            return EndOfAttempt(
-                State.JOB_STATE_EXPIRED,
-                code_pb2.DEADLINE_EXCEEDED,
-                "No machines were found within scheduling.max_wait_duration.",
-            )
+            return EXPIRED
         await self._store(_to_pending)
         return None
 
@@ -230,8 +228,10 @@ class JobRun:
             await self._log_once(text)
         # Machines of a persistent resource exist already, except those that an autoscaled pool adds.
         waits = not job.pb.job_spec.persistent_resource_id or deps.capacity.grew(job)
-        if waits and await self._cancelled_within(deps.config.provisioning_seconds):
-            return CANCELLED
+        if waits:
+            ended = await self._provision()
+            if ended is not None:
+                return ended
         await self._log_once(_SETTING_UP)
         try:
             ports = deps.ports.take(job.record.id, environment.ports_needed(job.pb))
@@ -253,6 +253,26 @@ class JobRun:
             )
         deps.sink.watch(job.record, self.attempt, [r.id for r in plan.replicas])
         return None
+
+    async def _provision(self) -> EndOfAttempt | None:
+        """Wait for machines; a Flex-start job waits as long as a stockout lasts."""
+        deps, pb = self._deps, self.job.pb
+        scarcity = deps.scarcity
+        message = scarcity.quota_error(demand(pb))
+        if message:
+            return EndOfAttempt(State.JOB_STATE_FAILED, code_pb2.RESOURCE_EXHAUSTED, message)
+        longest = self._longest_wait()
+        until = None if longest is None else time.monotonic() + longest
+        while until is not None and scarcity.current.stockout:
+            if await self._cancelled_within(POLL_SECONDS):
+                return CANCELLED
+            if time.monotonic() >= until:
+                return EXPIRED
+        if await self._cancelled_within(deps.config.provisioning_seconds + scarcity.current.delay):
+            return CANCELLED
+        image = pb.job_spec.worker_pool_specs[0].container_spec.image_uri
+        error = scarcity.provisioning_error(self.job.record.location, image)
+        return error and EndOfAttempt(State.JOB_STATE_FAILED, *error)
 
     def _timeout(self) -> float:
         scheduling = self.job.pb.job_spec.scheduling

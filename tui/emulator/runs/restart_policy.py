@@ -59,6 +59,11 @@ class AttemptContext:
     control: Control
 
 
+EXPIRED = EndOfAttempt(
+    State.JOB_STATE_EXPIRED,
+    code_pb2.DEADLINE_EXCEEDED,
+    "No machines were found within scheduling.max_wait_duration.",
+)
 CANCELLED = EndOfAttempt(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "CANCELED: The job was cancelled.")
 """Prefect's worker searches the message for `CANCELED` (docs/facts/vertex.md 16)."""
 

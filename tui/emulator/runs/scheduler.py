@@ -48,8 +48,8 @@ class CustomJobRuns(JobRuns[CustomJob]):
         if run is not None and not run.started:
             await _within(job.ended, CANCEL_SECONDS)
 
-    def preempt(self, job: CustomJob, replicas: Sequence[str]) -> Sequence[str]:
-        """Reclaim machines, as for Spot. An empty list selects all machines. Return the preempted replicas.
+    def command(self, job: CustomJob, replicas: Sequence[str], do: str) -> Sequence[str]:
+        """Give the job's runner a command for these replicas, all for an empty list. Return the replicas.
 
         Raises WireError when the job has no running processes, or no such replica.
         """
@@ -63,7 +63,7 @@ class CustomJobRuns(JobRuns[CustomJob]):
         wrong = [name for name in replicas if name not in known]
         if wrong:
             raise invalid(("replica", f"{', '.join(wrong)} must be a replica of the job: {', '.join(known)}"))
-        self._deps.runner.command(run.attempt, {"do": "preempt", "replicas": list(replicas)})
+        self._deps.runner.command(run.attempt, {"do": do, "replicas": list(replicas) or known})
         return list(replicas) or known
 
 

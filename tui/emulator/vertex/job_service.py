@@ -10,14 +10,17 @@ from collections.abc import Callable
 
 from google.cloud.aiplatform_v1.types import job_service
 from google.longrunning import operations_pb2
+from google.rpc import code_pb2
 
+from tui.emulator.faults.scarcity import ActiveScarcity
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.messages import Pb
-from tui.emulator.rpc.methods import refuse
+from tui.emulator.rpc.methods import WireError, refuse
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.quota import demand
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.validate import job_problems
 
@@ -41,14 +44,18 @@ class JobServer(JobHandlers[CustomJob]):
         runner: JobRunner[CustomJob],
         operations: Operations,
         check_resource: CheckResource,
+        scarcity: ActiveScarcity,
     ) -> None:
         super().__init__(table, runner, operations)
-        self._table, self._check_resource = table, check_resource
+        self._table, self._check_resource, self._scarcity = table, check_resource, scarcity
 
     def check(self, request: Pb) -> None:
         _, location = creation_parent(request.parent)
         refuse(job_problems(request.custom_job, location))
         self._check_resource(request.custom_job.job_spec, request.parent, "job_spec")
+        message = self._scarcity.quota_error(demand(request.custom_job))
+        if message:
+            raise WireError(code_pb2.RESOURCE_EXHAUSTED, message)
 
     async def _delete(self, job: CustomJob) -> operations_pb2.Operation:
         return await self._operations.delete_job(self._table, job)

@@ -1,0 +1,107 @@
+"""Faults of scarce resources, with the service's words, and of running replicas."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+from google.api_core import exceptions
+
+from tests.waiting import until
+from tests.wire.control import emulator, pool, processes_of, python
+from tests.wire.training_pipelines_support import Pipelines
+from tui.backends.errors import QuotaExceeded
+from tui.backends.vertex.transport.errors import translate
+from tui.emulator.server import Emulator
+
+CPUS = "custom_model_training_cpus"
+FOREVER = "import time; time.sleep(600)"
+L4 = {"machine_type": "g2-standard-4", "accelerator_type": "NVIDIA_L4", "accelerator_count": 1}
+
+
+async def test_a_create_without_quota_is_refused_with_the_metric() -> None:
+    async with emulator() as (_, clients):
+        set_ = await clients.admin(do="scarcity", quota=CPUS, times=1)
+        assert (set_["quota"], set_["left_times"]) == (CPUS, 1)
+        with pytest.raises(exceptions.ResourceExhausted) as refused:
+            await clients.create(python("pass"))
+        text = f"The following quota metrics exceed quota limits: aiplatform.googleapis.com/{CPUS}"
+        assert refused.value.message == text
+        error = translate(refused.value, "create a job")
+        assert isinstance(error, QuotaExceeded) and "the quotas of that region" in error.fix
+        await clients.create(python("pass"))
+
+
+async def test_a_training_pipeline_without_quota_fails_with_code_8() -> None:
+    async with emulator() as (_, clients):
+        await clients.admin(do="scarcity", quota="*")
+        pipelines = Pipelines(clients)
+        made = await pipelines.create("pass")
+        failed = await pipelines.reach(made.name, "FAILED")
+        assert failed.error.code == 8
+        assert failed.error.message.startswith("The following quota metrics exceed quota limits: aiplatform")
+
+
+async def test_a_stockout_fails_a_job_and_lets_flex_start_wait_or_expire() -> None:
+    async with emulator() as (_, clients):
+        await clients.admin(do="scarcity", stockout=True)
+        job = await clients.reach((await clients.create(python("pass"))).name, "FAILED")
+        assert job.error.code == 8
+        assert job.error.message.startswith("Resources are insufficient in region: us-central1.")
+        flex = {"strategy": "FLEX_START", "max_wait_duration": "86400s"}
+        waiting = await clients.create({**python("pass"), "machine_spec": L4}, spec={"scheduling": flex})
+        short = {**flex, "max_wait_duration": "1s"}
+        expiring = await clients.create({**python("pass"), "machine_spec": L4}, spec={"scheduling": short})
+        job = await clients.reach(expiring.name, "EXPIRED")
+        assert "max_wait_duration" in job.error.message
+        assert (await clients.get(waiting.name)).state.name == "JOB_STATE_PENDING"
+        await clients.admin(do="scarcity")
+        await clients.reach(waiting.name, "SUCCEEDED")
+
+
+async def test_an_image_that_cannot_be_pulled_fails_its_job() -> None:
+    async with emulator() as (_, clients):
+        await clients.admin(do="scarcity", image=True)
+        job = await clients.create(pool("true", image_uri="europe-docker.pkg.dev/p/r/i:1"))
+        job = await clients.reach(job.name, "FAILED")
+        assert job.error.message == "The image europe-docker.pkg.dev/p/r/i:1 does not exist."
+
+
+async def test_replicas_are_stopped_resumed_and_killed_for_memory() -> None:
+    async with emulator() as (running, clients):
+        job = await clients.create(python(FOREVER), python(FOREVER, replicas=2))
+        await clients.reach(job.name, "RUNNING")
+        answer = await clients.admin(do="pause", job=job.name, replica="workerpool1-1")
+        assert answer["replicas"] == ["workerpool1-1"]
+        await until(lambda: _stopped(running) == 1, "one stopped process")
+        await clients.admin(do="pause", job=job.name, replica="workerpool1-1", resume=True)
+        await until(lambda: _stopped(running) == 0, "its resumption")
+        await clients.admin(do="oom", job=job.name, replica="workerpool1-0")
+        job = await clients.reach(job.name, "FAILED")
+        assert job.error.message.startswith(
+            "The replica workerpool1-0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL)."
+        )
+
+
+async def test_several_replicas_without_memory_are_named_by_pool() -> None:
+    async with emulator() as (_, clients):
+        job = await clients.create(python(FOREVER), python(FOREVER, replicas=2))
+        await clients.reach(job.name, "RUNNING")
+        await clients.admin(do="oom", job=job.name)
+        job = await clients.reach(job.name, "FAILED")
+        assert job.error.message == (
+            "Replicas low on memory: workerpool0, workerpool1. "
+            "Specify a machine with larger memory and try again."
+        )
+
+
+async def test_a_429_carries_the_time_of_the_next_try() -> None:
+    async with emulator() as (_, clients):
+        await clients.admin(do="api", method="GetCustomJob", code="RESOURCE_EXHAUSTED", retry_after=2.5)
+        with pytest.raises(exceptions.ResourceExhausted) as refused:
+            await clients.get("projects/p/locations/us-central1/customJobs/1")
+        error = translate(refused.value, "read the job")
+        assert isinstance(error, QuotaExceeded) and error.retry_after == 2.5
+
+
+def _stopped(running: Emulator) -> int:
+    return sum(p.status() == psutil.STATUS_STOPPED for p in processes_of(running.state.root))
