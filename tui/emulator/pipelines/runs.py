@@ -452,8 +452,9 @@ class RunningPipeline:
             failed = ", ".join(self._planner.failed())
             # The service's words (docs/facts/vertex.md 16).
             text = (
-                f"The DAG failed because some tasks failed. The failed tasks are: [{failed}].; Job (project_id = "
-                f"{self.job.record.project}, job_id = {self.job.number}) is failed due to the above error."
+                f"The DAG failed because some tasks failed. The failed tasks are: [{failed}].; "
+                f"Job (project_id = {self.job.record.project}, job_id = {self.job.number}) "
+                "is failed due to the above error."
             )
             await self._end(State.PIPELINE_STATE_FAILED, code_pb2.FAILED_PRECONDITION, text, ended)
 
