@@ -16,6 +16,7 @@ from typing import Any
 from tui.backends.interface import Backend
 from tui.domain.core.job import Job
 from tui.domain.spec.spec_format import format_of
+from tui.helper_program import output_lines, run_helper
 from tui.kinds.registry import kind_of
 
 NAME = "tensorboard"
@@ -121,11 +122,8 @@ async def check_reads(program: str, folder: str) -> None:
         return
     python = interpreter(program)
     code = f"import importlib.util as u; print(any(u.find_spec(name) for name in {GCS_READERS!r}))"
-    check = await asyncio.create_subprocess_exec(
-        python, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    out, _ = await check.communicate()
-    if check.returncode == 0 and out.strip() == b"False":
+    check = await run_helper([python, "-c", code], seconds=READY_SECONDS)
+    if check.code == 0 and check.output.strip() == b"False":
         raise TensorBoardError(
             f"TensorBoard can't read {folder}: {python} has neither {' nor '.join(GCS_READERS)}.",
             f"{python} -m pip install gcsfs",
@@ -192,9 +190,8 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
 
 async def _read(process: asyncio.subprocess.Process, output: list[str]) -> None:
     """Read its output and store the last lines, so that it never blocks on a full pipe."""
-    assert process.stderr is not None
-    while line := await process.stderr.readline():
-        output.append(line.decode(errors="replace").rstrip())
+    async for line in output_lines(process.stderr):
+        output.append(line)
         del output[:-OUTPUT_LINES]
 
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import BinaryIO
 
 
-def open_regular(path: Path, limit: int) -> BinaryIO:
+def open_regular(path: Path, limit: int = sys.maxsize) -> BinaryIO:
     """Open a regular file of at most `limit` bytes. Raises OSError."""
     # Opening a pipe without a writer would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} must be a regular file; it is a pipe, a socket or a device")
+            code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+            raise OSError(code, "it must be a file, not a pipe, a device or a folder", str(path))
         if status.st_size > limit:
             raise _too_large(path, limit)
         return os.fdopen(descriptor, "rb")
@@ -41,4 +41,4 @@ def read_regular(path: Path, limit: int) -> bytes:
 
 
 def _too_large(path: Path, limit: int) -> OSError:
-    return OSError(f"{path} has more than {limit:,} bytes")
+    return OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))

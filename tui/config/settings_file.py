@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -12,10 +11,13 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from tui.config.regular_file import read_regular
 from tui.config.settings import Context, Settings, SettingsError, all_contexts, unknown_context
 from tui.domain.core.resource_name import GKE_CLUSTER, is_location, is_project
+from tui.domain.document.decoding import decode_json
 from tui.domain.document.source import Document, ProfileInvalid, dotted, read
 
+_MOST_BYTES = 1_000_000
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _JSON_FIELDS = ("contexts", "keys")
 """Fields whose environment variable contains JSON."""
@@ -110,22 +112,19 @@ def _where(path: tuple[str | int, ...], document: Document, environment: Mapping
 
 def _read(file: Path) -> Document:
     try:
-        if file.exists() and not file.is_file():
-            raise SettingsError(
-                f"{file}: can't be read: it must be a file, not a pipe, a device or a folder."
-            )
-        text = file.read_text()
+        text = read_regular(file, _MOST_BYTES).decode()
         without = all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
         return read("{}" if without else text, str(file))
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: can't be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{file}: can't be read: {reason}.") from error
     except ProfileInvalid as error:
         raise SettingsError(str(error)) from error
 
 
 def _json(name: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return decode_json(text)
     except ValueError as error:
         raise SettingsError(f"VXTUI_{name.upper()} in the environment: not valid JSON: {error}.") from error
 

@@ -12,8 +12,11 @@ from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tui.config import file_cache
+from tui.config.regular_file import read_regular
+from tui.domain.document.decoding import decode_yaml
 
 _FIELDS = {field.name for field in fields(Theme)}
+_MOST_BYTES = 100_000
 _COLOURS = ("primary", "secondary", "warning", "error", "success", "accent", "foreground", "background",
             "surface", "panel", "boost")  # fmt: skip
 
@@ -28,8 +31,8 @@ def load_theme(path: Path) -> Theme:
     import yaml  # noqa: PLC0415 - a start reads cached themes
 
     try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        fields = decode_yaml(read_regular(path, _MOST_BYTES))
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ThemeError(f"{path}: can't be read: {error}") from error
     if not isinstance(fields, dict) or not fields.get("primary"):
         raise ThemeError(f"{path}: a theme must be a mapping with at least name and primary")

@@ -8,6 +8,10 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tui.config.regular_file import read_regular
+from tui.domain.document.decoding import decode_yaml
+
+_MOST_BYTES = 1_000_000
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -88,9 +92,7 @@ def read_config(path: Path, model: type[Model]) -> Model:
     Raises ConfigError naming the file, the line or field, and what is wrong with it.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise ConfigError(f"{path}: can't be read: it is a pipe, a device or a folder, not a file")
-        raw: Any = yaml.safe_load(path.read_text()) if path.exists() else {}
+        raw: Any = decode_yaml(read_regular(path, _MOST_BYTES)) if path.exists() else {}
         return model.model_validate(raw or {})
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -100,5 +102,7 @@ def read_config(path: Path, model: type[Model]) -> Model:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{path}: {field}: {first['msg']}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from error

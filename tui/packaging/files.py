@@ -9,11 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tui.config.regular_file import open_regular, read_regular
 from tui.domain.vertex.packaging import REQUIREMENTS, Package, PackagingError, stays_below
 from tui.packaging.requirements import read_requirements
 
 MAX_BYTES = 256 * 1024 * 1024
 """Maximum total size: every replica downloads and unpacks the files before it starts."""
+MAX_LIST_BYTES = 1_000_000
+"""Maximum size of an ignore file or a requirements file."""
 MAX_FILES = 20_000
 IGNORE_FILES = (".gcloudignore", ".gitignore")
 """Names of ignore files. As in gcloud, the first existing file applies."""
@@ -95,7 +98,8 @@ def _ignore_lines(root: Path) -> list[str]:
     for name in IGNORE_FILES:
         path = root / name
         if path.is_file():
-            return [line for line in path.read_text(errors="replace").splitlines() if "#!include" not in line]
+            lines = read_regular(path, MAX_LIST_BYTES).decode(errors="replace").splitlines()
+            return [line for line in lines if "#!include" not in line]
     return []
 
 
@@ -181,7 +185,7 @@ def _requirements(package: Package, root: Path) -> list[str]:
         if not path.resolve().is_relative_to(root):
             raise PackagingError(f"The requirements file {path} is a link to a file outside the folder.")
         try:
-            return path.read_text()
+            return read_regular(path, MAX_LIST_BYTES).decode()
         except UnicodeDecodeError:
             raise PackagingError(f"{path} is not UTF-8 text.") from None
 
@@ -195,7 +199,7 @@ def _digest(package: Package, files: Sequence[tuple[str, Path]], requirements: S
     for name, path in files:
         status = path.stat()
         digest.update(repr((name, bool(status.st_mode & 0o100), status.st_size)).encode())
-        with path.open("rb") as file:
+        with open_regular(path, MAX_BYTES) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
     return digest.hexdigest()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import shutil
-import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from tui.domain.vertex.packaging import BUILDERS, PackagingError
+from tui.helper_program import end_group, output_lines
 
 ANSWER_SECONDS = 10.0
 """Timeout for a builder's check, in seconds."""
-STOP_SECONDS = 5.0
 _LINE = 1024 * 1024
 _LAST = 8
 
@@ -78,30 +75,11 @@ async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int
         start_new_session=True,
         limit=_LINE,
     )
-    assert process.stdout is not None
     try:
-        while True:
-            try:
-                raw = await process.stdout.readline()
-            except ValueError:  # a line longer than the limit; the rest follows
-                continue
-            if not raw:
-                break
-            if line := raw.decode(errors="replace").rstrip():
-                last.append(line)
-                tell(line)
+        async for line in output_lines(process.stdout):
+            last.append(line)
+            tell(line)
         return await process.wait(), list(last)
     finally:
         if process.returncode is None:
-            await _end(process)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Stop the process group, even if this task is cancelled in the meantime."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_SECONDS):
-                await asyncio.shield(process.wait())
-            return
+            await end_group(process)

@@ -6,7 +6,6 @@ trials as JSON from its standard input and prints the shares.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import warnings
@@ -15,6 +14,7 @@ from typing import Any
 
 from tui.domain.core.task import Task
 from tui.domain.tuning.study import Study, counts, numbers_of, value_of
+from tui.helper_program import run_helper
 
 FEWEST = 4
 """Smallest number of trials with a result for which shares can be computed."""
@@ -34,21 +34,12 @@ async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:
         TimeoutError: the computation exceeds `SECONDS`.
     """
     request = _request(study, tasks)
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", __name__,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(SECONDS):
-            printed, errors = await program.communicate(json.dumps(request).encode())
-    finally:
-        if program.returncode is None:
-            program.kill()
-            await program.wait()
-    if program.returncode:
-        problem = errors.decode(errors="replace").strip().rpartition("\n")[2]
+    words = [sys.executable, "-m", __name__]
+    done = await run_helper(words, seconds=SECONDS, stdin=json.dumps(request).encode())
+    if done.code:
+        problem = done.errors.decode(errors="replace").strip().rpartition("\n")[2]
         raise OSError(f"the importance of the parameters could not be computed: {problem}")
-    shares: dict[str, float] = json.loads(printed)
+    shares: dict[str, float] = json.loads(done.output)
     return shares
 
 

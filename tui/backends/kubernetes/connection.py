@@ -25,6 +25,7 @@ import httpx_ws
 from tui.backends.errors import BackendError, Unauthenticated, Unavailable
 from tui.backends.kubernetes.errors import from_exception, from_reply
 from tui.backends.kubernetes.login.cluster import Cluster, Login
+from tui.domain.document.decoding import decode_json
 
 READ = 10.0
 """Timeout in seconds for one object, or for one page of a list."""
@@ -124,7 +125,7 @@ class ClusterConnection:
             request, action, method == "GET" if repeat is None else repeat, patience
         )
         try:
-            return json.loads(content) if content else None
+            return decode_json(content) if content else None
         except ValueError as error:
             fix = "A proxy between here and the cluster may change replies; check it."
             raise Unavailable(f"Can't {action}: the reply is not JSON.", fix=fix) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import ssl
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from tui.backends.errors import (
     Unavailable,
 )
 from tui.backends.kubernetes.login.cluster import LOGIN_FIX
+from tui.domain.document.decoding import decode_json
 
 REACH_FIX = "`vxtui doctor` shows what can be reached."
 _CERTIFICATE_FIX = "The kubeconfig has another certificate authority: fetch the cluster's credentials again."
@@ -129,7 +129,7 @@ def from_exception(error: BaseException, action: str, server: str = "") -> Backe
 def _status_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     """Return the `Status` of a reply. The reply of an intermediate proxy is converted to a `Status`."""
     try:
-        answer = json.loads(body)
+        answer = decode_json(body)
     except ValueError:
         answer = None
     if not (isinstance(answer, dict) and answer.get("kind") == "Status"):

@@ -21,6 +21,7 @@ from tui.backends.kubernetes.fields import items, mapping, text
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
+from tui.domain.document.decoding import decode_json
 
 PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
@@ -136,7 +137,7 @@ class _Session(ShellSession):
 def end_of(content: bytes, hint: str = "") -> ShellEnd:
     """How a program ended, from the Status in the last frame; with `hint` if it can't be started."""
     try:
-        status: Any = json.loads(content)
+        status: Any = decode_json(content)
     except ValueError:
         status = {"message": content.decode("utf-8", "replace")}
     status = mapping(status)

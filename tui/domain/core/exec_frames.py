@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from tui.domain.document.decoding import decode_json
+
 METHOD = "/vxtui.emulator.v1.Shells/Open"
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE = range(5)
 CLOSE = 255
@@ -37,7 +39,7 @@ class Opening:
     def decode(cls, data: bytes) -> Opening:
         """Parse an encoded opening. Raises ValueError."""
         try:
-            raw = json.loads(data)
+            raw = decode_json(data)
             size = raw.pop("terminal", None)
             columns_rows = None if size is None else (int(size[0]), int(size[1]))
             command = tuple(map(str, raw.pop("command", ())))
@@ -60,7 +62,7 @@ class Ended:
     @classmethod
     def decode(cls, data: bytes) -> Ended:
         """Parse an encoded end. Raises ValueError."""
-        raw = json.loads(data)
+        raw = decode_json(data)
         return cls(raw["exit_code"], str(raw["reason"]))
 
 
@@ -76,7 +78,7 @@ def size_frame(columns: int, rows: int) -> bytes:
 def read_size(data: bytes) -> tuple[int, int]:
     """Parse (columns, rows). Raises ValueError."""
     try:
-        raw = json.loads(data)
+        raw = decode_json(data)
         return _side(raw["Width"]), _side(raw["Height"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a size: {error}") from error

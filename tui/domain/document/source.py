@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tui.domain.document.decoding import decode_json
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.tree import DEEPEST, NotYaml, YamlNode, parse, parse_all
 
@@ -203,8 +203,8 @@ def is_json(text: str) -> bool:
     if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return False
     try:
-        json.loads(text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
+        decode_json(text.removeprefix("\ufeff"))
+    except ValueError:
         return False
     return True
 

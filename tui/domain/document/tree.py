@@ -12,6 +12,9 @@ import yaml
 DEEPEST = 64
 """Most levels of nesting in a file; no job needs more than ten."""
 
+MOST_NODES = 300_000
+"""Most keys and values of a text."""
+
 KEPT = 64_000
 """Length in characters up to which a text's tree is cached."""
 
@@ -175,6 +178,7 @@ class _Builder:
         self._events = yaml.parse(text, Loader=_Loader)
         self._anchors: dict[str, YamlNode] = {}
         self._open: list[tuple[YamlNode, list[YamlNode]]] = []
+        self._nodes = 0
 
     def documents(self) -> list[YamlDocument]:
         """Return every document, empty ones too."""
@@ -192,6 +196,9 @@ class _Builder:
 
     def _event(self, event: Any) -> YamlNode | None:
         """Process one event; return the root when it is complete."""
+        self._nodes += isinstance(event, yaml.NodeEvent)
+        if self._nodes > MOST_NODES:
+            raise NotYaml(f"it has more than {MOST_NODES:,} keys and values.", event.start_mark.line + 1, 1)
         if isinstance(event, yaml.AliasEvent):
             node = _node("alias", event)
             node.target = self._anchors.get(event.anchor or "")

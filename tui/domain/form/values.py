@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tui.domain.document.decoding import decode_json
 from tui.domain.masking import mask_text, mask_value
 from tui.domain.profile.parameters import convert
 from tui.domain.spec.field_table import FieldType
@@ -130,8 +131,8 @@ def parse(kind: FieldType, text: str) -> Any:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return decode_json(text)
+    except ValueError as error:
         raise ValueError(
             f'A value in JSON is expected, such as [1, 2] or {{"a": 1}}, not {text!r}.'
         ) from error

@@ -8,13 +8,12 @@ DEFAULT or INFO.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from tui.domain.core.log_entry import Severity
+from tui.domain.document.decoding import decode_json
 
 DEFAULT_SEVERITY = {"stdout": int(Severity.INFO), "stderr": int(Severity.ERROR)}
 MAX_JSON_DEPTH = 20
@@ -24,8 +23,6 @@ MAX_ENTRY = 256 * 1024
 """Bytes of one entry's text; a longer line is split (docs/facts/vertex.md 5.1)."""
 DAY = 86_400 * 10**9
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LEVEL_KEYS = ("levelname", "level")
 _STATED = ("severity", *_LEVEL_KEYS, "log.level", "severity_text", "@level", "lvl")
 _NUMBERS = {10: 100, 20: 100, 30: 200, 40: 400, 50: 500, 60: 600}
@@ -45,43 +42,16 @@ class NotAnObject(ValueError):
     """The line is text."""
 
 
-def _refuse(word: str) -> NoReturn:
-    raise NotAnObject(f"{word} is not JSON")
-
-
-_decode = json.JSONDecoder(parse_constant=_refuse).decode
-
-
 def parse_json_line(line: str) -> JsonLine:
     """Parse a line that is one JSON object. Raises NotAnObject for any other line, and for an object that is
     nested too deeply."""
     try:
-        payload = _decode(line)
-        if not isinstance(payload, dict):
-            raise NotAnObject("not an object")
-        # Only a line with many brackets can be deep; counting them is faster than traversing every object.
-        if line.count("{") + line.count("[") > MAX_JSON_DEPTH and _depth(payload) > MAX_JSON_DEPTH:
-            raise NotAnObject("nested too deeply")
-    except (ValueError, RecursionError) as error:
+        payload = decode_json(line, most_levels=MAX_JSON_DEPTH)
+    except ValueError as error:
         raise NotAnObject(str(error)) from error
-    if _ESCAPED_SURROGATE.search(line):
-        payload = _without_surrogates(payload)
+    if not isinstance(payload, dict):
+        raise NotAnObject("not an object")
     return JsonLine(payload, _pop_severity(payload), _pop_time(payload))
-
-
-def _depth(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(_depth, value.values()), default=0)
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
-
-
-def _without_surrogates(value: Any) -> Any:
-    """Replace lone surrogates, which are valid in JSON and invalid in protobuf."""
-    if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_without_surrogates(k): _without_surrogates(v) for k, v in value.items()}
-    return [_without_surrogates(v) for v in value] if isinstance(value, list) else value
 
 
 def _pop_severity(payload: dict[str, Any]) -> int | None:

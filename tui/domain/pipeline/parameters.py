@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tui.domain.document.decoding import decode_json
 from tui.domain.pipeline.ir import Input, inputs_of
 from tui.domain.spec.spec_format import BodyInput
 from tui.domain.spec.values import describe
@@ -168,8 +169,8 @@ def _number(text: str) -> float | int | None:
 def _json(text: str, kind: str) -> Any:
     example = "[1, 2]" if kind == "LIST" else '{"a": 1}'
     try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        value = decode_json(text)
+    except ValueError as error:
         words = text if len(text) <= 40 else f"{text[:40]}…"
         raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {words!r}.") from error
     if misfit(value, kind):
@@ -179,10 +180,6 @@ def _json(text: str, kind: str) -> Any:
 
 def _json_or_text(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        return decode_json(text)
+    except ValueError:
         return text
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not valid JSON")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from tui.domain.document.decoding import decode_json
 from tui.domain.document.source import Path, camel
 from tui.domain.pipeline.ir import Component, Pipeline, PipelineTask, bare, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
@@ -163,7 +163,7 @@ def _iterations(task: PipelineTask, values: Mapping[str, Any]) -> int | None:
     if raw is None:
         raw = _passed(task, values).get(str(within(items, "inputParameter") or ""))
     try:
-        loop_items = json.loads(raw) if isinstance(raw, str) else raw
+        loop_items = decode_json(raw) if isinstance(raw, str) else raw
     except ValueError:
         return None
     return len(loop_items) if isinstance(loop_items, list) else None

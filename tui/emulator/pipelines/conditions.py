@@ -33,7 +33,10 @@ def holds(text: str, parameters: Mapping[str, Any]) -> bool:
 
     Raises BadCondition for text outside this grammar, or a parameter without a value.
     """
-    value = _value(read_condition(text), parameters)
+    try:
+        value = _value(read_condition(text), parameters)
+    except RecursionError as error:
+        raise BadCondition("the condition is nested too deep") from error
     if not isinstance(value, bool):
         raise BadCondition(f"{text} must be true or false, not {value!r}")
     return value
@@ -50,8 +53,6 @@ def read_condition(text: str) -> Any:
     except LarkError as error:
         where = getattr(error, "column", 0)
         raise BadCondition(f"{text!r} can't be read at character {where}") from error
-    except RecursionError as error:
-        raise BadCondition("the condition is nested too deep") from error
 
 
 @cache

@@ -7,7 +7,6 @@ this machine's path. Results contain gs:// again.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from typing import Any
 
 from google.protobuf import json_format
 
+from tui.config.regular_file import read_regular
+from tui.domain.document.decoding import decode_json
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec
 from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.messages import Pb
@@ -24,6 +25,8 @@ from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all, 
 from tui.emulator.pipelines.planner import BadInput, PlanNode, Values, typed_output
 
 OUTPUT_FILE = "executor_output.json"
+_LARGEST = 10_000_000
+"""Maximum size of a file of outputs in bytes."""
 
 
 class TaskCannotStart(Exception):
@@ -135,7 +138,7 @@ def outputs_of(node: PlanNode, place: TaskPlace) -> Values:
             parameters[name] = typed_output(written["parameterValues"][name], kind, name)
             continue
         try:
-            parameters[name] = typed_output(place.local(name).read_text(), kind, name)
+            parameters[name] = typed_output(read_regular(place.local(name), _LARGEST).decode(), kind, name)
         except FileNotFoundError:
             raise BadInput(f"the output {name} was not written") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -178,7 +181,7 @@ def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
 
 def _written(file: Path) -> Mapping[str, Any]:
     try:
-        output = json.loads(file.read_text())
+        output = decode_json(read_regular(file, _LARGEST))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

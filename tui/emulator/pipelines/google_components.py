@@ -19,6 +19,7 @@ from google.cloud.aiplatform_v1.types import operation as operation_types
 from google.protobuf import json_format
 from google.rpc import code_pb2
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.messages import Pb
 from tui.emulator.pipelines.children import ApiCall, Children, NewChild
@@ -105,7 +106,7 @@ def read_launch(
     payload: Any = {}
     if kind != GET_MODEL:
         try:
-            payload = json.loads(flags.get("--payload", ""), strict=False)
+            payload = decode_json(flags.get("--payload", ""), strict=False)
         except ValueError as error:
             raise BadComponent(f"the payload of {node.title!r} must be JSON: {error}") from error
         if not isinstance(payload, dict):

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tui.domain.document.decoding import decode_json
+
 Json = Mapping[str, Any]
 _PLACEHOLDER = re.compile(r"\{\{\$(?P<path>(?:[^{}]|\{[^{}]*\})*)\}\}")
 _PARAMETER = re.compile(r"\.inputs\.parameters\[['\"](?P<name>[^'\"]+)['\"]\]")
@@ -62,7 +64,7 @@ def _words(word: str, executor_input: Json, facts: Mapping[str, str]) -> list[st
     """Expand a word, which may be a structured placeholder: Concat joins, IfPresent tests an input."""
     if word.startswith(('{"Concat"', '{"IfPresent"')):
         try:
-            structure = json.loads(word)
+            structure = decode_json(word)
         except ValueError:
             structure = None
         if isinstance(structure, Mapping):

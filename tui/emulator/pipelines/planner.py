@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from tui.domain.document.decoding import decode_json
 from tui.domain.pipeline.ir import Component, Dag, Executor, Pipeline, PipelineTask
 from tui.domain.pipeline.tasks import MOST_TASKS
 from tui.emulator.pipelines.conditions import BadCondition, holds
@@ -493,7 +494,7 @@ def _loaded(value: Any, subject: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return decode_json(value)
     except ValueError as error:
         raise BadInput(f"{subject} is {value[:80]!r}, which is not JSON") from error
 

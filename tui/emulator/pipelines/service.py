@@ -19,6 +19,8 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
 from google.rpc import code_pb2
 
+from tui.config.regular_file import read_regular
+from tui.domain.document.decoding import decode_yaml
 from tui.domain.document.source import dotted
 from tui.domain.pipeline.ir import BadPipeline, Pipeline, read_pipeline
 from tui.emulator.faults import clock
@@ -150,12 +152,10 @@ class PipelineServer(JobHandlers[PipelineJob]):
         if not uri.startswith("gs://") or not path.is_relative_to(here) or not path.is_file():
             raise invalid((f"{where}.template_uri", f"{uri!r} must be a file in a bucket of the emulator"))
         try:
-            if path.stat().st_size > LARGEST_TEMPLATE:
-                raise ValueError(f"it has more than {LARGEST_TEMPLATE:,} bytes")
             # A second document with settings of a platform may follow.
-            spec = next(yaml.safe_load_all(path.read_text()))
+            spec = decode_yaml(read_regular(path, LARGEST_TEMPLATE))
             json_format.ParseDict({"pipelineSpec": spec}, requested)
-        except (OSError, ValueError, yaml.YAMLError, StopIteration, json_format.ParseError) as error:
+        except (OSError, ValueError, yaml.YAMLError, json_format.ParseError) as error:
             raise invalid((f"{where}.template_uri", f"{uri} must be a compiled pipeline: {error}")) from error
 
     def _ordered(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:

@@ -13,6 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.rpc import code_pb2
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.rpc.methods import WireError, invalid
 from tui.emulator.rpc.rest_routes import FIELD_SEPARATOR
 
@@ -106,8 +107,8 @@ def _object(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        value = decode_json(body)
+    except ValueError as error:
         raise invalid(("", f"Invalid JSON payload received. {error}")) from error
     if not isinstance(value, dict):
         raise invalid(("", "Invalid JSON payload received. Root element must be an object."))

@@ -18,6 +18,7 @@ from google.cloud.aiplatform_v1.types import prediction_service as types
 from google.protobuf import json_format
 from google.rpc import code_pb2
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.experiments.kinds import ENDPOINT
 from tui.emulator.experiments.resource_service import ResourceServer
 from tui.emulator.experiments.store import ResourceStore
@@ -183,7 +184,7 @@ class PredictionService:
             model_display_name=self._registry.model(target.deployed.model).display_name,
         )
         try:
-            body = json.loads(answer.body)
+            body = decode_json(answer.body)
             json_format.ParseDict({"predictions": body["predictions"]}, reply)
             if body.get("metadata") is not None:
                 json_format.ParseDict(body["metadata"], reply.metadata)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote_to_bytes
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.storage.store import StoreError
 
 Scope = dict[str, Any]
@@ -157,8 +158,8 @@ async def send_reply(send: Send, reply: Reply, *, head: bool) -> None:
 def parse_json(body: bytes) -> dict[str, Any]:
     """Parse a JSON object, empty for an empty body. Raises StoreError 400."""
     try:
-        value = json.loads(body) if body.strip() else {}
-    except (ValueError, RecursionError):
+        value = decode_json(body) if body.strip() else {}
+    except ValueError:
         value = None
     if not isinstance(value, dict):
         raise StoreError(400, "parseError", "Parse Error: the body must be a JSON object.")

@@ -6,7 +6,6 @@ It keeps the last 100 reports and is rewritten at each (docs/facts/vertex.md 10.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,8 @@ from pathlib import Path
 
 from google.cloud.aiplatform_v1.types import study as study_types
 
+from tui.config.regular_file import open_regular
+from tui.domain.document.decoding import decode_json
 from tui.emulator.messages import Pb
 from tui.emulator.tuning.search import MAXIMIZE
 
@@ -43,7 +44,7 @@ class Report:
 def read_reports(path: Path, metric_ids: Sequence[str]) -> list[Report]:
     """Return the reports of these metrics in a file, oldest first. Other lines are skipped."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             lines = file.read(FILE_LIMIT).splitlines()
     except OSError:
         return []
@@ -52,7 +53,7 @@ def read_reports(path: Path, metric_ids: Sequence[str]) -> list[Report]:
 
 def _report(line: bytes, metric_ids: Sequence[str]) -> Iterator[Report]:
     try:
-        fields = json.loads(line)
+        fields = decode_json(line)
         at, step = float(fields["timestamp"]), int(float(fields.get("global_step") or 0))
         metrics = {name: float(fields[name]) for name in metric_ids if name in fields}
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):

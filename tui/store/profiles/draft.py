@@ -11,13 +11,13 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
+from tui.config.regular_file import read_regular
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.document_edit import Path as FieldPath
 from tui.domain.profile.edit import apply, shared
-from tui.store.profiles.files import bring_files, replace_text
+from tui.store.profiles.files import MAX_BYTES, bring_files, replace_text
 from tui.store.profiles.unsaved import Editor, Unsaved, UnsavedCopy
 
-MAX_BYTES = 1_000_000
 MAX_UNDO = 500
 
 
@@ -32,10 +32,8 @@ class FileChanged(Exception):
 def read_text(path: Path) -> str:
     """Return the file's text with its own line endings. Raises OSError if it can't be read, is not UTF-8 or
     is larger than `MAX_BYTES`."""
-    if path.stat().st_size > MAX_BYTES:
-        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes, which is too large for a profile")
     try:
-        return path.read_bytes().decode()
+        return read_regular(path, MAX_BYTES).decode()
     except UnicodeDecodeError as error:
         raise OSError(f"{path} must be text in UTF-8") from error
 
@@ -150,7 +148,7 @@ class Draft:
 
     def _check_unchanged(self, target: Path) -> None:
         try:
-            if target.read_bytes() != self.saved.encode():
+            if read_regular(target, MAX_BYTES) != self.saved.encode():
                 raise FileChanged(self.path)
         except FileNotFoundError as error:
             raise FileChanged(self.path, gone=True) from error

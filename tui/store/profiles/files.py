@@ -9,11 +9,15 @@ import tempfile
 from pathlib import Path
 
 from tui.config.paths import write_whole
+from tui.config.regular_file import read_regular
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import ProfileInvalid, decode, read
+from tui.domain.pipeline.template import LARGEST
 from tui.domain.profile import load
 from tui.domain.profile.edit import apply
 
+MAX_BYTES = 1_000_000
+"""Maximum size of a profile."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
@@ -80,18 +84,18 @@ def bring_files(source: Path, target: Path) -> None:
     """Copy the files that a profile names relative to itself to where its copy names them. Existing files are
     not overwritten; the rules report missing files. Raises OSError."""
     try:
-        profile = load(decode(target.read_bytes(), str(target)), str(target), target.stem)
+        profile = load(decode(read_regular(target, MAX_BYTES), str(target)), str(target), target.stem)
     except ProfileInvalid:
         return
     for reference in profile.format.files(profile.body):
         before, after = source.parent / reference, target.parent / reference
         if before.is_file() and not Path(reference).is_absolute() and not after.exists():
             after.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(after, before.read_bytes())
+            write_whole(after, read_regular(before, LARGEST))
 
 
 def _named(source: Path, name: str) -> bytes:
-    text = source.read_bytes()
+    text = read_regular(source, MAX_BYTES)
     try:
         decoded = text.decode()
         header = read(decoded, str(source)).value

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import getpass
-import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tui.domain.profile.launch_command import date_format
-from tui.store.profiles.name_facts import GIT_SECONDS
+from tui.store.profiles.name_facts import git_output
 
 
 def launch_values(
@@ -40,9 +39,4 @@ def _value(command: str, project: str, now: datetime, folder: Path) -> str:
 
 
 def _git(command: list[str], folder: Path) -> str:
-    command = [command[0], "-C", str(folder), *command[1:]]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return git_output(command[1:], folder)

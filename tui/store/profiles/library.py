@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.config.paths import shipped
+from tui.config.regular_file import read_regular
 from tui.config.settings import Context
 from tui.domain.core.text import sentences
 from tui.domain.document.document_edit import Edit, edited
@@ -24,11 +25,11 @@ from tui.domain.spec.spec_format import custom_jobs, groups_of
 from tui.domain.spec.values import text
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.store.profiles.entries import REGION, LaunchParameter, Prepared, ProfileEntry, ProfileError, size_of
+from tui.store.profiles.files import MAX_BYTES
 from tui.store.profiles.preferences import family_of
 from tui.store.profiles.templates import is_compiled
 
 SUFFIXES = (".yaml", ".yml", ".json")
-MAX_BYTES = 1_000_000
 
 
 class NoProfile(Exception):
@@ -47,9 +48,7 @@ def read_profile(path: Path) -> Profile:
         ProfileInvalid: the content is not a profile.
         OSError: the file can't be read.
     """
-    if path.stat().st_size > MAX_BYTES:
-        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes, which is too large for a profile")
-    return load(decode(path.read_bytes(), str(path)), str(path), path.stem)
+    return load(decode(read_regular(path, MAX_BYTES), str(path)), str(path), path.stem)
 
 
 def find(reference: str, own: Path) -> Path:

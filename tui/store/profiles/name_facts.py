@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from tui.domain.kubernetes.objects import dns_name
 from tui.domain.profile.job_name import NameFacts, expand, is_template
 from tui.domain.spec.spec_format import body_of, format_of
+from tui.helper_program import run_helper_blocking
 
 GIT_SECONDS = 2.0
 NO_COMMIT = "nogit"
@@ -55,10 +55,14 @@ def _user() -> str:
 
 def _commit(folder: Path) -> str:
     """Return the short commit of a folder; `NO_COMMIT` if there is none, or git does not answer in time."""
-    command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+    commit = git_output(["rev-parse", "--short", "HEAD"], folder)
+    return commit if re.fullmatch(r"[0-9a-f]+", commit) else NO_COMMIT
+
+
+def git_output(words: Sequence[str], folder: Path) -> str:
+    """Return what git prints in a folder; "" if it fails or does not answer in time. Blocking."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return NO_COMMIT
-    commit = done.stdout.strip()
-    return commit if done.returncode == 0 and re.fullmatch(r"[0-9a-f]+", commit) else NO_COMMIT
+        done = run_helper_blocking(["git", "-C", str(folder), *words], seconds=GIT_SECONDS)
+    except (OSError, TimeoutError):
+        return ""
+    return done.output.decode(errors="replace").strip() if done.code == 0 else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from tui.config.regular_file import read_regular
 from tui.domain.pipeline.imports import is_compiled as compiled
 from tui.domain.pipeline.job_format import PipelineJobFormat
 from tui.domain.pipeline.template import LARGEST, Template, read_template, refused
@@ -39,7 +40,7 @@ def is_compiled(path: Path) -> bool:
 @lru_cache(maxsize=64)
 def _read(path: Path, changed: int, size: int) -> Template:
     """Return the template of a file with this size and modification time."""
-    return read_template(path.read_bytes(), str(path))
+    return read_template(read_regular(path, LARGEST), str(path))
 
 
 PIPELINE_JOB = PipelineJobFormat(read_beside)

@@ -23,7 +23,7 @@ from tui.domain.profile.autofix import fixable
 from tui.domain.shell import Outside
 from tui.domain.vertex.dry_run import problem_json
 from tui.interrupts import ending_at_once
-from tui.store.profiles.library import MAX_BYTES
+from tui.store.profiles.files import MAX_BYTES
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Run, VerbFailure, find_job, value_of, verb
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from tui.config.paths import shipped
+from tui.config.regular_file import read_regular
 from tui.config.settings import choose_context, profile_folder
 from tui.domain.core.text import plain, sentences
 from tui.domain.document.source import ProblemSeverity, decode, dotted, is_json, read
@@ -23,7 +24,8 @@ from tui.domain.masking import mask_text, secrets_in
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.vertex.rules.misnomers import document_notes
-from tui.store.profiles.library import MAX_BYTES, NoProfile, find
+from tui.store.profiles.files import MAX_BYTES
+from tui.store.profiles.library import NoProfile, find
 from tui.verbs.output import note, out_document, print_json
 from tui.verbs.profiles.interchange import configs, surroundings
 from tui.verbs.run import USAGE, Run, VerbFailure, assigned, set_option, value_of, verb
@@ -95,12 +97,7 @@ def _read(run: Run, reference: str) -> _File:
     """Read the file of a name or path. Raises VerbFailure if there is none or it can't be read."""
     try:
         path = find(reference, profile_folder(run.settings))
-        if path.stat().st_size > MAX_BYTES:
-            raise VerbFailure(
-                f"{path} has more than {MAX_BYTES:,} bytes, which is too large for a profile.",
-                code="INVALID_PROFILE",
-            )
-        data = path.read_bytes()
+        data = read_regular(path, MAX_BYTES)
     except NoProfile as error:
         fix = "`vxtui profiles list` lists all."
         raise VerbFailure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error

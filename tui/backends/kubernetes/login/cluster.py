@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, Unauthenticated
-from tui.backends.kubernetes.login.exec_plugin import with_credentials
+from tui.backends.kubernetes.login.exec_plugin import SECONDS, with_credentials
 from tui.backends.local.threads import in_thread
 
 if TYPE_CHECKING:
     import ssl
 
 LOGIN_FIX = "Log in again with the `exec` command of the kubeconfig's user, or renew the user's token."
-SECONDS = 30.0
-"""Longest login in seconds: an exec plugin may call a token service."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 IN_CLUSTER = "in-cluster"
 _USUAL = "~/.kube/config"

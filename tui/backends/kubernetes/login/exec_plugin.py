@@ -6,20 +6,18 @@ kr8s does not pass the cluster to a plugin, and lets the plugin read the console
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tui.backends.local.threads import in_thread
+from tui.config.regular_file import open_regular, read_regular
+from tui.domain.document.decoding import decode_json, decode_yaml
+from tui.helper_program import TooMuchOutput, run_helper
 
 Obj = Mapping[str, Any]
 
@@ -27,6 +25,10 @@ VARIABLE = "KUBERNETES_EXEC_INFO"
 EXTENSION = "client.authentication.k8s.io/exec"
 """Name of the cluster extension that the plugin receives as `config`."""
 VERSIONS = {f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1")}
+SECONDS = 30.0
+"""Longest login in seconds: an exec plugin may call a token service."""
+MOST_BYTES = 4_000_000
+"""Maximum size of a kubeconfig or a certificate in bytes."""
 _FILES = ("certificate-authority", "client-certificate", "client-key")
 _PASSED = ("tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 _CA, _CA_DATA = "certificate-authority", "certificate-authority-data"
@@ -95,7 +97,7 @@ def _cluster_info(cluster: Obj) -> dict[str, Any]:
     if cluster.get(_CA_DATA):
         info[_CA_DATA] = cluster[_CA_DATA]
     elif cluster.get(_CA):
-        info[_CA_DATA] = base64.b64encode(Path(cluster[_CA]).read_bytes()).decode()
+        info[_CA_DATA] = base64.b64encode(read_regular(Path(cluster[_CA]), MOST_BYTES)).decode()
     extensions = (
         extension for extension in cluster.get("extensions") or () if extension.get("name") == EXTENSION
     )
@@ -114,25 +116,15 @@ async def _run(plugin: Obj, folder: Path, cluster: Obj) -> Obj:
     # A bare name is looked up in PATH. In a separate session the plugin can't open the console's terminal
     # either.
     program = str(folder / command) if "/" in command else command
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *map(str, plugin.get("args") or ()),
-        env={**os.environ, **variables},
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-    )
+    words = [program, *map(str, plugin.get("args") or ())]
     try:
-        output, errors = await process.communicate()
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-    if process.returncode:
-        raise RuntimeError(f"exit code {process.returncode}: {errors.decode(errors='replace').strip()}")
+        done = await run_helper(words, seconds=SECONDS, env={**os.environ, **variables})
+    except TooMuchOutput as error:
+        raise RuntimeError(str(error)) from error
+    if done.code:
+        raise RuntimeError(f"exit code {done.code}: {done.errors.decode(errors='replace').strip()}")
     try:
-        status = json.loads(output)["status"]
+        status = decode_json(done.output)["status"]
         usable = status.get("token") or (status.get("clientCertificateData") and status.get("clientKeyData"))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RuntimeError(f"{command} printed no ExecCredential with a status") from None
@@ -161,7 +153,10 @@ def _read(kubeconfig: str | dict[str, Any]) -> list[_Part]:
     if not isinstance(kubeconfig, str):
         return [_Part(kubeconfig, Path())]
     paths = [Path(part).expanduser() for part in kubeconfig.split(":") if part]
-    read = [(yaml.safe_load(path.read_bytes()), path.parent.absolute()) for path in paths if path.is_file()]
+    read = [
+        (decode_yaml(read_regular(path, MOST_BYTES)), path.parent.absolute())
+        for path in paths if path.exists()
+    ]  # fmt: skip
     return [_Part(value, folder) for value, folder in read if isinstance(value, Mapping)]
 
 
@@ -181,7 +176,6 @@ def _with_paths(part: _Part) -> dict[str, Any]:
     for key in _FILES:
         if value.get(key):
             path = part.folder / str(value[key])
-            if not path.exists():
-                raise FileNotFoundError(2, "No such file", str(path))
+            open_regular(path, MOST_BYTES).close()
             value[key] = str(path)
     return value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from tui.backends.errors import Unavailable
 from tui.backends.kubernetes.connection import ClusterConnection, lines
+from tui.domain.document.decoding import decode_json
 
 LIST_SECONDS = 30.0
 
@@ -55,7 +55,7 @@ class ApiSource:
                     if not line.strip():
                         continue
                     try:
-                        event = json.loads(line)
+                        event = decode_json(line)
                     except ValueError as error:
                         # The last line of a broken stream is incomplete.
                         raise Unavailable(f"Can't {action}: the stream broke within an event.") from error

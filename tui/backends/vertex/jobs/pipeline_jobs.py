@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,6 +21,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Artifact, Task
 from tui.domain.core.training_progress import Progress
+from tui.domain.document.decoding import decode_json
 from tui.domain.masking import mask_text
 from tui.domain.pipeline.graph import dependencies
 from tui.domain.pipeline.run import PipelineRun
@@ -144,7 +144,7 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
 def _created(metadata: Mapping[str, Any]) -> str:
     """Return the job that a Google component created; it is more informative than the launcher's job."""
     try:
-        (resource,) = json.loads(str(metadata.get("output:gcp_resources", "")))["resources"]
+        (resource,) = decode_json(str(metadata.get("output:gcp_resources", "")))["resources"]
         kind, uri = resource["resourceType"], str(resource["resourceUri"])
     except (ValueError, KeyError, TypeError):
         return ""

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.kubernetes.api.checks.faults import ClusterApiFaults
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
@@ -58,7 +59,7 @@ class KubernetesAdmin:
 
     async def _answer(self, request: Request) -> Response:
         try:
-            body = await request.json()
+            body = decode_json(await request.body())
             verb = self._verbs.get(str(body.get("do", ""))) if isinstance(body, dict) else None
             if verb is None:
                 raise ValueError(f"do must be one of {', '.join(self._verbs)}")

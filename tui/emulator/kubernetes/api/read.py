@@ -10,6 +10,7 @@ from weakref import WeakSet
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.kubernetes.api.checks.options import check_list
 from tui.emulator.kubernetes.api.forms import ReplyForm, form_of
 from tui.emulator.kubernetes.api.label_selector import parse_labels
@@ -157,7 +158,7 @@ def _token(version: int, place: tuple[str, str]) -> str:
 
 def _read_token(token: str) -> tuple[int, tuple[str, str]]:
     try:
-        version, namespace, name = json.loads(base64.urlsafe_b64decode(token))
+        version, namespace, name = decode_json(base64.urlsafe_b64decode(token))
         return int(version), (str(namespace), str(name))
     except ValueError as error:
         raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from error

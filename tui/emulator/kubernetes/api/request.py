@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from starlette.requests import Request
 
+from tui.domain.document.decoding import decode_json, decode_yaml
 from tui.emulator.kubernetes.api import protobuf
 from tui.emulator.kubernetes.errors import BadRequest, UnsupportedMediaType
 from tui.emulator.kubernetes.resources import Obj
@@ -132,7 +133,7 @@ async def read_object(request: Request, refused: Refused | None = None) -> Obj:
         elif kind in _YAML:
             obj = load_yaml(body)
         elif kind in _JSON:
-            obj = json.loads(body)
+            obj = decode_json(body)
         else:
             raise UnsupportedMediaType(
                 f"the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
@@ -148,7 +149,7 @@ async def read_object(request: Request, refused: Refused | None = None) -> Obj:
 
 def load_yaml(body: bytes) -> Any:
     """Parse YAML to JSON values. Raises YAMLError, TypeError, ValueError."""
-    return json.loads(json.dumps(yaml.load(body, Loader=_Loader)))
+    return decode_json(json.dumps(decode_yaml(body, _Loader)))
 
 
 class _Loader(yaml.CSafeLoader):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from starlette.requests import Request
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.kubernetes.api.request import is_true, read_body
 from tui.emulator.kubernetes.errors import ApiError, BadRequest, FieldCause, Invalid
 from tui.emulator.kubernetes.objects import Propagation
@@ -127,7 +128,7 @@ def propagation(options: Obj, resource: ApiResource) -> Propagation:
 def _from_body(body: bytes) -> Obj:
     # The API server does not report these errors as BadRequest.
     try:
-        options = json.loads(body)
+        options = decode_json(body)
     except ValueError as error:
         raise ApiError(f"the options of the deletion are not JSON: {error}", reason="") from None
     if not isinstance(options, dict):

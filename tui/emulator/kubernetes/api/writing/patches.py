@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import yaml
 
+from tui.domain.document.decoding import decode_json
 from tui.emulator.kubernetes.api.request import load_yaml
 from tui.emulator.kubernetes.errors import ApiError, BadRequest, Invalid
 from tui.emulator.kubernetes.resources import Obj
@@ -22,7 +22,7 @@ def read_patch(kind: str, body: bytes) -> Any:
     """Parse a patch of this media type. Raises BadRequest."""
     form: type = list if "json-patch" in kind else dict
     try:
-        patch = load_yaml(body) if "yaml" in kind else json.loads(body)
+        patch = load_yaml(body) if "yaml" in kind else decode_json(body)
     except (ValueError, TypeError, yaml.YAMLError) as error:
         raise BadRequest(f"error decoding patch: {' '.join(str(error).split())}") from error
     if not isinstance(patch, form):

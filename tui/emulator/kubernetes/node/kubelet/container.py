@@ -9,6 +9,7 @@ import shutil
 import time
 from typing import Protocol
 
+from tui.config.regular_file import open_regular
 from tui.domain.kubernetes.quantity import NotAQuantity
 from tui.emulator.kubernetes.node.kubelet import status
 from tui.emulator.kubernetes.node.kubelet.environment import Site, build_plan
@@ -339,7 +340,8 @@ class PodContainer:
 
     def _message(self, folder: AttemptDir, code: int) -> str:
         try:
-            text = self.pod.folder.message(self.name, folder.number).read_bytes()[:MESSAGE_BYTES]
+            with open_regular(self.pod.folder.message(self.name, folder.number)) as file:
+                text = file.read(MESSAGE_BYTES)
         except OSError:
             text = b""
         fallback = self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"

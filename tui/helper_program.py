@@ -1,0 +1,106 @@
+"""Runs helper programs: within a time, with a bounded output, and with no process left after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+MOST_OUTPUT = 1_000_000
+"""Most bytes of an output."""
+_GROUP_SECONDS = 5.0
+"""Seconds in which a process group ends after SIGTERM."""
+
+
+class TooMuchOutput(OSError):
+    """The program wrote more than `MOST_OUTPUT` bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelperResult:
+    """The exit code and the outputs of a program."""
+
+    code: int
+    output: bytes
+    errors: bytes
+
+
+async def run_helper(
+    command: Sequence[str], *, seconds: float, stdin: bytes = b"", env: Mapping[str, str] | None = None
+) -> HelperResult:
+    """Run a program in a session of its own, without a terminal, and return its result.
+
+    Its processes are killed when the call fails or is cancelled. Raises OSError, TooMuchOutput, TimeoutError.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command, env=env, stdin=PIPE if stdin else DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            code, output, errors, _ = await asyncio.gather(
+                process.wait(), _read(process.stdout), _read(process.stderr), _write(process.stdin, stdin)
+            )
+    except BaseException as error:
+        # Children of a program that has ended belong to its group too.
+        await end_group(process, grace=False)
+        if isinstance(error, TooMuchOutput):
+            raise TooMuchOutput(f"{command[0]} wrote more than {MOST_OUTPUT:,} bytes") from None
+        raise
+    return HelperResult(code, output, errors)
+
+
+def run_helper_blocking(command: Sequence[str], *, seconds: float) -> HelperResult:
+    """Run a program as `run_helper` does, from any thread."""
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, run_helper(command, seconds=seconds)).result()
+
+
+async def end_group(process: Process, *, grace: bool = True) -> None:
+    """End the process group of a program, at once or after a `grace` period for SIGTERM; complete even if
+    this task is cancelled meanwhile."""
+    for number in (signal.SIGTERM, signal.SIGKILL) if grace else (signal.SIGKILL,):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GROUP_SECONDS):
+                await asyncio.shield(process.wait())
+            return
+
+
+async def output_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
+    """Yield the lines of an output, without empty ones and without lines beyond the limit of the stream."""
+    assert stream is not None
+    while True:
+        try:
+            raw = await stream.readline()
+        except ValueError:
+            # The line is longer than the limit; the rest follows.
+            continue
+        if not raw:
+            return
+        if line := raw.decode(errors="replace").rstrip():
+            yield line
+
+
+async def _read(stream: asyncio.StreamReader | None) -> bytes:
+    assert stream is not None
+    parts, size = [], 0
+    while part := await stream.read(64 * 1024):
+        parts.append(part)
+        size += len(part)
+        if size > MOST_OUTPUT:
+            raise TooMuchOutput
+    return b"".join(parts)
+
+
+async def _write(stream: asyncio.StreamWriter | None, content: bytes) -> None:
+    if stream is not None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stream.write(content)
+            await stream.drain()
+        stream.close()
