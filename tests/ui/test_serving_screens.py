@@ -282,6 +282,6 @@ async def test_many_versions_of_a_model_are_folded_below_the_newest(tmp_path: Pa
         await pilot.press("slash", *"nightly", "enter")
         await until(pilot, lambda: len(table(app).keys) == 20, "what the filter leaves is shown")
         await pilot.press("escape", "G", "f")
-        await until(pilot, lambda: "has one version" in said(app), "why nothing happens")
+        await until(pilot, lambda: "only one version" in said(app), "why nothing happens")
         app.screen.point_at(f"{PLACE}/models/40@3")  # type: ignore[attr-defined]
         await until(pilot, lambda: table(app).cursor == f"{PLACE}/models/40@3", "the version, unfolded")

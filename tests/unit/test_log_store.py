@@ -150,7 +150,7 @@ def test_a_bounded_log_drops_its_oldest_lines_and_says_how_many(tmp_path: Path) 
     assert 100_000 < size <= 200_000 + 100_000
     assert store.dropped >= 10_000 and store.first == store.dropped and store.end == 40_000 and store.full
     assert store[store.first] == many(1, store.first)[0]
-    with pytest.raises(IndexError, match="not kept"):
+    with pytest.raises(IndexError, match="not stored"):
         store[store.first - 1]
     assert [view.number(at) for at in range(len(view))] == list(
         range(-(-(store.first - 7) // 10) * 10 + 7, 40_000, 10)

@@ -194,7 +194,7 @@ REFUSED: list[tuple[str, str]] = [
     ("cast(textPayload, INT64)", "cast() makes a value; an operator"),
     ("SEARCH(textPayload)", "SEARCH(): must have its words in quotes"),
     ('SEARCH("...")', "must contain a word"),
-    ("source(p)", "source(): 'p' is not projects/ID"),
+    ("source(p)", "source(): 'p' must be projects/ID"),
     ('rank("a") = 1', "rank() can't stand before an operator"),
     ('rank("a")', "rank() can't stand alone"),
 ]

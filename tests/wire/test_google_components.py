@@ -128,7 +128,7 @@ async def test_a_component_that_is_not_run_or_is_refused_says_why() -> None:
         assert "it runs CustomTrainingJobOp, HyperparameterTuningJobRunOp, " in told.error.message
         refused = await found.run(compiled("tuning"), runtime_config={"parameter_values": {"trials": 0}})
         (task,) = tasks(refused).values()
-        assert "max_trial_count; Message: is 0; give at least 1" in task.error.message
+        assert "max_trial_count; Message: must be at least 1, not 0" in task.error.message
 
 
 async def _begun(found: Pipelines, name: str) -> str:
