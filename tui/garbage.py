@@ -14,7 +14,7 @@ TURN = 1.0
 QUIET = 1.0
 """Seconds without a key before a full collection."""
 FEW = 10
-"""Fewest collections of the middle generation between two full ones, as in Python's default."""
+"""Smallest number of collections of the middle generation between two full ones, as in Python's default."""
 MANY = 50
 """Collections of the middle generation after which a full one runs even while keys are pressed."""
 LAST_RESORT = 500

@@ -329,7 +329,7 @@ async def test_what_the_documentation_of_deployments_rules_out_is_refused(
     for body, paths, says in [
         ({"traffic_split": {"7": 60, other: 30}}, ["traffic_split"], "not to 90"),
         ({"traffic_split": {"8": 100}}, ["traffic_split"], "[8] do not exist"),
-        ({"network": "x"}, ["network"], "network can't be changed here"),
+        ({"network": "x"}, ["network"], "network can't be updated"),
         ({"display_name": ""}, ["display_name"], "endpoint.display_name: is required"),
     ]:
         with pytest.raises(exceptions.InvalidArgument) as refused:

@@ -356,7 +356,7 @@ class StorageService(ABC):
 
     @abstractmethod
     async def size_of(self, uri: str) -> int | None:
-        """The size of the object gs://BUCKET/NAME in bytes; `None` if the bucket has no such object."""
+        """Return the size of the object gs://BUCKET/NAME in bytes; `None` if it does not exist."""
 
     def local_folder(self, uri: str) -> Path | None:
         """Return the folder on this machine that holds the objects below `uri`; `None` if they are not on

@@ -134,7 +134,7 @@ class Settings:
     """Draw states and lines with ASCII characters only."""
 
     slow: bool = False
-    """For a slow connection: few frames a second, no animations."""
+    """Slow-connection mode: few frames per second, no animations."""
 
     output: Literal["diff", "stock"] = "diff"
     """`diff` sends only changed cells, as fast as the line takes them; `stock` uses Textual's output."""

@@ -166,7 +166,7 @@ class FramePace:
         return max(0.0, (self._queued - 512) / self._rate)
 
     def _drain(self, now: float) -> None:
-        """Subtract what the line has transmitted since then, at the last known rate."""
+        """Subtract the bytes transmitted since then, at the last known rate."""
         if self._rate is None:
             self._queued, self._queued_at = 0.0, now
             return

@@ -51,10 +51,8 @@ class LineWriter:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Write what the line accepts now. The thread writes the rest.
-
-        The direct write saves the delay until the thread is scheduled.
-        """
+        """Write as much as the line accepts now; the thread writes the rest. This saves the delay until the
+        thread is scheduled."""
         if "\x1b[?1049l" in text:
             # Reset colours and margins for the shell.
             text = "\x1b[m\x1b[r" + text

@@ -177,7 +177,7 @@ class Emulator(process.Server[StateDir]):
                 token = "with the token" if self._auth else "without a token"
                 raise StateDirError(
                     f"REST is already served on {self.rest_url}, {token}; use it, or stop the emulator with "
-                    "`vxtui emulator stop` and start it as you want it: its jobs keep running"
+                    "`vxtui emulator stop` and start it with other options: its jobs keep running"
                 )
         return self.info()
 

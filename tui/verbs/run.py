@@ -219,7 +219,7 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
-"""See `assigned`."""
+"""Option of a verb that sets values; `assigned` parses it."""
 Verb = Callable[..., Coroutine[Any, Any, int | None]]
 _DECLARED: dict[Callable[..., Any], Declared] = {}
 

@@ -135,7 +135,7 @@ class _Session(ShellSession):
 
 
 def end_of(content: bytes, hint: str = "") -> ShellEnd:
-    """How a program ended, from the Status in the last frame; with `hint` if it can't be started."""
+    """Return the end of a program, from the Status in the last frame; with `hint` if it can't be started."""
     try:
         status: Any = decode_json(content)
     except ValueError:

@@ -17,7 +17,7 @@ Truth = bool | None
 Condition = Callable[[T], Truth]
 
 MISSING: Any = object()
-"""What `FilterField.get` returns for a record that lacks the field."""
+"""Return value of `FilterField.get` for a record that lacks the field."""
 ANY_VALUE = AnyValue()
 
 

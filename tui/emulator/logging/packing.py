@@ -25,12 +25,12 @@ PACK_SECONDS = 2.0
 IDLE_SECONDS = 60.0
 """Seconds without new entries after which all rows of a source are packed."""
 STEP_ROWS = 2 * BLOCK
-"""Most rows that one step packs, because other writers wait for it."""
+"""Largest number of rows that one step packs, because other writers wait for it."""
 STEP_BYTES = 1 << 24
 STEP_BLOCKS = 4
-"""Most blocks that one step rewrites because of late rows."""
+"""Largest number of blocks that one step rewrites because of late rows."""
 LEAST = BLOCK // 4
-"""Fewest rows to pack: fewer rows would make a small block or rewrite other blocks."""
+"""Smallest number of rows to pack: fewer rows would make a small block or rewrite other blocks."""
 
 
 async def run_packing(store: EntryStore) -> None:

@@ -186,7 +186,7 @@ class OutputFile:
         if self._missing:
             text = (
                 f"The output before this line is no longer in its file ({self._missing:,} bytes); "
-                "the log has what could be kept of it."
+                "the log contains only a part of it."
             )
             at = times[0] - MICROSECOND
             rows.append((source, at, name % (self.offset - 1), int(Severity.WARNING), TEXT, text, received))

@@ -27,7 +27,7 @@ from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import WireError, invalid
 
 MAX_SESSIONS = 10
-"""Most open tails of one project (docs/facts/vertex.md 5.3)."""
+"""Largest number of open tails of one project (docs/facts/vertex.md 5.3)."""
 DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
 """Default and longest time in seconds for which entries wait for late entries (docs/facts/vertex.md 5.3)."""
 MAX_MESSAGE = 1000

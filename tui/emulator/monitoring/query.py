@@ -21,11 +21,11 @@ from tui.emulator.monitoring.series import Interval, TimeSeries
 from tui.emulator.rpc.methods import invalid, not_found
 
 MAX_PAGE = 100_000
-"""Most points (FULL) or series (HEADERS) of a page (docs/facts/vertex.md 6.3)."""
+"""Largest number of points (FULL) or series (HEADERS) of a page (docs/facts/vertex.md 6.3)."""
 FULL = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 FIELDS = ("aggregation", "secondary_aggregation")
 LOOK_BACK = 120 * 10**9
-"""How far before the interval to search for the sample of a counter's first difference, in ns."""
+"""Time before the interval (ns) in which to search for the sample of a counter's first difference."""
 _REDUCE_NONE = common.Aggregation.Reducer.REDUCE_NONE
 
 

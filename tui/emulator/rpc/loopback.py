@@ -1,4 +1,4 @@
-"""Loopback names and addresses of this machine, the only ones accepted over TCP."""
+"""Loopback names and addresses of this machine. TCP servers accept no others."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class EndpointService(ResourceServer):
         wrong = [field for field in fields if field not in _CHANGEABLE]
         if wrong:
             can = ", ".join(sorted(_CHANGEABLE))
-            raise invalid(("update_mask", f"{', '.join(wrong)} can't be changed here; {can} can"))
+            raise invalid(("update_mask", f"{', '.join(wrong)} can't be updated; only {can} can be updated"))
         async with self._lock:
             endpoint = self._changed(requested.name)
             check_etag(requested.etag, endpoint, "update")

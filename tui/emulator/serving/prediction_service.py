@@ -39,7 +39,7 @@ MAX_REQUEST = 1_500_000
 ANSWER_SECONDS = 60.0
 """Longest wait for a server's response in seconds, the documented limit of those endpoints."""
 LONGEST_ERROR = 1500
-"""Most characters of a server's error that the status repeats."""
+"""Largest number of characters of a server's error that the status repeats."""
 CLIENT_GONE = 499
 JSON = "application/json"
 _Predicted = types.PredictResponse.pb()

@@ -86,7 +86,7 @@ class JobPane(VerticalGroup):
         return self.TITLE
 
     def back(self) -> bool:
-        """Cancel what was started in this tab. Return False if there is nothing to cancel."""
+        """Cancel the operation of this tab. Return False if none runs."""
         return False
 
     def pause(self, on: bool) -> None:

@@ -481,7 +481,7 @@ class JobScreen(FrameScreen):
         show_unread(self.app, [(source.name, source.error) for source in sources if source.error is not None])
 
     def action_back(self) -> None:
-        """Cancel what was started in the tab, or close the screen."""
+        """Cancel the tab's operation, or close the screen."""
         if not self.pane.back():
             self.dismiss()
 

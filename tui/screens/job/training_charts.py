@@ -95,7 +95,7 @@ def _number_of(numbers: Mapping[int, Mapping[str, float]], name: str) -> Value:
 
 
 def line_part(line: ChartLine, window: Range) -> ChartLine:
-    """Return the points of a line within the window, and one more on each side."""
+    """Return the points of a line within the window, and one beyond each edge."""
     x, y = part(line.x, line.y, window)
     return ChartLine(line.name, tuple(x), tuple(y), line.colour)
 

@@ -51,7 +51,7 @@ class CompareScreen(ListScreen):
 
     SCOPE = "compare"
     HEADING = "Compare"
-    PLACEHOLDER = "any text of a name or a value"
+    PLACEHOLDER = "text in a name or a value"
     BINDINGS = bindings("compare")
 
     def __init__(self, first: Job, second: Job) -> None:

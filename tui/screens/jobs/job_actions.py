@@ -36,7 +36,7 @@ Then = Callable[[], None] | None
 
 
 def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
-    """Cancel these running or waiting jobs after a yes. A part ends with the job above it."""
+    """Cancel these running or waiting jobs after confirmation. A part ends with the job above it."""
     names = {job.name for job in jobs}
     jobs = [job for job in jobs if names.isdisjoint(above(job.name, console.store.parents))]
     operations = console.operations.jobs()
@@ -58,7 +58,7 @@ def _cancelled_too(console: ConsoleApp, job: Job) -> str:
 
 
 def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
-    """Delete these ended jobs after a yes."""
+    """Delete these ended jobs after confirmation."""
     operations = console.operations.jobs()
     if operations is not None and jobs:
         _confirm(console, "Delete", jobs, operations.delete, then, also=partial(_not_deleted, console))
@@ -75,12 +75,12 @@ def _not_deleted(console: ConsoleApp, job: Job) -> str:
 def confirm_change(
     console: ConsoleApp, verb: str, job: Job, operation: Callable[[Job], Awaitable[Outcome[Any]]], effect: str
 ) -> None:
-    """Change one job after a yes, e.g. suspend it. `effect` describes the result."""
+    """Change one job after confirmation, e.g. suspend it. `effect` describes the result."""
     _confirm(console, verb, [job], operation, also=lambda _: effect)
 
 
 def confirm_suspension(console: ConsoleApp, operation: str, job: Job) -> None:
-    """Suspend or resume one job after a yes."""
+    """Suspend or resume one job after confirmation."""
     operations = console.operations.jobs()
     if operations is not None:
         verb, effect = SUSPENSION[operation]
@@ -88,12 +88,12 @@ def confirm_suspension(console: ConsoleApp, operation: str, job: Job) -> None:
 
 
 def confirm_preempt(console: ConsoleApp, job: Job) -> None:
-    """Preempt all machines of a job on the emulator after a yes."""
+    """Preempt all machines of a job on the emulator after confirmation."""
     _confirm(console, "Preempt", [job], console.operations.emulator().preempt)
 
 
 def confirm_emulator_stop(console: ConsoleApp) -> None:
-    """Stop the emulator after a yes."""
+    """Stop the emulator after confirmation."""
 
     async def stop() -> None:
         console.tell(await console.operations.stop_emulator())
@@ -115,7 +115,8 @@ def _confirm(
     *,
     also: Callable[[Job], str] = lambda _: "",
 ) -> None:
-    """Run an operation on jobs after a yes. `also` returns further effects of the operation on a job."""
+    """Run an operation on jobs after confirmation. `also` returns further effects of the operation on a
+    job."""
     now = console.clock()
     if len(jobs) == 1:
         effect = f", {plain(also(jobs[0]))}" if also(jobs[0]) else ""

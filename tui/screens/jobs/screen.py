@@ -286,7 +286,7 @@ class JobsScreen(ListScreen):
             )
 
     def _filter_words(self, bar: FilterBar) -> str:
-        """What a filter of the last session hides, or why the filter has no effect; "" for others."""
+        """Return the effect of the last session's filter, or why it has none; "" for other filters."""
         if bar.display or not bar.text:
             return ""
         if self._problem:

@@ -179,7 +179,7 @@ class JobsViews:
                 return "" if text else "There is no filter to save: / filters the list."
             case "saved_filter":
                 saved = text and text in self.filters.values()
-                return "" if saved else "The filter shown is not a saved one."
+                return "" if saved else "The current filter is not saved."
         return "" if self.filters else "No filter is saved. / filters, and F saves that filter as a tab."
 
     def action_save_filter(self) -> None:

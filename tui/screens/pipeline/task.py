@@ -42,7 +42,7 @@ class TaskScreen(ListScreen):
 
     SCOPE = "task"
     HEADING = "Task"
-    PLACEHOLDER = "any text of a name or a value"
+    PLACEHOLDER = "text in a name or a value"
     BINDINGS = bindings("task")
     CSS = """
     TaskScreen #value {

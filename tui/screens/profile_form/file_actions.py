@@ -94,8 +94,8 @@ class FileActions:
         if new:
             names = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
             self._screen.notify(
-                f"{self._draft.path.name} is open in another console too: {names}. Each keeps its own "
-                "changes; the second to save is asked.",
+                f"{self._draft.path.name} is open in another console too: {names}. Each has separate "
+                "changes; the second console that saves them asks first.",
                 severity="warning",
                 markup=False,
                 timeout=10,
@@ -230,7 +230,7 @@ class FileActions:
 
     def _offer(self, kept: UnsavedCopy) -> None:
         since = age(now() - kept.time)
-        changed = "" if kept.base == self._draft.saved else "; the file was changed since"
+        changed = "" if kept.base == self._draft.saved else "; the file has changed since then"
         answers = [("g", "continue with them", "u undoes them"), ("d", "discard them", "")]
 
         def chosen(key: str | None) -> None:

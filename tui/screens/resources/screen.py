@@ -172,14 +172,14 @@ class ResourcesScreen(ListScreen):
         self.app.push_screen(PickScreen(f"Jobs on {resource.id}", options), chosen)
 
     def action_reboot(self) -> None:
-        """Reboot the resource's machines after a yes."""
+        """Reboot the resource's machines after confirmation."""
         resource, operations = self.rows.chosen, self._operations()
         if resource is not None and operations is not None:
             question = f"Reboot {resource.id} ({_size(resource)})?"
             self.rows.confirm(question, resource, lambda: operations.reboot(resource))
 
     def action_delete(self) -> None:
-        """Delete the resource after a yes that names the jobs it cancels."""
+        """Delete the resource after a confirmation that names the jobs it cancels."""
         resource, operations = self.rows.chosen, self._operations()
         if resource is None or operations is None:
             return

@@ -157,7 +157,7 @@ class SchedulesScreen(ListScreen):
             self.app.push_screen(MessageScreen(f"Schedule {schedule.display_name}", "\n".join(lines)))
 
     def action_pause(self) -> None:
-        """Pause the schedule after a yes, or resume it with or without its missed runs."""
+        """Pause the schedule after confirmation, or resume it with or without its missed runs."""
         schedule, operations = self.rows.chosen, self._operations()
         if schedule is None or operations is None:
             return
@@ -189,7 +189,7 @@ class SchedulesScreen(ListScreen):
         self.app.push_screen(PickScreen(f"Resume {schedule.display_name} ({schedule.when})", options), chosen)
 
     def action_delete(self) -> None:
-        """Delete the schedule after a yes."""
+        """Delete the schedule after confirmation."""
         schedule, operations = self.rows.chosen, self._operations()
         if schedule is not None and operations is not None:
             question = f"Delete the schedule {schedule.display_name} ({schedule.when})? Its runs stay."

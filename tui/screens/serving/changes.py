@@ -47,7 +47,7 @@ class EndpointChanges:
         self._screen.notify(text, severity=severity, markup=False)
 
     def move(self, endpoint: ServingEndpoint, deployed: Deployed, percent: int) -> None:
-        """Send `percent` of the requests to a version and the rest to the others, after a yes."""
+        """Send `percent` of the requests to a version and the rest to the others, after confirmation."""
         try:
             percents = split_with(endpoint.deployed, deployed.id, percent)
         except SplitError as error:
@@ -88,7 +88,7 @@ class EndpointChanges:
         background(self._screen, ask, "roll back", exclusive=False)
 
     def undeploy(self, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
-        """Remove a version from an endpoint after a yes."""
+        """Remove a version from an endpoint after confirmation."""
         if deployed is None:
             return
         if deployed.percent and len(endpoint.deployed) > 1:
@@ -229,7 +229,7 @@ class EndpointChanges:
         details: Any = (),
         begun: tuple[str, str, str] | None = None,
     ) -> None:
-        """Run an operation after a yes. `begun` is a row below the endpoint during the operation; see
+        """Run an operation after confirmation. `begun` is a row below the endpoint during the operation; see
         `deploying`."""
         operations = self._screen.console.operations.endpoints()
         if operations is None:

@@ -217,7 +217,7 @@ class EndpointsScreen(ListScreen):
     # Changes
 
     def action_step(self) -> None:
-        """Increase this version's percentage of the requests to the next step, after a yes."""
+        """Increase this version's percentage of the requests to the next step, after confirmation."""
         endpoint, deployed = self.current or (None, None)
         step = next_step(deployed.percent) if deployed is not None else None
         if endpoint is not None and deployed is not None and step is not None:
@@ -229,7 +229,7 @@ class EndpointsScreen(ListScreen):
             self.changes.ask_percent(*self.current)
 
     def action_roll_back(self) -> None:
-        """Restore the split before the last change, after a yes."""
+        """Restore the split before the last change, after confirmation."""
         if self.current is not None:
             self.changes.roll_back(self.current[0])
 
@@ -239,7 +239,7 @@ class EndpointsScreen(ListScreen):
             self.changes.deploy(self.current[0])
 
     def action_undeploy(self) -> None:
-        """Remove this version from the endpoint, after a yes."""
+        """Remove this version from the endpoint, after confirmation."""
         if self.current is not None and self.current[1] is not None:
             self.changes.undeploy(*self.current)
 

@@ -296,7 +296,7 @@ def _done(job: Job, progress: Parts) -> Content:
 
 
 def _result(job: Job, progress: Parts, now: datetime) -> Content:
-    """Return the best result, the failed task, or what runs; else what the jobs list shows."""
+    """Return the best result, the failed task or the running parts; else the text of the jobs list."""
     if progress.failed is not None:
         why = f": {plain(progress.failed.reason)}" if progress.failed.reason else ""
         return Content.styled(

@@ -43,9 +43,9 @@ OLDER = 5_000
 SAVE_EVERY = 1.0
 """Seconds between two writes of the read position."""
 OVERLAP = timedelta(seconds=60)
-"""How far before the newest line the tail starts, because entries may arrive late."""
+"""Time before the newest line at which the tail starts, because entries may arrive late."""
 METRICS_OVERLAP = timedelta(minutes=6)
-"""How far metric reads overlap: cloud samples arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""Overlap of metric reads: cloud samples arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
 """Longest silence of a followed log. Its heartbeats are more frequent."""
@@ -59,7 +59,7 @@ RECALLED = 50_000
 
 
 class Changed(Flag):
-    """What has changed since the last call."""
+    """Changes since the last call."""
 
     JOB = auto()
     LOGS = auto()

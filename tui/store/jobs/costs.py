@@ -158,7 +158,8 @@ class Costs:
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
 
     def missing(self, parts: Iterable[Job]) -> str:
-        """Why the cost of these own parts of jobs is unknown; "" if it is known, or no prices are loaded."""
+        """Return why the cost of these parts of jobs is unknown; "" if it is known, or no prices are
+        loaded."""
         if self.prices is None:
             return ""
         return next(filter(None, (str(self._cost.missing(part, self.prices)) for part in parts)), "")

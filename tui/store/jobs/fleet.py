@@ -17,10 +17,10 @@ from tui.store.job.figures import JobFigures, Measure
 FAN_OUT = 6
 """Number of jobs whose series are read at the same time."""
 FIRST_LOOK = timedelta(minutes=10)
-"""How far back the first read of a job goes; only the newest figures count."""
+"""Period that the first read of a job covers; only the newest figures count."""
 OVERLAP_LOCAL = timedelta(seconds=20)
 OVERLAP_CLOUD = timedelta(minutes=6)
-"""How far reads overlap: samples of the cloud arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
+"""Overlap of reads: cloud samples arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LINES_LOCAL, LINES_CLOUD = 2.0, 15.0
 SERIES_LOCAL, SERIES_CLOUD = 2.0, 60.0
 """Seconds between two reads. The cloud allows 60 log reads a minute per project; samples are minutely."""

@@ -57,7 +57,7 @@ class LogBlock:
 
     @property
     def sources(self) -> tuple[BlockLocation, ...]:
-        """Where the block's lines are stored."""
+        """Location of the block's lines."""
         return self._sources if self.location is None else (self.location,)
 
 

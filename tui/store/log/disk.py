@@ -138,7 +138,7 @@ class Disk:
             new.replace(self.folder / name)
 
     def write(self, slices: Sequence[Lines], replaces: Iterable[BlockLocation] = ()) -> list[BlockLocation]:
-        """Write each slice as a block. With `replaces`, they replace those blocks, all or none."""
+        """Write each slice as a block. The new blocks replace `replaces`, all or none."""
         if not slices:
             return []
         old = list(replaces)

@@ -77,7 +77,7 @@ class LogStore:
         """A counter that changes when a number may denote another line than before, because a late line was
         inserted."""
         self.position = ReadPosition()
-        """How far the log was read, according to the last `keep_position` or an earlier process."""
+        """Read position of the log, from the last `keep_position` or an earlier process."""
         self._max_bytes = max_bytes
         self._piece = block_lines
         self._folder = folder
@@ -179,7 +179,7 @@ class LogStore:
             yield number, self.lines(block)
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """Return a view that follows new lines for as long as it is referenced."""
+        """Return a view that follows new lines while it is referenced."""
         view = View(self, filter or LineFilter())
         self._views.add(view)
         return view

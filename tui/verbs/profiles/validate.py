@@ -142,8 +142,8 @@ def _profile_of(file: _File) -> str | list[Problem]:
     except ProfileInvalid as error:
         return [replace(p, edits=()) for p in error.problems]
     except OSError as error:
-        message = f"the file that the command names can't be read: {error}."
-        return [Problem(file.shown, 0, "", message, "Put it into the folder of this file.", "profile.syntax")]
+        message = f"a file that the command names can't be read: {error}."
+        return [Problem(file.shown, 0, "", message, "Put that file next to this one.", "profile.syntax")]
 
 
 def _notes(file: _File) -> list[Problem]:

@@ -60,7 +60,7 @@ def pod_gone(name: ContainerName, at: int, *, cloud: str = "") -> LogGap:
 def no_pods(replicas: str, at: int, *, cloud: str = "") -> LogGap:
     """Return the gap of an ended job's replicas without pods."""
     tried = f"; Cloud Logging has no entries of them: {cloud}" if cloud else ""
-    reason = f"the pods of {replicas} are deleted, and their logs with them{tried}. {KEEP}"
+    reason = f"the pods of {replicas} and their logs are deleted{tried}. {KEEP}"
     return LogGap(moment_of(at), None, reason)
 
 
@@ -73,7 +73,7 @@ def replaced(
     """
     tried = f"; Cloud Logging has no entries of them: {cloud}" if cloud else ""
     cause = f" ({why})" if why else ""
-    gone = f"earlier pods of {replicas} are deleted{cause}, and their logs with them{tried}"
+    gone = f"earlier pods of {replicas} and their logs are deleted{cause}{tried}"
     return LogGap(moment_of(at), None, f"{gone}. {KEEP_CLOUD if meant else KEEP_RUNS}", _moment(until))
 
 

@@ -30,7 +30,7 @@ from tui.domain.core.log_entry import LogEntry, LogGap
 
 PAGE = 1000
 QUIET = timedelta(seconds=60)
-"""How long before its start a read is complete: clocks of nodes differ a little."""
+"""A read is complete up to this long before its start: clocks of nodes differ a little."""
 
 
 class KubernetesLogs(LogService):

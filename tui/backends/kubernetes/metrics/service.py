@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tui.backends.kubernetes.metrics.cloud import CloudMetrics
 
 FIRST_LOOK = timedelta(minutes=10)
-"""How far back the first read searches the trainer's lines for GPU metrics."""
+"""Period in which the first read searches the trainer's lines for GPU metrics."""
 
 
 class KubernetesMetrics(MetricService):

@@ -237,7 +237,7 @@ class Delivery:
 
     def __init__(self) -> None:
         self.note = ""
-        """How the log is read, as a sentence; "" while a stream delivers it."""
+        """Description of how the log is read; "" while a stream delivers it."""
         self.alive = False
         """Whether a list was read since the last batch."""
         self._sent_note = ""

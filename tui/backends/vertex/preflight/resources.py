@@ -52,7 +52,7 @@ class NamedResources:
         pools = [resource_pool(pool) for pool in pb.resource_pools]
         why = unfit(job, pools)
         if why:
-            fix = f"Machine and disk of each pool must be exactly a resource pool's ({_MATCH})."
+            fix = f"Each pool must have the same machine and disk as a resource pool ({_MATCH})."
             return [Check("resource", CheckStatus.PROBLEM, f"{id} has {why}", fix)]
         if unfit(job, [pool.unused() for pool in pools]):
             used = sum(pool.used for pool in pools)

@@ -43,7 +43,7 @@ class Service(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a service may be called, and how late its data may arrive. Times are in seconds."""
+    """Call rates and data delays of a service. Times are in seconds."""
 
     log_reads_per_minute: int
     buffer_window: float
@@ -51,7 +51,7 @@ class Pace:
     hold: float
     """Longest wait of an entry for older entries of other replicas."""
     overlap: float
-    """How far a list goes back before the newest known receive time."""
+    """Overlap of a list with the newest known receive time."""
     poll: float
     """Interval between two reads of a log without a stream."""
     state_poll: float

@@ -47,7 +47,7 @@ def label_problems(name: str) -> list[str]:
 
 
 def subdomain_problems(name: str) -> list[str]:
-    """Return why a text can't be the name of other objects."""
+    """Return why a text can't be a DNS-1123 subdomain name."""
     errors = [too_long(253)] if len(name) > 253 else []
     return [*errors, *([] if _IS_SUBDOMAIN.fullmatch(name) else [_SUBDOMAIN_RULE])]
 

@@ -204,7 +204,7 @@ def find_pods(
         pods = cluster.pods()
         own = own_pod(pods, paths)
         if own is None:
-            fail("this mpirun works only in pods, and this process does not run in a pod's folder")
+            fail("this mpirun works only in pods; this process does not run in a pod's folder")
         pod_by_host = {host.host: pod_of(host.host, own, pods) for host in hosts}
         missing = [host for host, pod in pod_by_host.items() if not pod]
         if not missing:

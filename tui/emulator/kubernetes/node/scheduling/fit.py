@@ -21,7 +21,7 @@ _CORE = {"cpu", "memory", "ephemeral-storage", "pods"}
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node rejects a pod. `hopeless` if removing other pods would not help."""
+    """Reason why a node rejects a pod. `hopeless` if removing other pods would not help."""
 
     reasons: tuple[str, ...]
     hopeless: bool

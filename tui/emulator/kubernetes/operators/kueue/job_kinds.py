@@ -38,7 +38,7 @@ class PodSetInfo:
 
 
 class QueuedKind(ABC):
-    """How Kueue handles one kind of job."""
+    """Kueue's handling of one kind of job."""
 
     plural: str
     group: str

@@ -123,7 +123,7 @@ class Assignment:
     pod_sets: list[Obj] = field(default_factory=list)
     usage: dict[FlavorResource, Decimal] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
-    """Why the workload does not fit, one reason per pod set."""
+    """Reasons why the workload does not fit, one per pod set."""
     fits: bool = True
     may_preempt: bool = False
     """Whether the workload would fit if others released quota."""

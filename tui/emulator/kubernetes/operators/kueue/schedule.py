@@ -19,7 +19,7 @@ from tui.emulator.kubernetes.resources import Obj
 
 @dataclass(frozen=True)
 class QueueWait:
-    """Why a workload has no quota."""
+    """Reason why a workload has no quota."""
 
     reason: str
     message: str
