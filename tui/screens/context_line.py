@@ -29,7 +29,7 @@ def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> boo
     if error is None:
         return False
     headline = not_reached(console.context_name, console.connection.status.since, console.clock())
-    notice.show(headline, error.message, f"{cure(error)}   :context opens another context", bad=True, alone=alone)
+    notice.show(headline, error.message, f"{cure(error)}   :context opens another", bad=True, alone=alone)
     return True
 
 

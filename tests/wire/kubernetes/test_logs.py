@@ -204,11 +204,11 @@ async def test_pods_that_others_replaced_before_are_a_gap(tmp_path: Path, newest
                 found += batch.gaps
     assert len(found) == 2
     assert (
-        f"earlier pods of master-0, worker-0 are deleted (PyTorchJobRestarting: {restarting})"
+        f"earlier pods of master-0, worker-0 and their logs are deleted (PyTorchJobRestarting: {restarting})"
         in found[0].words
     )
     assert "restartPolicy: OnFailure" in found[0].words
-    assert "earlier pods of worker-0 are deleted" in found[1].words
+    assert "earlier pods of worker-0 and their logs are deleted" in found[1].words
     assert found[0].until == datetime.fromtimestamp(START // SECOND + 10, UTC)
 
 
@@ -245,7 +245,7 @@ async def test_pods_that_were_ended_on_purpose_are_told_once_without_a_restart_p
     assert len(found) == 1, [each.words for each in found]
     gap = found[0]
     said = f"({why}: it is told so)" if why.endswith("Suspended") else "(scaled down)"
-    assert f"earlier pods of worker-0 are deleted {said}" in gap.words
+    assert f"earlier pods of worker-0 and their logs are deleted {said}" in gap.words
     assert "restartPolicy" not in gap.words and "failed" not in gap.words
     assert gap.until == datetime.fromtimestamp(START // SECOND + 14, UTC)
 

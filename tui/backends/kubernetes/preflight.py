@@ -144,7 +144,7 @@ class ClusterPreflight(PreflightService):
         if obj is None and launch.has("Namespace", namespace):
             return [ok("namespace", f"{namespace} is created")]
         if obj is None:
-            fix = f"`kubectl create namespace {namespace}`, or launch in another one (--region)."
+            fix = f"`kubectl create namespace {namespace}`, or launch in another namespace (--region)."
             return _problem("namespace", f"the namespace {namespace} does not exist", fix)
         if at(obj, "status", "phase") == "Terminating":
             return _problem("namespace", f"the namespace {namespace} is being deleted")
