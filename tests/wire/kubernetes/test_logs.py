@@ -160,7 +160,7 @@ async def test_pods_that_are_gone_are_a_gap_that_says_how_to_keep_them(tmp_path:
     assert not reading.texts
     assert len(reading.gaps) == 1
     words = reading.gaps[0].words
-    assert words.startswith("lines not delivered: the pods of master-0, worker-0 are deleted")
+    assert words.startswith("lines not delivered: the pods of master-0, worker-0 and their logs are deleted")
     assert "cleanPodPolicy: None" in words
     assert "kubeflow/trainer#3419" in words
 

@@ -113,8 +113,8 @@ def _pinned(about: dict[str, str], url: str, is_direct: bool) -> str:
 def _exit_on_failure(requirements: list[str]) -> None:
     sys.exit(
         f"The job's requirements could not be installed: {', '.join(requirements)}; pip's message is above. "
-        "pip uses the index that is configured on this machine; set PIP_INDEX_URL or PIP_FIND_LINKS in the "
-        "pool's env for another one."
+        "pip uses this machine's configured index. To use another index, set PIP_INDEX_URL or PIP_FIND_LINKS "
+        "in the pool's env."
     )
 
 

@@ -210,7 +210,7 @@ class ModelService(ResourceServer):
             if DEFAULT in version.version_aliases:
                 raise failed_precondition(
                     request.name,
-                    f"{request.name} is the default version. Move the alias {DEFAULT} to another version first.",
+                    f"{request.name} is the default version. Move the alias {DEFAULT} to another first.",
                 )
             self._not_deployed(model.name, version.version_id)
             return await self._deleted(model.name, [version.name])
