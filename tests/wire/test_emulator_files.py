@@ -25,6 +25,10 @@ from tests.wire.storage import serving
 from tui.emulator.client import LauncherError, server_status, start_server, stop_server
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.database import DatabaseError
+from tui.emulator.kubernetes.database import ObjectDatabaseError
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.paths import KubernetesState
+from tui.emulator.kubernetes.resources import NAMESPACES
 from tui.emulator.lock import EmulatorBusy
 from tui.emulator.paths import StateDir
 from tui.emulator.repair import repair
@@ -143,6 +147,35 @@ def test_a_buckets_database_that_is_damaged_while_it_is_open_or_before_is_said_t
             assert said.value.code == 507, "no status that a client tries again for minutes"
         state.bucket_database.unlink()
         assert here.client.create_bucket("one").name == "one"
+
+
+def test_repair_keeps_the_objects_of_the_cluster_that_can_be_read() -> None:
+    """A damaged row goes, a damaged file is moved aside, and versions continue."""
+    with state_dir() as state:
+        cluster = KubernetesState(state.root / "kubernetes")
+        cluster.prepare()
+        objects = Objects(cluster.database)
+        objects.open()
+        for name in ("good", "bad"):
+            objects.create(NAMESPACES, {"metadata": {"name": name}})
+        last = objects.version
+        objects.close()
+        with sqlite3.connect(cluster.database) as db:
+            db.execute("UPDATE objects SET data = '{' WHERE name = 'bad'")
+            db.execute("UPDATE counter SET last = 0")
+        repaired = repair(state)[-1]
+        assert repaired.name == "kubernetes/state.db" and repaired.aside
+        objects = Objects(cluster.database)
+        objects.open()
+        assert [obj["metadata"]["name"] for obj in objects.list(NAMESPACES)] == ["good"]
+        assert objects.version >= last - 1
+        objects.close()
+        assert not repair(state)[-1].aside
+        cluster.database.write_bytes(b"no database " * 1000)
+        with pytest.raises(ObjectDatabaseError, match="vxtui emulator repair"):
+            Objects(cluster.database).open()
+        assert repair(state)[-1].aside
+        Objects(cluster.database).open()
 
 
 async def test_repair_refuses_while_the_emulator_runs() -> None:

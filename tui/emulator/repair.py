@@ -7,9 +7,11 @@ it or behind its links. The rows are written to a new file of the same layout.
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +23,9 @@ from google.protobuf.message import DecodeError
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.experiments.kinds import kind_of
 from tui.emulator.kinds.table import JOB_KINDS, open_tables
-from tui.emulator.lock import Lock
+from tui.emulator.kubernetes.database import ObjectDatabase, ObjectDatabaseError
+from tui.emulator.kubernetes.paths import KubernetesState
+from tui.emulator.lock import EmulatorBusy, Lock
 from tui.emulator.logging.entry_blocks import damaged_blocks
 from tui.emulator.logging.store import EntryStore
 from tui.emulator.paths import StateDir
@@ -47,20 +51,36 @@ class Repaired:
 def repair(state: StateDir) -> list[Repaired]:
     """Check the databases of a stopped emulator, and repair the damaged ones (blocking).
 
+    The objects of the emulated cluster are among them, unless it runs.
+
     Raises:
         EmulatorBusy: a server runs.
         StateDirError: the state directory can't be used.
         OSError: a file can't be moved or written.
     """
     state.prepare()
-    lock = Lock(state)
-    lock.acquire()
-    try:
-        return [
+    with _locked(state):
+        repaired = [
             _repair(state.database, _check_state, _drop_unreadable),
             _repair(state.log_database, _check_logs, _drop_damaged_blocks),
             _repair(state.bucket_database, partial(_check_buckets, state.buckets), _drop_damaged_objects),
         ]
+    cluster = KubernetesState(state.root / "kubernetes")
+    # The objects of a cluster that runs are in use, and sound.
+    with suppress(EmulatorBusy):
+        if cluster.database.exists():
+            with _locked(cluster):
+                objects = _repair(cluster.database, _check_objects, _drop_unreadable_objects)
+                repaired.append(replace(objects, name=f"kubernetes/{objects.name}"))
+    return repaired
+
+
+@contextmanager
+def _locked(state: StateDir) -> Iterator[None]:
+    lock = Lock(state)
+    lock.acquire()
+    try:
+        yield
     finally:
         lock.release()
 
@@ -129,6 +149,33 @@ def _check_buckets(root: Path, path: Path) -> None:
                     decode(row)
     except sqlite3.Error as error:
         raise DatabaseError(str(error)) from error
+
+
+def _check_objects(path: Path) -> None:
+    """Check the objects of the cluster. Raises DatabaseError."""
+    database = ObjectDatabase(path)
+    try:
+        database.open()
+        for row in database.rows():
+            database.read(row)
+    except ObjectDatabaseError as error:
+        raise DatabaseError(str(error)) from error
+    finally:
+        database.close()
+
+
+def _drop_unreadable_objects(path: Path) -> None:
+    """Delete the cluster's objects that do not decode; versions continue beyond those in use."""
+    with _opened(path) as db:
+        newest = 0
+        for *key, data in db.execute("SELECT * FROM objects").fetchall():
+            try:
+                newest = max(newest, int(json.loads(data)["metadata"]["resourceVersion"]))
+            except (ValueError, LookupError, TypeError):
+                db.execute(
+                    "DELETE FROM objects WHERE (grp, version, plural, namespace, name) = (?,?,?,?,?)", key
+                )
+        db.execute("UPDATE counter SET last = max(last, ?)", (newest,))
 
 
 def _drop_damaged_objects(path: Path) -> None:

@@ -19,7 +19,7 @@ from tui.config.loader import config_file
 from tui.config.paths import config_dir, shipped
 from tui.config.settings import Settings, choose_context, profile_folder
 from tui.config.themes import known_themes
-from tui.emulator.client import default_state_dir, server_status
+from tui.emulator.client import default_kubernetes_state, default_state_dir, server_status
 from tui.store.profiles.library import entries
 from tui.verbs.output import out, print_json
 from tui.verbs.run import READS, Run, verb
@@ -110,8 +110,10 @@ def _trainer() -> ServiceHealth:
 def _emulator() -> ServiceHealth:
     state = default_state_dir()
     info = server_status(state)
-    files = () if info else (state.database, state.log_database, state.bucket_database)
-    damaged = [path.name for path in files if _damaged(path)]
+    cluster = default_kubernetes_state()
+    files = [] if info else [state.database, state.log_database, state.bucket_database]
+    files += [] if server_status(cluster) else [cluster.database]
+    damaged = [str(path.relative_to(state.root)) for path in files if _damaged(path)]
     if damaged:
         return ServiceHealth("emulator", False, f"damaged: {', '.join(damaged)}", "`vxtui emulator repair`")
     detail = f"running, pid {info['pid']}" if info else "not running; it starts when needed"

@@ -183,7 +183,7 @@ async def test_a_full_disk_refuses_a_change_and_loses_none(tmp_path: Path) -> No
 async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"no database" * 100)
-    with pytest.raises(ObjectDatabaseError, match=r"state\.db can't be read: .*; move it away"):
+    with pytest.raises(ObjectDatabaseError, match=r"state\.db can't be read: .*`vxtui emulator repair`"):
         Objects(path).open()
     path.unlink()
     objects = Objects(path)

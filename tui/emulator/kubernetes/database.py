@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tui.emulator.database import REPAIR
 from tui.emulator.kubernetes.errors import ApiStorageFull
 from tui.emulator.kubernetes.resources import ApiResource, Obj
 
@@ -75,14 +76,17 @@ class ObjectDatabase:
         except sqlite3.Error as error:
             self.close()
             raise ObjectDatabaseError(
-                f"{self.path} can't be read: {error}; move it away, or choose another state directory"
+                f"{self.path} can't be read: {error}; {REPAIR}, or choose another state directory"
             ) from error
 
     def rows(self) -> Iterator[ObjectRow]:
-        """Yield all stored objects."""
+        """Yield all stored objects. Raises ObjectDatabaseError."""
         assert self._db is not None
-        for row in self._db.execute("SELECT grp, version, plural, data FROM objects"):
-            yield ObjectRow(*row)
+        try:
+            for row in self._db.execute("SELECT grp, version, plural, data FROM objects"):
+                yield ObjectRow(*row)
+        except sqlite3.Error as error:
+            raise ObjectDatabaseError(f"{self.path} can't be read: {error}; {REPAIR}") from error
 
     def read(self, row: ObjectRow) -> Stored:
         """Return the object of a row. Raises ObjectDatabaseError."""
@@ -91,8 +95,7 @@ class ObjectDatabase:
             return Stored(obj, row.data, int(obj["metadata"]["resourceVersion"]))
         except (ValueError, KeyError, TypeError) as error:
             raise ObjectDatabaseError(
-                f"{self.path} has an object of {row.plural} that can't be read: {error!r}; move it away, or "
-                "choose another state directory"
+                f"{self.path} has an object of {row.plural} that can't be read: {error!r}; {REPAIR}"
             ) from error
 
     def put(self, resource: ApiResource, namespace: str, name: str, data: bytes, last: int) -> None:

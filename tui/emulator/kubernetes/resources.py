@@ -148,6 +148,15 @@ RESOURCES: tuple[ApiResource, ...] = (
 """The served types; the first version listed for a group is its preferred one."""
 
 
+def without_nulls(value: Any) -> Any:
+    """Return the value without nulls, which count as missing."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [{} if item is None else without_nulls(item) for item in value]
+    return value
+
+
 def find(
     resources: Iterable[ApiResource], plural_or_kind: str, group: str = "", version: str = ""
 ) -> ApiResource | None:

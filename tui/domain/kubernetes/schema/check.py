@@ -55,6 +55,11 @@ def problems(value: Any, schema: Schema, path: Path = ()) -> Iterator[SchemaProb
         yield from _duplicates(value, schema, path)
 
 
+def type_problems(value: Any, schema: Schema) -> list[SchemaProblem]:
+    """Return the values of a wrong type."""
+    return [problem for problem in problems(value, schema) if problem.reason == "FieldValueTypeInvalid"]
+
+
 def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
     """Yield the fields that the schema does not have."""
     if isinstance(value, dict):

@@ -32,7 +32,8 @@ _PLACEMENT = {"nodeSelector", "tolerations", "affinity", "schedulingGates"}
 
 def job_causes(job: Obj, old: Obj | None) -> Iterator[FieldCause]:
     """Yield the invalid fields of a new or changed Job."""
-    spec, before = job["spec"], (old or {}).get("spec")
+    spec, before = job.setdefault("spec", {}), (old or {}).get("spec")
+    spec.setdefault("template", {})
     yield from _numbers(spec)
     yield from _selector(job)
     if old is None:

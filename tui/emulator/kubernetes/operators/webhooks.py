@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from tui.domain.kubernetes.schema.check import type_problems
+from tui.domain.kubernetes.schema.registry import schema_of
 from tui.domain.kubernetes.webhook_defaults import with_webhook_defaults
 from tui.emulator.kubernetes.admission.names import rfc1035_problems
 from tui.emulator.kubernetes.errors import ApiNotFound, Forbidden, Invalid
@@ -15,7 +16,7 @@ from tui.emulator.kubernetes.operators.kueue.job_kinds import QUEUE_LABEL, Queue
 from tui.emulator.kubernetes.operators.metadata import labels_of, name_of
 from tui.emulator.kubernetes.operators.training.kinds import OPERATOR, PYTORCH, TENSORFLOW, JobKind
 from tui.emulator.kubernetes.operators.trainjob.runtime import find_runtime, runtime_reference
-from tui.emulator.kubernetes.resources import ApiResource, Obj
+from tui.emulator.kubernetes.resources import ApiResource, Obj, without_nulls
 
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 RESERVED = {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
@@ -59,8 +60,9 @@ class Webhooks:
         key = (resource.group, resource.plural)
         queued = self._queued.get(key)
         if resource.group in GROUPS and isinstance(obj.get("spec"), dict):
-            obj["spec"] = _without_nulls(obj["spec"])
-        if old is None and queued is not None and _waits_in_a_queue(obj):
+            obj["spec"] = without_nulls(obj["spec"])
+        schema = schema_of(resource.api_version, resource.kind) or {}
+        if old is None and queued is not None and _waits_in_a_queue(obj) and not type_problems(obj, schema):
             queued.suspend(obj, True)
         obj.update(with_webhook_defaults(obj))
         self._api(resource, obj, old)
@@ -103,14 +105,6 @@ class Webhooks:
             if any(replicated.get("name") not in known for replicated in spec.get("replicatedJobs") or ()):
                 rule = "must not have replicated job that doesn't exist in the runtime job template"
                 yield f"spec.runtimePatches: Invalid value: {rule}"
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [{} if item is None else _without_nulls(item) for item in value]
-    return value
 
 
 def _waits_in_a_queue(obj: Obj) -> bool:

@@ -66,8 +66,9 @@ class Gate:
         """Check the token. Raises Unauthorized, Forbidden."""
         host = headers.get("host", "").rpartition(":")
         name = host[0] if host[1] and host[2].isdigit() else headers.get("host", "")
-        if name not in _LOOPBACK or "origin" in headers:
-            # Web pages in a browser can reach loopback addresses too.
+        origin = headers.get("origin")
+        if name not in _LOOPBACK or origin not in (None, f"https://{headers.get('host')}"):
+            # Web pages reach loopback addresses too. Kubernetes' Python client names the server as its origin.
             raise Forbidden("requests from web pages or for another host are refused")
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):

@@ -139,6 +139,9 @@ def _from_body(body: bytes) -> Obj:
     grace = options.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
         raise ApiError(f"gracePeriodSeconds must be of type integer, not {grace!r}", reason="")
+    for name, kind in (("propagationPolicy", str), ("preconditions", dict), ("dryRun", list)):
+        if not isinstance(options.get(name), kind | None):
+            raise ApiError(f"{name} has the wrong type", reason="")
     return {key: value for key, value in options.items() if value is not None}
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tui.domain.kubernetes.schema.check import problems
+from tui.domain.kubernetes.schema.check import problems, type_problems
+from tui.domain.kubernetes.workloads import fields
 from tui.emulator.kubernetes.api import types
+from tui.emulator.kubernetes.api.writing.fields import Schema, child
 from tui.emulator.kubernetes.errors import BadRequest, Invalid
 from tui.emulator.kubernetes.resources import ApiResource, Obj
 
@@ -43,20 +45,32 @@ def check_patched(resource: ApiResource, obj: Obj) -> None:
     """Check type and fields of an object that a patch produced. Raises Invalid."""
     for why in _type_errors(resource, obj):
         raise Invalid.of_patch(why)
-    if obj["kind"] != resource.kind or obj["apiVersion"] != resource.api_version:
-        why = f"{obj['apiVersion']} {obj['kind']} is not {resource.api_version} {resource.kind}"
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if kind != resource.kind or version != resource.api_version:
+        why = f"{version} {kind} is not {resource.api_version} {resource.kind}"
         raise Invalid.of_patch(why)
 
 
+def check_applied(resource: ApiResource, obj: Obj) -> None:
+    """Check that the fields of an apply patch have the types of the schema. Raises BadRequest."""
+    for problem in type_problems(obj, types.schema(resource)):
+        meta = fields(obj, "metadata")
+        what = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {resource.api_version}"
+        head = f"failed to create typed patch object ({what}, Kind={resource.kind})"
+        raise BadRequest(f"{head}: .{problem.field}: {problem.message}")
+
+
 def _type_errors(resource: ApiResource, obj: Obj) -> Iterator[str]:
-    """Yield what a typed decoder refuses; the schemas of custom types are checked later, field by field."""
+    """Yield what a typed decoder refuses. Of a custom type that is the metadata; its schema is checked later,
+    field by field."""
+    schema: Schema = types.schema(resource)
     if resource.custom:
-        return
+        obj, schema = {"metadata": obj["metadata"]}, {"properties": {"metadata": child(schema, "metadata")}}
     for field in _TEXTS:
-        for key, value in (obj.get("metadata") or {}).get(field, {}).items():
+        for key, value in fields(obj, "metadata", field).items():
             if not isinstance(value, str):
                 yield f"metadata.{field}: {key} must be of type string"
-    for problem in problems(obj, types.schema(resource)):
+    for problem in problems(obj, schema):
         quantity = "quantities must match" in problem.message or "'^(\\+|-)?((" in problem.message
         if problem.reason == "FieldValueTypeInvalid" or quantity:
             yield f"{problem.field}: {problem.message}"

@@ -160,6 +160,8 @@ def _rearrange(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...])
     for key, value in patch.items():
         directive, _, field = key.partition("/")
         items = obj.get(field)
+        if directive.startswith("$") and field and not isinstance(value, list):
+            raise BadRequest(f"{key} must be a list")
         if directive == "$deleteFromPrimitiveList" and isinstance(items, list):
             obj[field] = [item for item in items if item not in value]
         elif directive == "$setElementOrder" and isinstance(items, list):
@@ -177,7 +179,9 @@ def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str
         return _in_place([*old, *(item for item in patch if item not in old)], patch, old, key)
     merged = list(old)
     for item in patch:
-        if not isinstance(item, dict) or key not in item:
+        if not isinstance(item, dict):
+            raise BadRequest(f"{'.'.join(path)}: an item must be an object with {key}")
+        if key not in item:
             # The API server does not report this as BadRequest.
             shown = " ".join(f"{name}:{value}" for name, value in item.items())
             raise ApiError(f"map: map[{shown}] does not contain declared merge key: {key}", reason="")
@@ -222,10 +226,9 @@ def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    places = {identity(item): n for n, item in enumerate(order)}
-    named = sorted(
-        (item for item in items if identity(item) in places), key=lambda item: places[identity(item)]
-    )
+    places = [identity(item) for item in order]
+    named = [item for item in items if identity(item) in places]
+    named.sort(key=lambda item: places.index(identity(item)))
     return [*named, *(item for item in items if identity(item) not in places)]
 
 

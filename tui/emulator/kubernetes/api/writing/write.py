@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tui.domain.kubernetes.workloads import fields
 from tui.emulator.kubernetes.api import types
 from tui.emulator.kubernetes.api.checks.options import check_write, delete_options, propagation
 from tui.emulator.kubernetes.api.forms import ReplyForm, encode, form_of
@@ -23,6 +24,7 @@ from tui.emulator.kubernetes.api.request import (
 )
 from tui.emulator.kubernetes.api.writing.apply import apply_configuration, record_update
 from tui.emulator.kubernetes.api.writing.decoding import (
+    check_applied,
     check_fields,
     check_patched,
     check_type,
@@ -39,7 +41,7 @@ from tui.emulator.kubernetes.errors import (
     UnsupportedMediaType,
 )
 from tui.emulator.kubernetes.objects import Objects, Record, Stored
-from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource, Obj
+from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource, Obj, without_nulls
 
 _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
@@ -74,7 +76,8 @@ class ObjectWriter:
         return self._reply(request, resource, created, 201, warnings)
 
     async def _read(self, request: Request, resource: ApiResource) -> Obj:
-        obj = await read_object(request, lambda body, error: unrecognized(resource, body, error))
+        read = await read_object(request, lambda body, error: unrecognized(resource, body, error))
+        obj: Obj = without_nulls(read)
         check_type(resource, obj)
         if obj.get("metadata") is None:
             obj["metadata"] = {}
@@ -117,7 +120,7 @@ class ObjectWriter:
         patch = read_patch(kind, body)
         status, dry_run = target.subresource == "status", is_dry_run(query)
         if kind == "application/apply-patch+yaml":
-            return self._apply(request, resource, target, patch)
+            return self._apply(request, resource, target, without_nulls(patch))
         old = self._objects.get(resource, target.namespace, target.name)
         if kind == "application/json-patch+json":
             new = json_patch(old, patch)
@@ -125,7 +128,8 @@ class ObjectWriter:
             new = merge_patch(old, patch)
         else:
             new = strategic_merge(old, patch, types.merge_key(resource))
-        if not isinstance(new, dict) or not (new.get("metadata") or {}).get("name"):
+        new = without_nulls(new)
+        if not fields(new, "metadata").get("name"):
             raise BadRequest(
                 f"the name of the object ({target.name} based on URL) was undeterminable: name must be "
                 "provided"
@@ -193,11 +197,13 @@ class ObjectWriter:
     def _apply(self, request: Request, resource: ApiResource, target: Target, applied: Any) -> Response:
         query = request.query_params
         manager = query.get("fieldManager", "")
-        sent_type = {"apiVersion": applied.get("apiVersion", ""), "kind": applied.get("kind", "")}
+        sent_type = {name: str(applied.get(name, "")) for name in ("apiVersion", "kind")}
         if sent_type != {"apiVersion": resource.api_version, "kind": resource.kind}:
             group, _, version = sent_type["apiVersion"].rpartition("/")
             raise BadRequest(f"invalid object type: {group}/{version}, Kind={sent_type['kind']}")
-        meta = applied.setdefault("metadata", {})
+        applied.setdefault("metadata", {})
+        check_applied(resource, applied)
+        meta = applied["metadata"]
         _take_namespace(resource, meta, target)
         if meta.setdefault("name", target.name) != target.name:
             raise BadRequest(f"name in object ({meta['name']}) must match the URL ({target.name})")

@@ -122,7 +122,7 @@ def child_job(jobset: Obj, replicated: Obj, index: int) -> Obj:
     if (jobset["spec"].get("network") or {}).get("enableDNSHostnames"):
         pods["spec"]["subdomain"] = subdomain(jobset)
     for _, template, claim in claims(jobset):
-        volume = {"name": template["metadata"]["name"]}
+        volume: Obj = {"name": template["metadata"]["name"]}
         if mounts(pods["spec"], volume["name"]):
             source = {"persistentVolumeClaim": {"claimName": name_of(claim)}}
             pods["spec"]["volumes"] = [*(pods["spec"].get("volumes") or ()), volume | source]
@@ -182,8 +182,8 @@ def claims(jobset: Obj) -> Iterator[tuple[str, Obj, Obj]]:
         for index, template in enumerate(policy.get("templates") or ()):
             claim: Obj = copy.deepcopy(template)
             claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
-            metadata = claim["metadata"]
-            metadata["name"] = f"{metadata['name']}-{name_of(jobset)}"
+            metadata = claim.setdefault("metadata", {})
+            metadata["name"] = f"{metadata.get('name', '')}-{name_of(jobset)}"
             metadata["namespace"] = namespace_of(jobset)
             metadata["labels"] = {**(metadata.get("labels") or {}), JOBSET_NAME: name_of(jobset)}
             if deleted:

@@ -145,7 +145,7 @@ def _claims(objects: Objects, jobset: Obj) -> Iterator[FieldCause]:
     jobs, namespace = replicated_jobs(jobset), namespace_of(jobset)
     seen: set[str] = set()
     for at, template, claim in claims(jobset):
-        name, own = template["metadata"]["name"], name_of(claim)
+        name, own = (template.get("metadata") or {}).get("name", ""), name_of(claim)
         problems = subdomain_problems(name)
         problems += ["names must be unique for VolumeClaimPolicies template"] if name in seen else []
         problems += ["VolumeClaimPolicies template name is too long"] if len(own) > 63 else []
