@@ -68,7 +68,7 @@ class Gate:
         name = host[0] if host[1] and host[2].isdigit() else headers.get("host", "")
         origin = headers.get("origin")
         if name not in _LOOPBACK or origin not in (None, f"https://{headers.get('host')}"):
-            # Web pages reach loopback addresses too. Kubernetes' Python client names the server as its origin.
+            # Web pages reach loopback addresses too. Kubernetes' Python client names the server itself.
             raise Forbidden("requests from web pages or for another host are refused")
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
