@@ -274,7 +274,7 @@ class VxtuiApp(ConsoleApp):
             self.ui_state.choose(name, self.settings.theme)
         else:
             known = ", ".join(sorted(self.available_themes))
-            self.notify(f"There is no theme {name}. Themes: {known}", severity="warning", markup=False)
+            self.notify(f"The theme {name} does not exist. Themes: {known}", severity="warning", markup=False)
 
     async def action_context(self, name: str) -> None:
         """Open another context."""

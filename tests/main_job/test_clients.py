@@ -108,7 +108,7 @@ def test_a_local_script_of_the_sdk_runs_in_any_image(place: Home) -> None:
         logs = place.run("logs", reference)
         assert logs.returncode == 0 and "the model is written" in logs.stdout, logs.stderr
     missing = place.run("logs", "1" + name.rsplit("/", 1)[1])
-    assert missing.returncode == 3 and "There is no job" in missing.stderr
+    assert missing.returncode == 3 and "does not exist" in missing.stderr
 
 
 TUNING_JOB = """

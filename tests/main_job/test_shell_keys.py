@@ -187,7 +187,7 @@ def test_a_shell_ends_with_its_replica(place: Home) -> None:
         screen.wait(prompt_of_the_shell)
         screen.press("cat", "enter")
         place.run("cancel", "two-nodes", "--yes", "--no-wait")
-        screen.wait("workerpool1-0 has ended, and its shell with it")
+        screen.wait("workerpool1-0 has ended, and so has its shell")
         screen.wait("two-nodes")
         screen.press("ctrl+q")
         assert screen.wait_exit() == 0

@@ -80,7 +80,7 @@ async def test_lines_are_found_copied_and_followed(tmp_path: Path) -> None:
         )
         assert "cached from" in seen(app) and "nightly-0" in seen(app)
         await pilot.press("L")
-        assert "no job of its own" in "".join(note.message for note in app._notifications)
+        assert "No separate job" in "".join(note.message for note in app._notifications)
 
 
 async def test_the_log_of_each_attempt_is_a_key_away(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_bad_theme_is_named(tmp_path: Path) -> None:
 
 async def test_an_unknown_theme_in_the_settings_is_said(tmp_path: Path) -> None:
     async with opened(MemoryBackend(), tmp_path, settings=Settings(theme="pink")) as (app, _):
-        assert "There is no theme pink" in said(app) and "vxtui-dark" in said(app)
+        assert "The theme pink does not exist" in said(app) and "vxtui-dark" in said(app)
 
 
 async def test_sixteen_colours_use_no_other(tmp_path: Path) -> None:

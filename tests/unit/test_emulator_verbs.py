@@ -114,7 +114,7 @@ def test_a_preemption_looks_for_its_job_as_a_cancel_does(
 ) -> None:
     for verb in (("emulator", "fault", "preempt"), ("cancel", "--yes")):
         code, answer = call("--context", "p", *verb, "nope")
-        assert code == 3 and answer["error"]["message"] == "There is no job nope in the context p."
+        assert code == 3 and answer["error"]["message"] == "The job nope does not exist in the context p."
         assert answer["error"]["fix"] == "`vxtui jobs` lists all."
         code, answer = call("--context", "p", *verb, "twice")
         assert answer["error"]["code"] == "AMBIGUOUS"

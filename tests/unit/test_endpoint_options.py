@@ -55,9 +55,9 @@ async def test_a_model_is_meant_by_id_name_or_alias_in_the_region_of_the_endpoin
         with pytest.raises(NotFound, match="has no version 9") as missing:
             await changes._version(here, front, "arr-coc@9")
         assert "2 default" in missing.value.fix
-        with pytest.raises(NotFound, match="no model nothing"):
+        with pytest.raises(NotFound, match="model nothing does not exist"):
             await changes._version(here, front, "nothing")
-        with pytest.raises(NotFound, match="no model arr-coc"):
+        with pytest.raises(NotFound, match="model arr-coc does not exist"):
             elsewhere = replace(front, name=front.name.replace("us-central1", "europe-west4"))
             await changes._version(here, elsewhere, "arr-coc")
         serving.registered.append(

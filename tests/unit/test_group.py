@@ -87,7 +87,7 @@ async def test_a_job_is_looked_for_in_all_members_or_the_error_names_those_left_
     async with GroupBackend(ALL, [one, slow]) as group:
         (mine,) = one.stored.values()
         for reference in ("one-1", "two-2", "nobody"):
-            with pytest.raises(Unavailable, match=rf"two can't be asked for the job {reference}: "):
+            with pytest.raises(Unavailable, match=rf"two can't be queried for the job {reference}: "):
                 await group.find_jobs(reference)
         # An id or a full name that is found needs nobody else.
         assert await group.find_jobs(mine.id) == await group.find_jobs(mine.name) == [mine]
@@ -112,7 +112,7 @@ async def test_members_that_can_not_be_reached_end_the_wait_for_all() -> None:
     two.error = Unavailable("no way there")
     async with GroupBackend(ALL, [one, two]) as group:
         await asyncio.wait_for(group.settle(), LIMIT)
-        with pytest.raises(Unavailable, match=r"two can't be asked for the job one-1: no way there"):
+        with pytest.raises(Unavailable, match=r"two can't be queried for the job one-1: no way there"):
             await group.find_jobs("one-1")
 
 

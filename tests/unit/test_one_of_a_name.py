@@ -37,7 +37,7 @@ def test_a_short_name_means_one_only_where_all_regions_answer(noun: Noun, short:
         look(short, noun, ITEM, down=True)
     with pytest.raises(Unavailable, match="not reached"):
         look("other", noun, ITEM, down=True)
-    with pytest.raises(NotFound, match=f"There is no {noun.singular} other in the context here"):
+    with pytest.raises(NotFound, match=f"The {noun.singular} other does not exist in the context here"):
         look("other", noun, ITEM)
     with pytest.raises(
         VerbFailure, match=f"2 {noun.singular}s are named {short}:\n.*us-central1.*\n.*us-east4"

@@ -150,7 +150,7 @@ def test_profiles_of_another_family_are_not_judged_by_the_namespaces_of_a_cluste
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("theme: blah", "There is no theme blah."),
+        ("theme: blah", "The theme blah does not exist."),
         ("keys: {nosuch: x}", "The key map names no action: nosuch."),
         ("keys: {jobs.delete: l}", "The key map gives l to both jobs.launch and jobs.delete."),
     ],

@@ -118,7 +118,9 @@ async def test_a_job_that_does_not_match_a_pool_is_refused(place: tuple[Clients,
     with pytest.raises(exceptions.InvalidArgument, match="more capacity together than"):
         await resources.run(python("pass"), python("pass", replicas=2))
     network = {"network": "projects/1/global/networks/n"}
-    with pytest.raises(exceptions.InvalidArgument, match="network: must be that of the persistent resource"):
+    with pytest.raises(
+        exceptions.InvalidArgument, match="network: must be the same as in the persistent resource"
+    ):
         await resources.run(python("pass"), spec=network)
     with pytest.raises(exceptions.NotFound, match="persistentResources/none is not found"):
         await resources.run(python("pass"), on="none")

@@ -297,7 +297,7 @@ def test_a_runner_that_cannot_begin_is_lost_with_its_last_words(one: Attempt) ->
     one.said("up")
     one.runner.start(one.home, AttemptPlan.load(one.home.plan))
     log = one.home.runner_log
-    wait_for(lambda: "has or had another runner" in log.read_text(), "the second runner to be refused")
+    wait_for(lambda: "has, or had, a different runner" in log.read_text(), "the second runner to be refused")
     # The second runner may become a zombie at any moment.
     assert len([p for p in one.processes() if "-c" in asked(p.cmdline, [])]) == 1
 

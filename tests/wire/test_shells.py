@@ -134,7 +134,7 @@ async def test_a_shell_ends_with_its_replica_and_with_the_emulator(served: Serve
     async with shells(running).open(job.name, "workerpool0-0", ShellRequest(("sleep", "3600"))) as session:
         await clients.jobs.cancel_custom_job(name=job.name)
         await rest_of(session)
-    assert session.ended == ShellEnd(None, "workerpool0-0 has ended, and its shell with it.")
+    assert session.ended == ShellEnd(None, "workerpool0-0 has ended, and so has its shell.")
     await clients.reach(job.name, "CANCELLED")
     assert not marked(running)
 

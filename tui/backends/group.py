@@ -245,7 +245,7 @@ def _not_asked(
     names = ", ".join(member.info.name for member in errors)
     elsewhere = " or ".join(f"--context {member.info.name}" for member in answered)
     choose = f"{'Use the id, or choose' if jobs else 'Choose'} one context: {elsewhere}."
-    message = f"{names} can't be asked for the job {reference}: {first.message}"
+    message = f"{names} can't be queried for the job {reference}: {first.message}"
     return type(first)(message, fix=choose if elsewhere else first.fix)
 
 

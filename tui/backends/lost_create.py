@@ -51,5 +51,5 @@ async def created_job(
     if seen:
         outlook = f"No job with the label {request.label} exists: most likely nothing was created."
     else:
-        outlook = f"It is unknown whether the job exists: the {service} can't be asked now."
+        outlook = f"It is unknown whether the job exists: the {service} can't be queried now."
     raise Unavailable(sentences(lost.message, outlook), fix=request.look_first) from lost

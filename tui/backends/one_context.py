@@ -39,7 +39,7 @@ class OneContextBackend(Backend):
                 raise Unavailable(
                     f"Can't connect to {self.info.endpoint or self.info.name}: not ready within "
                     f"{CONNECT_SECONDS:.0f} s.",
-                    fix="`vxtui doctor` shows what can be reached.",
+                    fix="`vxtui doctor` shows which services can be reached.",
                 ) from None
 
     async def aclose(self) -> None:

@@ -83,7 +83,7 @@ class DatabaseError(Exception):
     """The file can't be opened or has another layout; the message names the file and the remedy."""
 
 
-REPAIR = "`vxtui emulator repair` keeps what can be read of it and moves the rest aside"
+REPAIR = "`vxtui emulator repair` saves its readable rows and moves the damaged file aside"
 """Remedy in the message about a damaged file."""
 _DAMAGED = ("malformed", "not a database", "decode")
 _UNREAD = ("unable to open", "locked", "I/O error", "readonly")

@@ -237,7 +237,7 @@ class CommandLine(ModalScreen[PaletteCommand]):
         if problem:
             lines.append(Content.styled(plain(problem), "bold $text-error"))
         elif not fitting and text:
-            lines.append(Content.styled("no command starts like this; enter tries it anyway", "$text-muted"))
+            lines.append(Content.styled("no command starts with this text; enter tries it", "$text-muted"))
         self.query_one("#choices", Static).update(Content("\n").join(lines))
 
     def action_complete(self) -> None:

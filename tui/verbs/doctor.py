@@ -65,7 +65,7 @@ def _terminal() -> ServiceHealth:
     term = os.environ.get("TERM", "")
     if not sys.stdout.isatty():
         return ServiceHealth(
-            "terminal", True, "output is not a terminal; verbs work, the screen needs a terminal"
+            "terminal", True, "the output is not a terminal: verbs work, but the screen needs one"
         )
     ok = bool(term) and term != "dumb"
     colours = os.environ.get("COLORTERM") or "256 colours or fewer"
@@ -79,7 +79,7 @@ def _settings(settings: Settings) -> ServiceHealth:
     known, wrong = known_themes([shipped("themes"), config_dir() / "themes"])
     wrong += key_problems(settings.keys)
     if settings.theme and settings.theme not in known:
-        wrong.append(f"There is no theme {settings.theme}. Available themes: {', '.join(known)}.")
+        wrong.append(f"The theme {settings.theme} does not exist. Available themes: {', '.join(known)}.")
     if wrong:
         return ServiceHealth("settings", False, f"{path}: {' '.join(wrong)}", f"Edit {path}.")
     return ServiceHealth(

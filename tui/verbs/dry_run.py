@@ -121,7 +121,7 @@ def must_be_launchable(dry: DryRun, *, interactive: bool, force: bool) -> None:
     if dry.fatal and not interactive and not force:
         raise VerbFailure(
             "\n".join(check.words for check in dry.fatal),
-            fix="Nothing was sent. Fix it, or add --force to launch anyway.",
+            fix="Nothing was sent. Fix the problem, or add --force to launch anyway.",
             code="WOULD_FAIL",
         )
 

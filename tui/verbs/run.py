@@ -322,7 +322,7 @@ async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> 
         matches = fit
     if not matches:
         raise NotFound(
-            f"There is no job {reference} in the context {backend.info.name}.",
+            f"The job {reference} does not exist in the context {backend.info.name}.",
             fix="`vxtui jobs` lists all.",
         )
     if len(matches) > 1:
@@ -365,7 +365,7 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
         if job.runner in {"", job.name}:
             raise
         message = f"{job.display_name} no longer has metrics: {lost_runner(job)}."
-        fix = f"`vxtui logs {job.id}` prints what is left of its log."
+        fix = f"`vxtui logs {job.id}` prints the rest of its log."
         raise VerbFailure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
 
 

@@ -94,7 +94,7 @@ async def test_a_job_and_its_pods_come_as_changes() -> None:
             return [name for page in await pages(service, changes=True) for name in page.gone]
 
         assert await until(gone, "the deleted job") == [NAME]
-        with pytest.raises(NotFound, match="There is no PyTorchJob bert"):
+        with pytest.raises(NotFound, match="PyTorchJob bert does not exist"):
             await service.get(NAME)
 
 

@@ -20,7 +20,7 @@ async def test_it_is_said_until_the_namespace_is_there(monkeypatch: pytest.Monke
         service = opened.jobs["pytorch_job"]
         here, there = await pages(service)
         assert here.error is None and [job.id for job in here.jobs] == ["bert"]
-        assert isinstance(there.error, NotFound) and "no namespace nowhere" in there.error.message
+        assert isinstance(there.error, NotFound) and "namespace nowhere does not exist" in there.error.message
         assert "kubectl create namespace nowhere" in there.error.fix
         lines = {line.name: line for line in await opened.check_health()}
         assert not lines["namespace nowhere"].ok and "namespace default" not in lines

@@ -23,7 +23,7 @@ from tui.backends.errors import (
 from tui.backends.kubernetes.login.cluster import LOGIN_FIX
 from tui.domain.document.decoding import decode_json
 
-REACH_FIX = "`vxtui doctor` shows what can be reached."
+REACH_FIX = "`vxtui doctor` shows which services can be reached."
 _CERTIFICATE_FIX = "The kubeconfig has another certificate authority: fetch the cluster's credentials again."
 _DENIED = re.compile(
     r'cannot (?P<verb>[\w*]+) resource "(?P<resource>[^"]+)"(?: in API group "(?P<group>[^"]*)")?', re.ASCII
@@ -81,7 +81,7 @@ def from_status(status: Mapping[str, Any], action: str) -> BackendError:
     if code == 403:
         return _forbidden(words, message)
     if code == 404:
-        return NotFound(message, fix="`vxtui jobs` lists what is there.")
+        return NotFound(message, fix="`vxtui jobs` lists the existing jobs.")
     if code == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
         fix = "Give it another name." if kind is AlreadyExists else "It has changed: try again."
@@ -171,10 +171,12 @@ def _admission_fix(words: str) -> str:
     """Return advice that names the field to change, if the words contain its name."""
     field = _FIELD.search(words)
     if field is None:
-        return "Change what the message names. The cluster's administrator knows the admission rules."
+        return (
+            "Change the fields that the message names. The cluster's administrator knows the admission rules."
+        )
     if field["field"] == "metadata.name":
         return "Give it a name that the cluster accepts."
-    return f"Change {field['field']} as the cluster says."
+    return f"Change {field['field']} as the message says."
 
 
 def _fields(details: Mapping[str, Any]) -> dict[str, str]:

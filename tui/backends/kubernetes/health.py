@@ -28,7 +28,7 @@ async def check(cluster: ConnectedCluster) -> Sequence[ServiceHealth]:
     for workload in WORKLOADS:
         types = cluster.served.jobs.get(workload.key)
         if types is None:
-            absent = "not installed: jobs of this kind are not offered"
+            absent = "not installed: jobs of this kind are not available"
             lines.append(ServiceHealth(workload.plural, True, absent))
             continue
         lines.append(await _may(cluster, types[0], VERBS, ", ".join(type_.version for type_ in types)))

@@ -80,7 +80,7 @@ class Permissions:
         }
         async with self._gate:
             reply = await self._connection.request(
-                "POST", _PATH, action="check what the login may do", body=body, repeat=True, patience=3.0
+                "POST", _PATH, action="check the login's permissions", body=body, repeat=True, patience=3.0
             )
         status = (reply or {}).get("status") or {}
         may, why = bool(status.get("allowed")), str(status.get("reason") or "")

@@ -164,7 +164,7 @@ class ClusterPreflight(PreflightService):
         lines = change_lines(obj, launch.job)
         differs = f"it differs in {in_words(lines)}" if lines else "it is the same job"
         sentence = f"there is a {of.kind} {launch.name} already; {differs}"
-        fix = f"Launch it as {free}, or delete the other one."
+        fix = f"Launch the job as {free}, or delete the other job."
         return _problem("name", sentence, fix, edits=(Edit(("displayName",), free),))
 
     async def _names(self, of: ApiType, namespace: str) -> set[str]:

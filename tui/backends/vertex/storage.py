@@ -38,7 +38,7 @@ CHUNK = 2 * 1024 * 1024
 
 
 _NO_BUCKET = "bucket does not exist"
-_REACH = "Try again; `vxtui doctor` shows what can be reached."
+_REACH = "Try again; `vxtui doctor` shows which services can be reached."
 
 
 class Cancelled(Exception):

@@ -130,7 +130,7 @@ def scarcity(targets: Targets, options: Options | None) -> Answer:
     Option("--cut-every", "Cut every stream after this time.", most=3600, says="cut every {cut_every:g} s"),
     Option(
         "--late",
-        "Deliver this share of entries up to so many seconds later.",
+        "Deliver this share of entries late, by up to this number of seconds.",
         "late_share",
         metavar="SHARE:SECONDS",
         most=1,
@@ -286,7 +286,7 @@ def disk(targets: Targets, options: Options | None) -> Answer:
 @fault(
     "connections",
     "connections",
-    Option("--half-open", "Accept connections and say nothing.", type=bool, says="half-open"),
+    Option("--half-open", "Accept connections and send no data.", type=bool, says="half-open"),
     FOR,
 )
 def connections(targets: Targets, options: Options | None) -> Answer:

@@ -143,7 +143,7 @@ class _TreeBuilder:
         if not strings:
             return Value(str(token), False)
         if strings != [token]:
-            problem = "a value must be either a string in quotes or a word; put all of it in quotes"
+            problem = "a value must be either a string in quotes or a word; put the entire value in quotes"
             raise FilterError(problem, token.start_pos or 0)
         return Value(_unquoted(token))
 

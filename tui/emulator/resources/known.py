@@ -77,18 +77,18 @@ class PersistentResources:
         if wrong:
             index, why = wrong
             text = (
-                f"persistent resource {resource_id}: this pool {why}. Machine, accelerators and disk must "
-                "be exactly those of a resource pool."
+                f"persistent resource {resource_id}: this pool {why}. Machine, accelerators and disk must be "
+                "the same as in a resource pool."
             )
             raise invalid((f"{path}.worker_pool_specs[{index}]", text))
         if spec.network != resource.network:
             has = resource.network or "none"
             raise invalid(
-                (f"{path}.network", f"must be that of the persistent resource {resource_id}: {has}")
+                (f"{path}.network", f"must be the same as in the persistent resource {resource_id}: {has}")
             )
         if key != resource.encryption_spec.kms_key_name:
             has = resource.encryption_spec.kms_key_name or "none"
-            text = f"must be that of the persistent resource {resource_id}: {has}"
+            text = f"must be the same as in the persistent resource {resource_id}: {has}"
             raise invalid(("encryption_spec.kms_key_name", text))
 
     def _placed(self, name: str) -> Pb | None:

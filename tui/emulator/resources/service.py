@@ -185,7 +185,8 @@ class PersistentResourceService(ResourceServer):
             )
         if resource.state not in states:
             raise failed_precondition(
-                name, f"The persistent resource {name} is {State(resource.state).name}; wait until it is not."
+                name,
+                f"The persistent resource {name} is {State(resource.state).name}; wait until that has ended.",
             )
         return copied(resource)
 

@@ -140,7 +140,7 @@ class RestApp:
             raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 "PERMISSION_DENIED",
-                "The emulator refuses requests of a browser's page.",
+                "The emulator refuses requests of web pages.",
             )
         if self._token is None:
             return

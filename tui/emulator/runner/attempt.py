@@ -416,7 +416,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
         if claim(home) is None:
-            log.error("%s has or had another runner", home.root)
+            log.error("%s has, or had, a different runner", home.root)
             return 1
         AttemptRunner(home).run()
     except Exception:

@@ -108,7 +108,7 @@ def torch_missing(argv: Sequence[str]) -> CannotRun | None:
     module = argv[2].partition(".")[0] if argv[1:2] == ("-m",) and len(argv) > 2 else ""
     if module not in {"trainer", "torch"} or importlib.util.find_spec("torch") is not None:
         return None
-    sentence = "torch is not installed on this machine, and the program needs it"
+    sentence = "the program needs torch, which is not installed on this machine"
     return CannotRun(sentence, "Run `pip install 'vxtui[trainer]'`.")
 
 

@@ -187,7 +187,7 @@ class ReplicaProgram:
                 code = exits.result()
                 self.ended = Ended(128 - code if code < 0 else code)
             elif gone.done():
-                self.ended = Ended(None, f"{self._place.replica} has ended, and its shell with it.")
+                self.ended = Ended(None, f"{self._place.replica} has ended, and so has its shell.")
             await self._end_all(at_once=exits.done() or gone.done())
             # Deliver the last output; a disconnected client reads no more.
             waits: set[asyncio.Future[Any]] = {pumps, client}

@@ -167,7 +167,7 @@ class BucketApp:
             raise StoreError(
                 403,
                 "forbidden",
-                "The emulator accepts only loopback names, and no requests of a browser's page.",
+                "The emulator accepts only loopback names, and no requests of web pages.",
             )
         if not self._key:
             return

@@ -28,7 +28,7 @@ def check_bucket(name: str) -> str:
     if not _BUCKET.fullmatch(name) or ".." in name:
         raise InvalidObjectName(
             f"Invalid bucket name: '{name[:80]}'. It must have 3 to 63 lower-case letters, digits, dashes, "
-            "underscores and dots, and begins and ends with a letter or a digit."
+            "underscores and dots, and begin and end with a letter or a digit."
         )
     return name
 
@@ -54,7 +54,7 @@ def check_object(name: str) -> str:
         if part in {"", ".", ".."}:
             raise InvalidObjectName(
                 f"The object name {name[:80]!r} has a part {part!r} between slashes. The emulator stores "
-                "objects as files, so that /gcs has them, and no file can have that name."
+                "objects as files (for /gcs), and a file can't have that name."
             )
         if len(part.encode()) > PART_LIMIT:
             raise InvalidObjectName(

@@ -54,8 +54,7 @@ def log_record(record: ResourceRecord) -> JobRecord:
 
 
 _INTERRUPTED = (
-    "The emulator ended during this operation. Read the resource: unless it shows a change, nothing was "
-    "changed, and you can call again."
+    "The emulator ended during this operation. Read the resource; if it is unchanged, repeat the call."
 )
 
 

@@ -130,7 +130,7 @@ def _pools(spec: Pb) -> Iterator[Problem]:
         if not _empty(pool) and pool.replica_count < 1:
             yield (
                 f"worker_pool_specs[{position}].replica_count",
-                f"is {pool.replica_count}; give at least 1, or an empty pool {{}} to skip this position",
+                f"is {pool.replica_count}; must be at least 1, or an empty pool {{}} to skip this position",
             )
 
 

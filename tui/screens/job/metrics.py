@@ -377,7 +377,7 @@ class MetricsPane(JobPane):
             case "steps":
                 return "" if self.feed.training_steps else "No training step has been reported."
             case "chart":
-                return "" if self._charts else "There is no chart: nothing has been measured."
+                return "" if self._charts else "There is no chart: no metrics have been measured."
             case "zoomed":
                 return "The complete time span is already shown." if self.view.span is None else ""
         return super().unmet(condition, action)

@@ -166,7 +166,7 @@ class JobsViews:
         """Show a saved filter by its name."""
         text = {ALL: "", **self.filters}.get(name)
         if text is None:
-            words = f"There is no filter {plain(name)}. F saves the filter that is shown."
+            words = f"The filter {plain(name)} does not exist. F saves the filter that is shown."
             self._screen.notify(words, severity="warning", markup=False)
         else:
             self._show_filter(text)

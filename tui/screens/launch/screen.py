@@ -149,7 +149,7 @@ class LaunchScreen(FrameScreen):
         """Return the problem with the job's name, for the name's field."""
         name = str(prepared.request.custom_job.get("displayName", ""))
         if self._facts is None and name == self._own_name and is_template(name):
-            return {NAME: "The name is being filled in; one moment."}
+            return {NAME: "The name is being filled in. Try again in a moment."}
         name_problem = prepared.request.name_problem
         return {NAME: " ".join(name_problem)} if name_problem is not None else {}
 
@@ -352,7 +352,7 @@ class LaunchScreen(FrameScreen):
             case "ready" if self._waiting:
                 return "The launch waits for its checks; esc cancels it."
             case "ready" if self._under_way:
-                return "The job is being launched; one moment."
+                return "The job is being launched."
             case "ready":
                 problems = [*self._wrong_values, *self._problems]
                 return f"Can't be launched: {problems[0]}" if problems else ""

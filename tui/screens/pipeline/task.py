@@ -155,7 +155,7 @@ class TaskScreen(ListScreen):
                 linked = fact is not None and bool(fact.job or fact.task)
                 return "" if linked else "This line has no job and no task to open."
             case "task_job":
-                return "" if self._job else "This task has no job of its own."
+                return "" if self._job else "No separate job runs this task."
         return super().unmet(condition, action)
 
     @property

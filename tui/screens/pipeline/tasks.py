@@ -172,7 +172,7 @@ class PipelineTasksPane(TasksPane):
                     return ""
                 if reason := SKIPPED_WORDS.get(task.native_state):
                     return f"This task was {reason}: it has no job."
-                return "This task has no job of its own."
+                return "No separate job runs this task."
         return super().unmet(condition, action)
 
     def action_open(self) -> None:

@@ -150,7 +150,7 @@ class FormBody:
     def show_wrong(self, why: str) -> None:
         """Show the problem with the typed text."""
         self._update_detail(
-            Content.assemble((f"✗ {plain(why)}", "$text-error"), ("\nesc leaves it as it was", "$text-muted"))
+            Content.assemble((f"✗ {plain(why)}", "$text-error"), ("\nesc discards the change", "$text-muted"))
         )
 
     def _update_detail(self, text: Content) -> None:

@@ -281,7 +281,7 @@ class FileActions:
     async def action_editor(self) -> None:
         """Save the changes and open the file in the user's editor."""
         if not self.mine:
-            self._screen.notify("A ready-made profile: S saves a copy of your own first.", markup=False)
+            self._screen.notify("A ready-made profile: S saves your own copy first.", markup=False)
             return
         if self._draft.changed and not await self._save():
             return

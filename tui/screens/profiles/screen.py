@@ -263,7 +263,7 @@ class ProfilesScreen(ListScreen):
         if entry is None:
             return
         if not entry.mine:
-            self.notify("A ready-made profile: d makes a copy of your own to edit.", markup=False)
+            self.notify("A ready-made profile: d makes your own copy to edit.", markup=False)
             return
         await edit_file(self.console, entry.path)
         self.refresh_here()

@@ -268,7 +268,7 @@ class QuotaGridScreen(ListScreen):
         lines = [f"{'':<19}{'limit':>7}{'used':>7}{'free':>7}  age of the data"] if reported else []
         lines += [self._line(cell.quota) for cell in reported if cell.quota is not None]
         if len(cells) > len(reported):
-            lines.append(f"{len(cells) - len(reported)} more of this kind are not reported")
+            lines.append(f"{len(cells) - len(reported)} more of this kind without a reported quota")
         jobs = self._users(region, chosen)
         lines += [
             "",

@@ -48,7 +48,7 @@ def detail_lines(
     yield ""
     yield (
         f"A profile uses the resource with `persistentResourceId: {resource.id}` in its jobSpec. Machine, "
-        "accelerators and disk of each worker pool must be exactly those of a pool here."
+        "accelerators and disk of each worker pool must be the same as in one of these pools."
     )
 
 

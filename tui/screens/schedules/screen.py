@@ -34,7 +34,7 @@ POLLED = Polled(
     "schedules",
     (
         "No schedules here.",
-        "A schedule runs a pipeline at the times of a cron.\n"
+        "A schedule runs a pipeline at the times of a cron expression.\n"
         "vxtui schedules create NAME --from PROFILE --cron '30 2 * * *' creates one",
     ),
 )

@@ -180,9 +180,7 @@ class StudiesScreen(ListScreen):
             notice.show("No study or pipeline matches this filter.", text, "esc clears it")
         elif console.live:
             names = " or a ".join(kind.words.noun for kind in listed_kinds())
-            explanation = (
-                "Jobs that are made of tasks are listed here, with their progress and their best result."
-            )
+            explanation = "Jobs that consist of tasks are listed here with their progress and best result."
             notice.show("No studies or pipelines here yet.", explanation, f"l launches a {names}")
         else:
             notice.show(f"Connecting to {plain(console.context_name)}…", "", "")

@@ -27,7 +27,7 @@ async def compare(run: Run, first: str, second: str, everything: bool) -> None:
         if jobs[0].kind != jobs[1].kind:
             raise VerbFailure(
                 f"A {nouns[0]} can't be compared with a {nouns[1]}.",
-                fix="Name two jobs of one kind.",
+                fix="Name two jobs of the same kind.",
                 code="USAGE",
             )
         (job, facts), (other, more) = await asyncio.gather(*(read_facts(backend, job.name) for job in jobs))

@@ -64,7 +64,7 @@ def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: No
     for error in results.errors.values():
         raise error
     raise NotFound(
-        f"There is no {noun.singular} {reference} in the context {backend.info.name}.",
+        f"The {noun.singular} {reference} does not exist in the context {backend.info.name}.",
         fix=f"`{noun.verb}` lists all.",
     )
 

@@ -126,7 +126,7 @@ def _read(source: str, command: str) -> Imported | None:
     if "/" in source and path.is_dir():
         raise _folder(source, "it")
     if path.suffix in {".yaml", ".yml", ".json", ".sh"}:
-        raise VerbFailure(f"There is no file {path}.", code="NOT_FOUND", exit_code=3)
+        raise VerbFailure(f"The file {path} does not exist.", code="NOT_FOUND", exit_code=3)
     return None
 
 

@@ -103,7 +103,7 @@ _TIME = click.DateTime(
     "--start",
     type=_TIME,
     metavar="TIME",
-    help="Start no run before this time; without a zone in this machine's.",
+    help="Start no run before this time. The default zone is this machine's.",
 )
 @click.option("--end", type=_TIME, metavar="TIME", help="Start no run after this time.")
 @click.option("--max-runs", type=click.IntRange(1), metavar="N", help="Complete after this many runs.")

@@ -161,7 +161,7 @@ async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) 
             f"{len(fits)} models are named {name}:\n{lines}", fix="Use the id.", code="AMBIGUOUS"
         )
     if not fits:
-        raise NotFound(f"There is no model {name} in {place}.", fix="`vxtui models` lists all.")
+        raise NotFound(f"The model {name} does not exist in {place}.", fix="`vxtui models` lists all.")
     if not version:
         return fits[0]
     versions = await backend.serving.versions(fits[0].name)

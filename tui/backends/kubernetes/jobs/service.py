@@ -156,7 +156,7 @@ class KubernetesJobs(JobService):
         if self._cluster.watch.live(self._workload.key, parts.namespace):
             job = self._cluster.watch.job(place)
             if job is None:
-                raise NotFound(f"There is no {self._workload.kind} {parts.name} in {parts.namespace}.")
+                raise NotFound(f"The {self._workload.kind} {parts.name} does not exist in {parts.namespace}.")
             workload = self._cluster.watch.part(place, "Workload")
             return await self._single.positions.with_position(parts, job, workload)
         return await self._single.job(parts)

@@ -87,7 +87,7 @@ async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, ch
     named = kubeconfig if isinstance(kubeconfig, str) else "made for this cluster"
     if isinstance(kubeconfig, str) and not _exists(kubeconfig) and (chosen or not _in_cluster()):
         raise NotFound(
-            f"There is no kubeconfig {named}, and this is not a pod of a cluster.",
+            f"The kubeconfig {named} does not exist, and this machine is not a pod.",
             fix="Set `kubeconfig` in the context's settings, or set KUBECONFIG.",
         )
     try:

@@ -129,7 +129,7 @@ async def _run(plugin: Obj, folder: Path, cluster: Obj) -> Obj:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RuntimeError(f"{command} printed no ExecCredential with a status") from None
     if not usable:
-        raise RuntimeError(f"{command} answered with neither a token nor a certificate")
+        raise RuntimeError(f"{command} returned neither a token nor a certificate")
     return dict(status)
 
 

@@ -92,4 +92,4 @@ def _refused(status: int, reply: Mapping[str, Any], path: str) -> BackendError:
     if status == 403:
         fix = "Ask for the permission container.clusters.get (roles/container.viewer)."
         return PermissionDenied(message, fix=fix)
-    return Unavailable(message, fix="`vxtui doctor` shows what can be reached.")
+    return Unavailable(message, fix="`vxtui doctor` shows which services can be reached.")

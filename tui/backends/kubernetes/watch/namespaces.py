@@ -51,7 +51,7 @@ class MissingNamespaces:
             await self._connection.read(path, action=action, within=WITHIN, patience=0.0)
         except NotFound:
             return NotFound(
-                f"There is no namespace {namespace} in the cluster {self._connection.login.cluster}.",
+                f"The namespace {namespace} does not exist in the cluster {self._connection.login.cluster}.",
                 fix=f"`kubectl create namespace {namespace}`, or correct the context's `namespaces`.",
             )
         except BackendError:

@@ -55,7 +55,7 @@ REPEATS = timedelta(seconds=5)
 """Delay with which a stream may repeat an entry. Its key is stored for that much longer."""
 MOST_DRAIN = float(convert.MOST_LATE)
 """Longest wait in seconds after a job's end for entries as late as earlier ones."""
-SILENT = "the open stream delivers nothing"
+SILENT = "the open stream delivers no entries"
 DEAF_SECONDS = 3.0
 """Seconds beyond the overlap within which a working stream delivers what a list has found."""
 

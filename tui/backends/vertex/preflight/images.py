@@ -90,7 +90,7 @@ class Images:
         sentence = f"{name} has no tag {image.tag}; existing tags: {', '.join(tags[:5])}"
         sentence += f" and {len(tags) - 5} more" if len(tags) > 5 else ""
         edits = tuple(Edit(path, f"{name}:{near[0]}") for path in paths) if near else ()
-        fix = f"Use {name}:{near[0]}." if near else "Use one of these tags, or push it."
+        fix = f"Use {name}:{near[0]}." if near else "Use one of these tags, or push the image."
         return Check(id, CheckStatus.PROBLEM, sentence, fix, edits)
 
 

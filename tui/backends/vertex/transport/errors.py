@@ -36,8 +36,10 @@ _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}
 )
 _INVALID = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
-REACH_FIX = "`vxtui doctor` shows what can be reached."
-_GARBLED = "A proxy between here and the service may change replies. `vxtui doctor` shows what answers."
+REACH_FIX = "`vxtui doctor` shows which services can be reached."
+_GARBLED = (
+    "A proxy between here and the service may change replies. `vxtui doctor` shows which services answer."
+)
 _WAIT = "The service limits the request rate. Wait a minute, or poll less often."
 _QUOTA = "Check the quotas of that region. Request more, or use another region, fewer machines or Spot."
 
