@@ -188,7 +188,7 @@ async def test_a_login_that_fails_says_why(tmp_path: Path) -> None:
         await connection(tmp_path, "http://127.0.0.1:9", exec=failing).open()
     with pytest.raises(NotFound, match="No such context elsewhere"):
         await KubeconfigCluster(kubeconfig(tmp_path, "http://127.0.0.1:9"), "elsewhere").log_in()
-    with pytest.raises(NotFound, match="kubeconfig .* does not exist"):
+    with pytest.raises(NotFound, match=r"kubeconfig .* does not exist"):
         await KubeconfigCluster(str(tmp_path / "none")).log_in()
     (tmp_path / "broken").write_text("clusters: [")
     with pytest.raises(InvalidRequest, match="can't be read"):
@@ -212,7 +212,7 @@ async def test_a_pod_logs_in_with_its_own_account(tmp_path: Path, monkeypatch: p
         assert "gitVersion" in found
         assert (calls.login.cluster, calls.login.namespace) == ("in-cluster", "team")
         await calls.aclose()
-        with pytest.raises(NotFound, match="kubeconfig .* does not exist"):
+        with pytest.raises(NotFound, match=r"kubeconfig .* does not exist"):
             await KubeconfigCluster(context="named").log_in()
 
 
