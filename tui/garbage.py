@@ -24,8 +24,8 @@ GROWTH = 1.25
 
 
 class IdleCollector:
-    """Delays full collections until the user is idle. `turn` runs them; `start` and `stop` enable and disable
-    the delay."""
+    """Delays full collections until the user is idle. `turn` runs them; `start` and `stop` switch the
+    delay."""
 
     def __init__(self, quiet_for: Callable[[], float]) -> None:
         """Set the idle clock. `quiet_for` returns the seconds since the last key, 0 during a key."""

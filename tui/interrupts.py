@@ -17,8 +17,7 @@ _CLEAN_UPS: list[Callable[[], None]] = []
 
 
 def _end(*_: object) -> None:
-    """Handle SIGINT by ending the process. Nothing is raised: an import or a destructor would print or
-    replace the exception."""
+    """Handle SIGINT by ending the process: an import or a destructor could swallow an exception."""
     try:
         for clean_up in _CLEAN_UPS:
             clean_up()
@@ -29,8 +28,7 @@ def _end(*_: object) -> None:
 
 
 class Handling:
-    """Context in which the signals have this handler, unless they are ignored as in a shell's background
-    jobs."""
+    """Context in which the signals have this handler unless they are ignored, as in a background job."""
 
     def __init__(self, handler: signal._HANDLER, *signals: signal.Signals) -> None:
         self._handler, self._signals = handler, signals

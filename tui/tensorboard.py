@@ -34,8 +34,8 @@ _LOGS = "logs"
 
 
 class TensorBoardError(Exception):
-    """TensorBoard can't be shown. The message names what is missing and the fix. `code` and `exit_code` are
-    for a verb."""
+    """TensorBoard can't be shown. The message names the cause and the fix; `code` and `exit_code` are a
+    verb's."""
 
     code = "UNAVAILABLE"
     exit_code = 5
@@ -155,7 +155,7 @@ def choose_port(requested: int | None) -> int:
 
 @asynccontextmanager
 async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
-    """Run TensorBoard on a folder. The context is entered once it answers, and leaving stops it. Raises
+    """Run TensorBoard on a folder. Entering waits for its answer; leaving stops it. Raises
     TensorBoardError."""
     program = find_program()
     await check_reads(program, folder)

@@ -137,8 +137,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class ServiceHealth:
-    """One line of `doctor`: a service or condition that this context needs, and whether the check
-    succeeded."""
+    """One line of `doctor`: a service or condition that this context needs, and the check's result."""
 
     name: str
     ok: bool
@@ -192,8 +191,7 @@ class JobService(ABC):
     """Jobs of one kind. A service offers `create`, `cancel` and `delete` by defining them."""
 
     def offers(self, operation: str, *, anybody: bool = False) -> bool:
-        """Whether the service has this operation, e.g. `cancel`. `anybody` ignores this login's
-        permissions."""
+        """Whether the service has this operation. `anybody` ignores the login's permissions."""
         return getattr(type(self), operation) is not getattr(JobService, operation)
 
     @abstractmethod
@@ -210,12 +208,8 @@ class JobService(ABC):
 
     @abstractmethod
     def changes(self) -> AsyncGenerator[JobPage, None]:
-        """Yield the jobs that may have changed since the last `list_all` or `changes`, in pages that are not
-        `whole`.
-
-        The cost depends on the number of changes. A region that was never listed is listed completely.
-        Deletions by other programs may be missing; a complete list reports them.
-        """
+        """Yield the jobs that may have changed since the last list, all if none are known. Raises
+        BackendError."""
 
     @abstractmethod
     async def get(self, name: str) -> Job:
@@ -242,8 +236,7 @@ class JobService(ABC):
         raise NotOffered("Jobs of this kind can't be created in this context.")
 
     async def launched(self, request: LaunchRequest) -> Job | None:
-        """Return the job that `create` made for this request, identified by its `mark`; `None` while it is
-        not listed."""
+        """Return the job that `create` made for this request, found by its `mark`; `None` if not listed."""
         raise NotOffered("Jobs of this kind can't be looked up by launch.")
 
     async def cancel(self, name: str) -> None:
@@ -359,8 +352,7 @@ class StorageService(ABC):
         """Return the size of the object gs://BUCKET/NAME in bytes; `None` if it does not exist."""
 
     def local_folder(self, uri: str) -> Path | None:
-        """Return the folder on this machine that holds the objects below `uri`; `None` if they are not on
-        this machine."""
+        """Return the folder of the objects below `uri`; `None` if they are not on this machine."""
         return None
 
     @abstractmethod

@@ -27,7 +27,7 @@ class ScheduleService(ABC):
 
     @abstractmethod
     async def create(self, region: str, schedule: NewSchedule) -> Schedule:
-        """Create a schedule in a region ("": the context's first). The request is never sent twice. Raises
+        """Create a schedule in a region ("": the first of the context), sent only once. Raises
         BackendError."""
 
     @abstractmethod
@@ -36,8 +36,7 @@ class ScheduleService(ABC):
 
     @abstractmethod
     async def resume(self, name: str, catch_up: bool) -> Schedule:
-        """Resume starting runs. `catch_up` first starts the runs due during the pause. Raises
-        BackendError."""
+        """Resume starting runs. `catch_up` first starts the missed runs. Raises BackendError."""
 
     @abstractmethod
     async def delete(self, name: str) -> None:

@@ -80,8 +80,7 @@ class Context:
 
     @property
     def emulated(self) -> bool:
-        """Whether an emulator of this machine serves the context: nothing is billed, and local programs
-        replace images."""
+        """Whether an emulator on this machine serves the context: nothing is billed."""
         return self.kind == "local" or (
             self.kind == "kubernetes"
             and self.name == LOCAL_KUBERNETES
@@ -170,8 +169,7 @@ def all_contexts(settings: Settings) -> Sequence[Context]:
 
 
 def members_of(settings: Settings, group: Context) -> Sequence[Context]:
-    """Return the contexts of a group, in its order. Raises SettingsError for a member that is unknown or a
-    group itself."""
+    """Return the contexts of a group in order. Raises SettingsError for an unknown or nested member."""
     known = {c.name: c for c in all_contexts(settings) if c.kind != "group"}
     for name in group.members:
         if name not in known:

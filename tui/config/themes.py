@@ -50,8 +50,7 @@ def load_theme(path: Path) -> Theme:
 
 
 def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """Load the themes of every `*.yaml` in the folders, and return them with their problems. By name, a later
-    theme wins."""
+    """Load the themes of every `*.yaml` in the folders. Return them with their problems; the last wins."""
     themes: dict[str, Theme] = {}
     problems = []
     for folder in folders:

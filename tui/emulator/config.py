@@ -45,8 +45,7 @@ class EmulatorConfig(BaseModel):
     """Time before a new attempt after a preemption or a transient exit."""
 
     images: dict[str, list[str]] = Field(default_factory=dict)
-    """Image pattern (shell wildcards) → command line that replaces its entry point. Takes precedence over
-    the built-in table."""
+    """Image pattern (shell wildcards) → command line; overrides the built-in table."""
 
     quotas: dict[str, int] = Field(default_factory=dict)
     """Limit of a training quota metric (`custom_model_training_…`, with or without the service's prefix;

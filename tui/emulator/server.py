@@ -143,8 +143,7 @@ class Emulator(process.Server[StateDir]):
         return shells.methods()
 
     def _with_faults(self, app: Any) -> Any:
-        """Wrap the bucket server's application with the API faults. Both are imported at its first
-        connection."""
+        """Wrap the bucket server's application with the API faults, both imported at its first connection."""
         from tui.emulator.storage.fault_injection import FaultyHttp  # noqa: PLC0415
 
         return FaultyHttp(app, self.api_faults, self.disk)

@@ -73,8 +73,7 @@ class Polling:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing is shown because nothing could be read, or has been read yet, which differs from a
-        count of 0."""
+        """Whether nothing is shown because nothing has been read (yet), which differs from a count of 0."""
         return not self._has_rows() and (bool(self.errors) or not self.was_read)
 
     def connection_changed(self) -> None:

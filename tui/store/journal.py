@@ -163,8 +163,7 @@ class Journal:
         return size - TAIL + len(file.readline())
 
     def audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
-        """Append one line to the audit file, readable only by this user (blocking). Raises OSError if it
-        can't be written."""
+        """Append one line to the audit file, mode 0600 (blocking). Raises OSError if it can't be written."""
         target = mask_text(entry.target)
         line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "target": target}
         line |= {"result": result, **({"code": code, "message": mask_text(message)} if code else {})}

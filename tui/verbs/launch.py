@@ -195,8 +195,7 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
 
 
 def _must_be_launchable_as(request: Request) -> Request:
-    """Return the request. Raises VerbFailure if the service would refuse the name, or its replicas would
-    never start."""
+    """Return the request. Raises VerbFailure for a refused name or replicas that would never start."""
     problem = request.name_problem
     if problem is not None:
         name = request.custom_job.get("displayName")

@@ -60,8 +60,7 @@ def print_interrupted(*, as_json: bool, fix: str = "") -> int:
 
 
 def crash(error: BaseException) -> int:
-    """Write the traceback of an internal error to a file, and a sentence to the user. Return the exit
-    code."""
+    """Write the traceback of an internal error to a file. Return the exit code."""
     where = crash_log.write(error)
     # Mask before cutting: the start of a secret is not recognised.
     words = plain(mask_text(str(error)))[:200]

@@ -12,8 +12,7 @@ from tui.config.settings import SettingsError, choose_context
 def screen(
     context_name: str, *, read_only: bool, slow: bool = False, ascii_only: bool = False, output: str = ""
 ) -> int:
-    """Run the console until the user quits. Return the exit code. Options take precedence over the
-    settings."""
+    """Run the console until the user quits. Return the exit code. Options override the settings."""
     try:
         settings = load_settings()
         settings = replace(

@@ -49,8 +49,7 @@ class AlreadyExists(FailedPrecondition):
 
 
 class AdmissionRefused(InvalidRequest):
-    """An admission webhook or policy refuses the object. The status code is 403, as for a missing
-    permission."""
+    """An admission webhook or policy refuses the object. The status code is 403, as without permission."""
 
 
 class Expired(BackendError):

@@ -1,5 +1,4 @@
-"""The lines of `doctor` about a cluster: its version, the kinds of job that it serves, and the login's
-permissions."""
+"""The lines of `doctor` about a cluster: version, supported kinds of job, and the login's permissions."""
 
 from __future__ import annotations
 

@@ -82,8 +82,7 @@ class ActiveFault:
         return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names_of(service, method))
 
     async def hold(self) -> None:
-        """Wait until the fault is cleared. This polls, because the bucket server has a separate event
-        loop."""
+        """Poll until the fault is cleared: the bucket server has a separate event loop."""
         waited = 0.0
         while not self.limit.over and waited < SILENT_SECONDS:
             await asyncio.sleep(_POLL)

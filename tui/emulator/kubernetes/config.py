@@ -19,8 +19,7 @@ class KubernetesConfig(BaseModel):
     """The nodes. The scheduler uses their sizes, although every node is this machine."""
 
     images: dict[str, list[str]] = Field(default_factory=dict)
-    """Image pattern (shell wildcards) → command line that replaces its entry point. Takes precedence over the
-    built-in table."""
+    """Image pattern (shell wildcards) → command line; overrides the built-in table."""
 
     missing_images: list[str] = Field(default_factory=list)
     """Patterns of missing images, which end in ImagePullBackOff."""

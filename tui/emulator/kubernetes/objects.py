@@ -52,8 +52,7 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 Record = Callable[[Obj, Obj | None], None]
 """A function that records in the new object, given the old object, who changed which fields."""
 Admission = Callable[[ApiResource, Obj, Obj | None], None]
-"""A function that completes and checks an object before it is stored. It receives the stored object too.
-Raises ApiError."""
+"""Completes and checks an object before it is stored; receives the stored object. Raises ApiError."""
 
 
 # Inside the class, `list` is a method.
@@ -115,8 +114,8 @@ class Objects:
         self._database.close()
 
     def resource(self, plural_or_kind: str, group: str = "", version: str = "") -> ApiResource:
-        """Return the type with this plural or kind; without a version, the preferred one. Raises ApiNotFound
-        if the type is not served."""
+        """Return the type with this plural or kind, by default in the preferred version. Raises
+        ApiNotFound."""
         resource = find(self.resources, plural_or_kind, group, version)
         if resource is None:
             raise ApiNotFound.unserved()

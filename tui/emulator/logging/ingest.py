@@ -67,8 +67,7 @@ class LogCollector:
         self._turn = 0
 
     async def start(self) -> None:
-        """Watch the files of the previous server, and start. Raises sqlite3.Error if the store is
-        unreadable."""
+        """Watch the previous server's files, and start. Raises sqlite3.Error if the store is unreadable."""
         for stream in await self._store.write(self._unfinished):
             self._streams[stream.key] = stream
             self._orphans[stream.key] = time.monotonic() + ORPHAN_SECONDS

@@ -138,8 +138,7 @@ class EntryStore:
         except sqlite3.Error as error:
             raise unusable(path, error) from error
         self.before_write: Callable[[], None] = lambda: None
-        """A callback in each transaction that adds entries. It may refuse the transaction with
-        sqlite3.Error."""
+        """A callback in each transaction that adds entries; sqlite3.Error from it refuses the transaction."""
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="logs-write")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="logs-read")
 

@@ -241,7 +241,7 @@ def _fill(target: Pb, series: TimeSeries, points: Sequence[SeriesPoint]) -> None
 
 
 def methods(state: StateDir, catalog: JobCatalog, predictions: Predictions = lambda *_: ()) -> list[Method]:
-    """Return the RPCs of this service. `predictions` returns the series of a project's endpoints since a ns
+    """Return the RPCs of this service. `predictions` returns the series of a project's endpoints since a
     time."""
     service = MonitoringService(state, catalog, load_config(state.config).sample_period, predictions)
     return methods_of(

@@ -12,15 +12,13 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]*))(?::
 
 
 def host_only(header: str) -> str:
-    """Return the host of NAME or NAME:PORT, "" for any other text: `[::1]:80` → `::1`, `localhost:80` →
-    `localhost`."""
+    """Return the host of NAME or NAME:PORT, else "": `[::1]:80` → `::1`, `localhost:80` → `localhost`."""
     match = _HOST.fullmatch(header)
     return (match["address"] or match["name"]) if match else ""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is a loopback name or address. Any other name is refused even if it resolves to
-    127.0.0.1."""
+    """Whether `host` is a loopback name or address. Names that resolve to 127.0.0.1 are refused."""
     if host.lower() == "localhost":
         return True
     try:

@@ -21,8 +21,7 @@ _STRUCT = "google.protobuf.Struct"
 _VERSION = 1
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
-"""Limit to which larger page sizes are reduced, as AIP-158 requires; the service's limit is not
-documented."""
+"""Limit to which larger page sizes are reduced (AIP-158); the service's limit is not documented."""
 
 
 def page_size(requested: int, default: int = DEFAULT_PAGE, limit: int = MAX_PAGE) -> int:

@@ -21,8 +21,7 @@ SLOW_SHARE = 0.03
 
 
 class Accelerator:
-    """A simulated accelerator. Utilization and memory fraction, from 0 to 1, depend on the time in
-    seconds."""
+    """A simulated accelerator. Utilization and memory fraction (0 to 1) depend on the time in seconds."""
 
     def __init__(self, replica: str, index: int, began: float) -> None:
         # An accelerator has the same characteristics in every attempt.

@@ -53,8 +53,7 @@ _WORKER_RESTARTS = 5
 
 
 def ports_needed(job: CustomJobPb) -> int:
-    """Return the number of ports: one per replica, MASTER_PORT for the rendezvous at rank 0, and one for a
-    dashboard."""
+    """Return the number of ports: one per replica, MASTER_PORT for rank 0, and one for a dashboard."""
     replicas = sum(int(pool.replica_count) for pool in job.job_spec.worker_pool_specs)
     return replicas + 1 + dashboard_ports(job)
 

@@ -168,8 +168,7 @@ class JobRun:
         return granted.is_set()
 
     def _longest_wait(self) -> float | None:
-        """Return the longest time in the queue. Only Flex-start jobs are documented to expire there; the end
-        state is not documented."""
+        """Return the longest time in the queue: Flex-start jobs are documented to expire there."""
         pb = self.job.pb
         if strategy(pb) != "FLEX_START":
             return None
@@ -221,8 +220,7 @@ class JobRun:
         return True
 
     async def _begin(self) -> EndOfAttempt | None:
-        """Provision, plan, start the runner; return an `EndOfAttempt` when that fails or the job is
-        cancelled."""
+        """Provision, plan, start the runner. Return an `EndOfAttempt` after a failure or cancellation."""
         deps, job = self._deps, self.job
         for text in _PROVISIONING:
             await self._log_once(text)

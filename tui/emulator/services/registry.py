@@ -71,8 +71,7 @@ class ArtifactRegistry:
         return image
 
     def _tags(self, match: re.Match[str]) -> Sequence[str] | None:
-        """Return a package's tags in the configuration, `None` if any tag exists. Raises WireError for a
-        missing package."""
+        """Return a package's configured tags, `None` if any tag exists. Raises WireError if it is missing."""
         path = _path(match)
         if self._checks.current.misses(path):
             raise not_found("artifactregistry.googleapis.com/Package", path)

@@ -28,8 +28,7 @@ TICK = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """The process to run: `argv` in `workdir` with exactly `env`. `grace` is the time from SIGTERM to SIGKILL
-    in seconds."""
+    """The process to run: `argv` in `workdir` with `env` alone. `grace`: seconds from SIGTERM to SIGKILL."""
 
     argv: tuple[str, ...]
     env: dict[str, str]

@@ -27,8 +27,7 @@ class BucketFaults:
 
 
 class ActiveBucketFaults:
-    """The faults in force. One thread sets them and another thread reads them, so `set` replaces them
-    atomically."""
+    """The faults in force. One thread sets them and another reads them: `set` replaces them atomically."""
 
     OFF = BucketFaults()
 

@@ -163,8 +163,7 @@ class Uploads:
             path.unlink(missing_ok=True)
 
     def _check(self, bucket: str, name: str, request: BucketRequest) -> str:
-        """Check the name and the conditions before the content is read. Raises StoreError,
-        InvalidObjectName."""
+        """Check name and conditions before the content is read. Raises StoreError, InvalidObjectName."""
         if not name:
             raise StoreError(400, "required", "Required parameter: name")
         conditions_of(request).check(self._store.find(bucket, check_object(name)))

@@ -90,7 +90,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     async def _uploaded(
         self, pipeline: TrainingPipeline, job: CustomJob | None
     ) -> tuple[str, str] | WireError | None:
-        """Return name and version of the pipeline's model once its job has succeeded, or the upload's
+        """Return the name and version of the pipeline's model after its job succeeded, or the upload's
         error."""
         succeeded = job is not None and job.pb.state == JobState.JOB_STATE_SUCCEEDED
         if not succeeded or not pipeline.pb.HasField("model_to_upload"):

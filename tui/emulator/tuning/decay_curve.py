@@ -43,8 +43,8 @@ class Kernels:
     noise: Array
 
     def between(self, left: Array, right: Array) -> Array:
-        """Return the covariances of two sets of times without noise, including the level's. Kernels are the
-        first axis."""
+        """Return the covariances of two sets of times, with the level's, without noise; kernels are axis
+        0."""
         spread = left[:, None] + right[None, :]
         shape, beta, size = (parameter[:, None, None] for parameter in (self.shape, self.beta, self.size))
         return 1.0 + size * (beta / (spread + beta)) ** shape

@@ -412,8 +412,7 @@ class JobsScreen(ListScreen):
             self.console.open_job(key)
 
     def action_fold(self) -> None:
-        """Show or hide the parts of the job under the cursor, e.g. trials of a tuning job, or close a
-        group."""
+        """Show or hide the parts of the job under the cursor, e.g. trials, or close a group."""
         group = self.table.group(self.table.cursor)
         if group is not None:
             self.rows.fold(self.table, group)

@@ -103,6 +103,5 @@ class JobEvents:
 
 
 def _when(event: JobEvent) -> tuple[datetime, bool, str]:
-    """Return the sort key: for one time, the creation comes first, then the log's events in order, then the
-    job's timestamps."""
+    """Return the sort key: at equal times the creation, then the log's events, then the timestamps."""
     return event.timestamp, event.key != _CREATED, event.key

@@ -78,7 +78,7 @@ class SpecReading:
 
 
 class JobFeed:
-    """The job, log, figures and steps of one job. `on_change` runs on the event loop; `run` ends when
+    """The job, log, figures and steps of one job. `on_change` runs on the event loop; `run` until
     cancelled."""
 
     def __init__(

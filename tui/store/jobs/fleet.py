@@ -153,8 +153,7 @@ class FleetFeed:
         return True
 
     def _since(self, last: float | None, overlap: timedelta) -> datetime:
-        """Return the start of the next read after the read at `last` (s, monotonic): the wall clock may have
-        been set."""
+        """Return the start of the next read after the read at `last` (s, monotonic)."""
         if last is None:
             return self.session.clock() - FIRST_LOOK
         return self.session.clock() - timedelta(seconds=self.session.monotonic() - last) - overlap

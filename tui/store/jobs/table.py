@@ -228,8 +228,7 @@ class JobStore:
         return self._read > 0 or not any(status.error for status in self.regions.values())
 
     def read_at_of(self, job: Job) -> datetime | None:
-        """Return when the jobs of the job's kind in its region were last read, if they can't be read now;
-        else `None`."""
+        """Return when this kind and region were last read, if they can't be read now; else `None`."""
         for where in (f"{job.context}/{job.region}", job.region):
             status = self.regions.get(where)
             if status is not None:
@@ -318,8 +317,7 @@ class JobStore:
 
 
 def _same_listing(job: Job, old: Job) -> bool:
-    """Whether a listing repeats the known data of a job. State and times matter only if a job differs
-    otherwise."""
+    """Whether a listing repeats a job's known data. State and times matter only if it differs otherwise."""
     if job.unread is not None and job.unread == old.unread:
         return True
     if job.state is not old.state or job.update_time != old.update_time:

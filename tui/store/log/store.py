@@ -74,8 +74,7 @@ class LogStore:
         self.dropped = 0
         """Number of lines dropped to make room for newer lines."""
         self.revision = 0
-        """A counter that changes when a number may denote another line than before, because a late line was
-        inserted."""
+        """A counter that changes when a late line was inserted, so that numbers may denote other lines."""
         self.position = ReadPosition()
         """Read position of the log, from the last `keep_position` or an earlier process."""
         self._max_bytes = max_bytes
@@ -93,8 +92,7 @@ class LogStore:
             self.open()
 
     def open(self) -> None:
-        """Recover the log of an earlier process from the folder (blocking). Call it once, with
-        `opened=False`."""
+        """Recover an earlier process's log from the folder (blocking), once, after `opened=False`."""
         if self._folder is not None and self._disk.folder is None:
             self._disk = Disk(self._folder, self._file_bytes)
             self._recover()
@@ -165,8 +163,7 @@ class LogStore:
         return self.lines(self._blocks[at]).line(number - self._starts[at])
 
     def blocks(self, start: int, stop: int) -> Iterator[tuple[int, LogBlock]]:
-        """Yield (number of the first line, block) of every block with a line from `start` to before
-        `stop`."""
+        """Yield (number of the first line, block) of the blocks with lines from `start` to before `stop`."""
         at = max(0, self._at(start))
         while at < len(self._blocks) and self._starts[at] < stop:
             yield self._starts[at], self._blocks[at]

@@ -33,7 +33,7 @@ class LineSource(Protocol):
 
     @property
     def revision(self) -> int:
-        """A counter that changes when a number may denote another line than before."""
+        """A counter that changes when a late line was inserted, so that numbers may denote other lines."""
         ...
 
     @property

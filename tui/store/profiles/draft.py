@@ -162,8 +162,7 @@ class Draft:
                 self.replace(mine, "overwrite the file on disk")
 
     def save_as(self, path: Path) -> None:
-        """Write a new file, which becomes the draft's file. Raises OSError if it can't be written or
-        exists."""
+        """Write a new file, the draft's file from now on. Raises OSError if it exists or can't be written."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(self.text.encode())

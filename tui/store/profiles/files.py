@@ -108,8 +108,7 @@ def _named(source: Path, name: str) -> bytes:
 
 
 def replace_text(target: Path, text: str) -> None:
-    """Replace a file atomically, preserving its mode and links to it. Raises OSError if it can't be written;
-    the old file then remains."""
+    """Replace a file atomically, preserving its mode and links. Raises OSError; the old file then remains."""
     target = target.resolve()
     new = target.with_name(f".{target.name}-{os.getpid()}")
     try:

@@ -52,8 +52,7 @@ def read_profile(path: Path) -> Profile:
 
 
 def find(reference: str, own: Path) -> Path:
-    """Return the file of a profile by a name (the user's folder first) or a path. Raises NoProfile with every
-    searched folder."""
+    """Return the file of a profile by name or path. Raises NoProfile with every searched folder."""
     if "/" not in reference:
         for folder in folders(own):
             for suffix in SUFFIXES:
@@ -154,8 +153,7 @@ def accelerators(profile: Profile) -> int:
 
 
 def _named_accelerators(profile: Profile) -> int:
-    """Return the number of accelerators in a launch's values, e.g. for the pools that a pipeline passes to
-    Google's components."""
+    """Return the number of accelerators in a launch's values, e.g. for the pools of a pipeline."""
     if profile.format.spec(profile.body) is not None:
         return 0
 

@@ -41,8 +41,7 @@ Part = tuple[str, str]
 
 
 class FormView(ScrollView, can_focus=True):
-    """The rows of a form, set by `show`. Posts `Moved` when the cursor moves to another row, `Chosen` on a
-    double click."""
+    """The rows of a form. Posts `Moved` when the cursor changes its row, `Chosen` on a double click."""
 
     BINDINGS = bindings("formview")
     COMPONENT_CLASSES: ClassVar[set[str]] = {

@@ -236,8 +236,7 @@ def cut(
 
 
 def entry_details(entry: LogEntry) -> str:
-    """Every field of an entry, one a line: time, replica, severity, id, text, JSON. A file's line has no time
-    and no id."""
+    """Return every field of an entry, one a line. A file's line has no time and no id."""
     label = f" (the service's label is {entry.label.name})" if entry.label is not None else ""
     rows = [
         f"time      {entry.timestamp.isoformat()}" if entry.insert_id else "",

@@ -87,8 +87,7 @@ class LogView(LogCanvas, can_focus=True):
         return self._mark is not None
 
     def tick(self) -> None:
-        """Show new lines. Nothing is painted if the view is unchanged, and at most one frame in
-        `FRAME_SECONDS`."""
+        """Show new lines: at most one frame in `FRAME_SECONDS`, none if the view is unchanged."""
         if not self.is_mounted:
             return
         # A key passes through several handlers, each of which would wait for a scan.

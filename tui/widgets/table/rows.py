@@ -123,8 +123,7 @@ class Rows:
 def grouped(
     order: Iterable[str], group_of: Callable[[str], str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
-    """Group rows under head rows, by name. Return heads and rows, the parent of each row, and the rows of
-    each group."""
+    """Group rows by name under heads. Return heads and rows, each row's parent, and each group's rows."""
     members: dict[str, list[str]] = {}
     for key in order:
         members.setdefault(group_of(key), []).append(key)

@@ -114,8 +114,7 @@ class KubernetesJobs(JobService):
                 await self._cluster.watch.learn_nodes()
 
     def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
-        """Return the jobs at these locations, one page per namespace. An unreadable scope yields an error
-        page."""
+        """Return the jobs at these locations, a page per namespace; an unreadable scope yields an error."""
         watch, key = self._cluster.watch, self._workload.key
         failing = {scope: watch.error(key, scope) or watch.unlisted(key, scope) for scope in watch.scopes}
         jobs: dict[str, list[Job]] = {}
@@ -146,8 +145,7 @@ class KubernetesJobs(JobService):
         return pages
 
     def _namespaces(self, scope: str) -> Sequence[str]:
-        """Return the namespaces of a scope that get pages. For the entire cluster, these are the namespaces
-        with jobs."""
+        """Return the namespaces of a scope that get pages; for the cluster, the namespaces with jobs."""
         return [scope] if scope != EVERYWHERE else sorted(self._seen) or self._cluster.info.regions[:1]
 
     async def get(self, name: str) -> Job:
@@ -285,8 +283,7 @@ class KubernetesJobs(JobService):
         await self._patch(of, parts, suspend_patch(obj, suspend), action)
 
     async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, action: str) -> bool:
-        """Suspend through Kueue, which would readmit a job suspended otherwise. False if Kueue does not
-        manage the job."""
+        """Suspend through Kueue, which readmits a job suspended otherwise. False without Kueue."""
         workload = await self._single.queued(name, obj)
         of = self._cluster.served.part("Workload")
         if workload is None or of is None:

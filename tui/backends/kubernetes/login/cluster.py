@@ -32,8 +32,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The credentials of every call. `cluster` is part of job names; `namespace` is the default of the
-    kubeconfig."""
+    """The credentials of every call. Job names contain `cluster`; `namespace` is the kubeconfig's."""
 
     server: str
     cluster: str

@@ -61,8 +61,7 @@ class CloudLog(CloudClients):
     async def read(
         self, namespace: str, pods: str, since: datetime, until: datetime | None = None
     ) -> AsyncGenerator[list[CloudEntry], None]:
-        """Yield the entries of pods whose names match an expression, in pages, oldest first. Raises
-        BackendError."""
+        """Yield the entries of pods with matching names, in pages, oldest first. Raises BackendError."""
         place = self.place
         reader = LogReader(ContextInfo("", place.project, ()), await self.open(), _no_job)
         labels = {"namespace_name": namespace, "cluster_name": place.cluster, "location": place.location}

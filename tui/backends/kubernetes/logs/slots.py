@@ -1,5 +1,4 @@
-"""Limits the logs followed at the same time: each occupies a connection here, at the API server, a
-kubelet."""
+"""Limits the logs followed at the same time: each occupies a connection at the API server and a kubelet."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ class ApiSource:
         return reply or {}
 
     async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the events since a resourceVersion, as {type, object}, including bookmarks, for at most
-        `seconds`."""
+        """Yield the events since a resourceVersion, as {type, object}, for at most `seconds`."""
         params = {
             "watch": True, "allowWatchBookmarks": True, "resourceVersion": version,
             "timeoutSeconds": seconds, **self._selectors,

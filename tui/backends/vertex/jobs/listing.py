@@ -80,7 +80,7 @@ class JobListing:
             self._saw(newest)
 
     async def changes(self) -> AsyncGenerator[Batch, None]:
-        """Yield the jobs that may have changed since the last list; all jobs if none are known. Raises
+        """Yield the jobs that may have changed since the last list, all if none are known. Raises
         BackendError."""
         if self._newest is None or not self._can_poll:
             # If there were no jobs, no job can have been deleted, and the store need not check.

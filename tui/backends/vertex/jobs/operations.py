@@ -17,8 +17,7 @@ SECONDS = 120.0
 async def wait_for(
     clients: Clients, region: str, operation: Any, action: str, *, seconds: float = SECONDS
 ) -> None:
-    """Poll `operation` until it is done. Raises BackendError with the operation's error, or after
-    `seconds`."""
+    """Poll `operation` until it is done. Raises BackendError with its error, or after `seconds`."""
 
     async def send(seconds: float) -> Any:
         request = operations_pb2.GetOperationRequest(name=operation.name)

@@ -23,8 +23,7 @@ ACTIVE_PIPELINES = tuple(f"PIPELINE_STATE_{state}" for state in _ACTIVE)
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource type. `noun` is the type's name in methods and fields, e.g. `custom_job` in
-    `get_custom_job`."""
+    """One resource type. `noun` is its name in methods and fields, e.g. `custom_job` in `get_custom_job`."""
 
     noun: str
     types: Any

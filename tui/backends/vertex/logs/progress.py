@@ -65,8 +65,8 @@ class ProgressReader(ProgressService):
         self._steps: dict[str, CollectedSteps] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Return the progress by job name. One read covers all jobs; a few jobs need another read for the
-        first loss."""
+        """Return the progress by job name. One read covers all jobs; some need one more for the first
+        loss."""
         if not jobs:
             return {}
         by_id = {job.id: job for job in jobs}

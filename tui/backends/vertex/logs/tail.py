@@ -267,8 +267,7 @@ class LogTail:
             self._times.list_by(now + SETTLE)
 
     def _take_first_entries(self, stream: OpenStream, receipt: Receipt, now: float) -> None:
-        """Handle the first entries: the stream now delivers everything new, so the list that fills the gap
-        can begin."""
+        """Handle the first entries: the stream delivers everything new, so the list of the gap can begin."""
         stream.spoke, stream.heard = True, receipt.newest
         if self._times.list_at is None and self._list is None:
             self._times.list_at, self._times.keep_until = now, now + SEAM
@@ -395,8 +394,8 @@ class LogTail:
         await self._events.put(StreamEvent(listed=outcome))
 
     async def _list_new(self, listing: ListInProgress) -> int:
-        """Read what the service received since shortly before the newest known entry. Return the number of
-        new entries."""
+        """Read the entries received since shortly before the newest known one. Return the number of new
+        ones."""
         coverage, stream = self._coverage, self._open_stream
         lower, begin = coverage.lower, coverage.begin()
         newest = self._merger.newest if coverage.seam is None else coverage.seam.newest

@@ -121,8 +121,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def target(self, service: Service, region: str) -> str:
-        """Return the gRPC target of a service. `region` matters only for regional services. Raises
-        InvalidRequest."""
+        """Return the gRPC target of a service. Only regional services use `region`. Raises InvalidRequest."""
 
     @abstractmethod
     async def open(self) -> None:

@@ -49,8 +49,7 @@ class UndecodableReply(Exception):
 
 
 def translate(error: BaseException, action: str) -> BackendError:
-    """Convert `error` to a BackendError whose message names the failed `action`, e.g. "list the jobs of
-    r"."""
+    """Convert `error` to a BackendError that names the failed `action`, e.g. "list the jobs of r"."""
     if isinstance(error, BackendError):
         return error
     if isinstance(error, grpc.RpcError) and hasattr(error, "code"):

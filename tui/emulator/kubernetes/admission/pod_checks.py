@@ -21,8 +21,7 @@ _CHANGEABLE = {"tolerations", "activeDeadlineSeconds", "schedulingGates", "nodeN
 
 
 def pod_causes(spec: Obj, at: str, *, job: bool = False) -> Iterator[FieldCause]:
-    """Yield the invalid fields of a new pod or a pod template at a path; Jobs check the restart policy
-    themselves."""
+    """Yield the invalid fields of a new pod or pod template; Jobs check the restart policy themselves."""
     volumes = {volume.get("name") for volume in spec.get("volumes") or []}
     yield from _volumes(spec.get("volumes") or [], at)
     if not spec.get("containers"):

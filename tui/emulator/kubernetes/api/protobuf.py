@@ -84,8 +84,7 @@ _MESSAGES: Mapping[str, Message] = {
 
 
 def read(body: bytes) -> Obj:
-    """Return the object in a body. Raises BadRequest for an invalid body and UnsupportedMediaType for a type
-    without a table."""
+    """Return the object in a body. Raises BadRequest or, for an unknown type, UnsupportedMediaType."""
     try:
         if not body.startswith(_MAGIC):
             raise ValueError("the magic number is missing")

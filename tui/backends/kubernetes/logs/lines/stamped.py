@@ -1,5 +1,4 @@
-"""Parses the lines of a container's log as the kubelet sends them, each prefixed with its time
-(`timestamps=true`)."""
+"""Parses the lines of a container's log from the kubelet, each with its time (`timestamps=true`)."""
 
 from __future__ import annotations
 

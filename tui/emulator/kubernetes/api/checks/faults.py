@@ -26,8 +26,8 @@ _REASONS = {
     504: ("Timeout", "request did not complete within the allowed duration"),
 }
 KINDS = ("", "error", "lost", "cut", "expired", "denied")
-"""Kinds of faults. `error`: answer `code`. `lost`: take effect, then break the connection. `cut`: end a watch
-`after` seconds from its start. `expired`: answer a watch with 410. `denied`: deny access. Empty: only delay.
+"""Kinds of faults. `error`: answer `code`. `lost`: apply, then break the connection. `cut`: end a watch
+`after` seconds from its start. `expired`: answer a watch with 410. `denied`: deny access. Empty: delay only.
 """
 
 

@@ -116,8 +116,7 @@ class LocalPorts:
         self._users: dict[str, set[str]] = {}
 
     def load(self, pods: Collection[str]) -> None:
-        """Restore the ports that an earlier server assigned to these pods, by uid. Raises OSError,
-        ValueError."""
+        """Restore the ports of these pods (by uid) from an earlier server. Raises OSError, ValueError."""
         if not self._path.exists():
             return
         for key, (local, users) in json.loads(self._path.read_text()).items():

@@ -39,8 +39,7 @@ class KubeletContainerState:
 
     @property
     def ready(self) -> bool:
-        """Whether the container is ready. Without probes, it is ready while it runs; an init container once
-        it succeeded."""
+        """Whether the container is ready. Without probes: while it runs, or an init container succeeded."""
         return self.exit_code == 0 if self.init and not self.sidecar else self.running
 
     @property

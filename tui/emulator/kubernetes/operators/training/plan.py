@@ -205,8 +205,7 @@ def fail(seen: TrainingJobObjects, plan: TrainingJobPlan, message: str) -> None:
 
 
 def _abnormal(pods: Iterable[Obj]) -> Iterator[tuple[str, str]]:
-    """Yield reason and message of each container that failed or can't start, and of pods without
-    containers."""
+    """Yield reason and message of each failed or unstartable container, and of pods without containers."""
     for pod in pods:
         status = pod.get("status") or {}
         if status.get("phase") in ("Failed", "Succeeded") or is_terminating(pod):
