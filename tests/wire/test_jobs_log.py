@@ -154,3 +154,12 @@ async def test_no_line_is_lost_or_doubled_by_a_killed_server() -> None:
             assert await entries(clients, job.name, "workerpool0-0") == [f"line {i}" for i in range(300)]
             said = await entries(clients, job.name, "service")
             assert sum("command terminated with exit code 3" in text for text in said) == 1
+
+
+async def test_an_account_without_the_right_to_log_leaves_the_replicas_log_empty() -> None:
+    async with emulator() as (_, clients):
+        await clients.admin(do="checks", denied=["logging.logEntries.create"])
+        job = await clients.create(python("print('hello')"))
+        await clients.reach(job.name, "SUCCEEDED")
+        assert await entries(clients, job.name, "workerpool0-0") == []
+        assert "Job completed successfully." in await entries(clients, job.name, "service")

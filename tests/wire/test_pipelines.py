@@ -340,6 +340,10 @@ async def test_what_is_no_pipeline_is_refused_with_the_place() -> None:
             await found.create(two(), "taken")
         with pytest.raises(exceptions.InvalidArgument, match="pipeline_job_id"):
             await found.create(two(), "Not/This")
+        await found.jobs.admin(do="checks", denied=["aiplatform.metadataStores.get"])
+        denied = "Failed to create pipeline job. Error: Permission 'aiplatform.metadataStores.get' denied"
+        with pytest.raises(exceptions.PermissionDenied, match=denied):
+            await found.create(two())
 
 
 async def test_lists_have_an_order_and_a_filter() -> None:

@@ -160,6 +160,30 @@ async def test_a_bad_body_is_refused_by_name(idle: Place, body: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"labels": {"a": 1}}, "'custom_job.labels' (type.googleapis.com/"
+                               'google.cloud.aiplatform.v1.CustomJob.LabelsEntry), {"a": 1}'),
+        ({"displayName": 3}, "'custom_job.display_name' (TYPE_STRING), 3"),
+        ({"jobSpec": {"workerPoolSpecs": [{}, {"replicaCount": "x"}]}},
+         "'custom_job.job_spec.worker_pool_specs[1].replica_count' (TYPE_INT64), \"x\""),
+        ({"jobSpec": {"workerPoolSpecs": [{"machineSpec": {"acceleratorType": "GPU"}}]}},
+         "'custom_job.job_spec.worker_pool_specs[0].machine_spec.accelerator_type' "
+         '(type.googleapis.com/google.cloud.aiplatform.v1.AcceleratorType), "GPU"'),
+        ({"jobSpec": {"scheduling": {"timeout": "1h"}}},
+         "'custom_job.job_spec.scheduling.timeout' (type.googleapis.com/google.protobuf.Duration), \"1h\""),
+    ],
+)  # fmt: skip
+async def test_a_value_of_a_wrong_type_is_refused_in_the_recorded_form(
+    idle: Place, body: dict[str, Any], message: str
+) -> None:
+    error = (await idle.http.post(JOBS, json=body)).json()["error"]
+    assert error["message"] == f"Invalid value at {message}"
+    (violation,) = error["details"][0]["fieldViolations"]
+    assert violation["description"] == error["message"] and violation["field"] == message.split("'")[1]
+
+
+@pytest.mark.parametrize(
     "content", [b"{", b"[]", b"\xff\xfe", b'"x"', b"[" * 100_000, b'{"jobSpec":' * 200 + b"1" + b"}" * 200]
 )
 async def test_broken_json_is_refused(idle: Place, content: bytes) -> None:

@@ -91,7 +91,9 @@ async def open_parts(
     capacity.adopt(jobs)
     quotas = TrainingQuotas(config)
     logs, sink = await _open_logs(state, config, database, stack)
-    running = Dependencies(state, config, jobs, quotas, capacity, Ports(state.root), LocalRunner(), sink)
+    checks = ActiveCheckFaults(config.denied_permissions)
+    ports, runner = Ports(state.root), LocalRunner()
+    running = Dependencies(state, config, jobs, quotas, capacity, ports, runner, sink, checks)
 
     async def forget(job: JobRecord) -> None:
         await sink.forget(job)
@@ -118,7 +120,7 @@ async def open_parts(
         scheduler=CustomJobRuns(running),
         operations=operations,
         loads=Loads(config.sample_period),
-        checks=ActiveCheckFaults(),
+        checks=checks,
     )
 
 

@@ -27,7 +27,7 @@ def _handlers(parts: EmulatorParts, table: PipelineTable) -> PipelineServer:
     methods = {method.name: method.unary for method in parts.methods if method.unary is not None}
     children = Children(kinds, parts.operations, methods)
     runs = parts.keep(PipelineRuns(PipelineParts(table, children, parts.state)))
-    return PipelineServer(table, runs, parts.operations, parts.state)
+    return PipelineServer(table, runs, parts.operations, parts.state, parts.checks)
 
 
 PIPELINE_JOBS = EmulatedKind(PipelineTable, _handlers, calls_services=True)

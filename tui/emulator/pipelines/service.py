@@ -36,12 +36,14 @@ from tui.emulator.pipelines.table import (
 )
 from tui.emulator.rpc.methods import WireError, invalid
 from tui.emulator.rpc.paging import page_at, page_size, query_digest
+from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.vertex.filter_fields import PIPELINE_STATE, derived_text, fields_of, text_field, time_field
 from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent, matching
 from tui.emulator.vertex.validate import resource_problems
 
+_METADATA_PERMISSION = "aiplatform.metadataStores.get"
 SERVICE = "google.cloud.aiplatform.v1.PipelineService"
 JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")
 _FIELDS = fields_of(
@@ -70,14 +72,27 @@ class PipelineServer(JobHandlers[PipelineJob]):
     )  # fmt: skip
 
     def __init__(
-        self, table: PipelineTable, runner: JobRunner[PipelineJob], operations: Operations, state: StateDir
+        self,
+        table: PipelineTable,
+        runner: JobRunner[PipelineJob],
+        operations: Operations,
+        state: StateDir,
+        checks: ActiveCheckFaults,
     ) -> None:
         super().__init__(table, runner, operations)
-        self._table, self._state = table, state
+        self._table, self._state, self._checks = table, state, checks
 
     async def create(self, request: Pb) -> Pb:
         """Check the request, store the job and start it. The job is on disk before the reply."""
         requested, pipeline = await asyncio.to_thread(self.checked, request)
+        if self._checks.denies(_METADATA_PERMISSION):
+            # The service's words (docs/facts/vertex.md 16).
+            resource = f"//aiplatform.googleapis.com/{request.parent}/metadataStores/default"
+            raise WireError(
+                code_pb2.PERMISSION_DENIED,
+                f"Failed to create pipeline job. Error: Permission '{_METADATA_PERMISSION}' denied on "
+                f"resource '{resource}' (or it may not exist).",
+            )
         return await self._create(request.parent, requested, self._new_id(request.pipeline_job_id, pipeline))
 
     async def get(self, request: Pb) -> Pb:

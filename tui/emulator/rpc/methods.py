@@ -52,7 +52,7 @@ def invalid(*problems: tuple[str, str]) -> WireError:
     """Return INVALID_ARGUMENT for pairs of a field path and a problem, which names valid values."""
     named, left = _named(problems)
     text = "; ".join(f"{f}: {d}" if f else d for f, d in named) + (f"; and {left} more" if left else "")
-    return WireError(code_pb2.INVALID_ARGUMENT, text, [_violations(named)])
+    return WireError(code_pb2.INVALID_ARGUMENT, text, [field_violations(named)])
 
 
 def refuse(problems: Iterable[tuple[str, str]]) -> None:
@@ -67,7 +67,7 @@ def refuse(problems: Iterable[tuple[str, str]]) -> None:
     entries = [f"\t{number}.Field: {f}; Message: {d}" for number, (f, d) in enumerate(named, 1)]
     more = f"\tand {left} more" if left else ""
     text = f"List of found errors:{''.join(entries)}{more}\t"
-    raise WireError(code_pb2.INVALID_ARGUMENT, text, [_violations(named)])
+    raise WireError(code_pb2.INVALID_ARGUMENT, text, [field_violations(named)])
 
 
 def _named(problems: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], int]:
@@ -81,7 +81,7 @@ def _named(problems: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], 
     return named, len(problems) - len(named)
 
 
-def _violations(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
+def field_violations(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
     violation = error_details_pb2.BadRequest.FieldViolation
     return error_details_pb2.BadRequest(
         field_violations=[violation(field=f, description=d) for f, d in problems]

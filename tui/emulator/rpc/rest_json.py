@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.rpc import code_pb2
 
 from tui.domain.document.decoding import decode_json
-from tui.emulator.rpc.methods import WireError, invalid
+from tui.emulator.rpc.methods import LONGEST_STATUS, WireError, field_violations, invalid
 from tui.emulator.rpc.rest_routes import FIELD_SEPARATOR
 
 # System parameters of every Google API, which select the format of the reply.
@@ -42,8 +42,9 @@ _STATUS = {
     code_pb2.UNAVAILABLE: 503,
 }
 
+_TYPES = {number: name for name, number in vars(FieldDescriptor).items() if name.startswith("TYPE_")}
 _NO_FIELD = re.compile(r'has no field named "(?P<name>[^"]*)"(?: at "(?P<at>[^"]*)")?')
-_AT = re.compile(r"^Failed to parse (?P<field>\S+) field: (?P<why>.*)", re.S)
+_AT = re.compile(r"Failed to parse (\S+) field: ")
 
 
 def read_request(
@@ -119,10 +120,10 @@ def _parse(value: dict[str, Any], message: Message, where: str) -> None:
     try:
         json_format.ParseDict(value, message)
     except json_format.ParseError as error:
-        raise _problem(str(error), where) from error
+        raise _problem(str(error), where, message.DESCRIPTOR, value) from error
 
 
-def _problem(text: str, where: str) -> WireError:
+def _problem(text: str, where: str, message: Descriptor, body: Any) -> WireError:
     """Convert the parser's error, with the field's path in the request."""
     unknown = _NO_FIELD.search(text)
     if unknown:
@@ -132,11 +133,42 @@ def _problem(text: str, where: str) -> WireError:
         name = unknown["name"]
         full = f"{path}.{name}" if path else name
         return invalid((full, f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'))
-    match = _AT.search(text)
-    if match:
-        field = ".".join(part for part in (where, _snake(match["field"])) if part)
-        return invalid((field, f"Invalid value: {match['why']}"))
+    path, kind, value = _wrong_field(text, message, body)
+    if path:
+        field = ".".join(part for part in (where, path) if part)
+        # The service's words (docs/facts/vertex.md 16).
+        problem = f"Invalid value at '{field}' ({kind}), {json.dumps(value)[:LONGEST_STATUS]}"
+        return WireError(code_pb2.INVALID_ARGUMENT, problem, [field_violations([(field, problem)])])
     return invalid((where, f"Invalid JSON payload received. {text}"))
+
+
+def _wrong_field(text: str, message: Descriptor, value: Any) -> tuple[str, str, Any]:
+    """Return path, type and value of the field that the parser's error names; the type is `TYPE_INT64` or the
+    address of a message or enum."""
+    path, kind = [], ""
+    for name in _AT.findall(text):
+        field = _field(message, name)
+        if field is None or not isinstance(value, dict) or name not in value:
+            break
+        below = field.message_type or field.enum_type
+        kind = f"type.googleapis.com/{below.full_name}" if below else _TYPES[field.type]
+        value, step = value[name], field.name
+        if isinstance(value, list) and field.is_repeated and field.message_type:
+            index = next((n for n, item in enumerate(value) if not _parses(item, field.message_type)), 0)
+            value, step = value[index], f"{step}[{index}]"
+        path.append(step)
+        if field.message_type is None:
+            break
+        message = field.message_type
+    return ".".join(path), kind, value
+
+
+def _parses(value: Any, message: Descriptor) -> bool:
+    try:
+        json_format.ParseDict(value, message_factory.GetMessageClass(message)())
+    except (json_format.ParseError, AttributeError, TypeError):
+        return False
+    return True
 
 
 def _snake(path: str) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from google.protobuf import duration_pb2
@@ -33,6 +33,7 @@ from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.job_runs import first_of
 from tui.emulator.runs.ports import NoPorts, Ports
 from tui.emulator.runs.restart_policy import CANCELLED, EXPIRED, AttemptContext, EndOfAttempt, Restart, decide
+from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.shells.access_uris import access_uris
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable, State
 from tui.emulator.vertex.quota import TrainingQuotas, demand, describe_lack, strategy
@@ -77,6 +78,7 @@ class Dependencies:
     ports: Ports
     runner: Runner
     sink: LogCollector
+    checks: ActiveCheckFaults
     scarcity: ActiveScarcity = field(default_factory=ActiveScarcity)
 
 
@@ -179,8 +181,7 @@ class JobRun:
 
     async def _run_attempt(self) -> EndOfAttempt | Restart:
         if await self._adopt():
-            replicas = [r.id for r in AttemptPlan.load(self.attempt.plan).replicas]
-            self._deps.sink.watch(self.job.record, self.attempt, replicas)
+            self._watch([r.id for r in AttemptPlan.load(self.attempt.plan).replicas])
         else:
             early = await self._begin()
             if early is not None:
@@ -249,8 +250,13 @@ class JobRun:
             return EndOfAttempt(
                 State.JOB_STATE_FAILED, code_pb2.INTERNAL, f"The job could not be started: {error}"
             )
-        deps.sink.watch(job.record, self.attempt, [r.id for r in plan.replicas])
+        self._watch([replica.id for replica in plan.replicas])
         return None
+
+    def _watch(self, replicas: Sequence[str]) -> None:
+        """Log the replicas' output, unless the job's account may not write logs (docs/facts/vertex.md 16)."""
+        if not self._deps.checks.denies("logging.logEntries.create"):
+            self._deps.sink.watch(self.job.record, self.attempt, replicas)
 
     async def _provision(self) -> EndOfAttempt | None:
         """Wait for machines; a Flex-start job waits as long as a stockout lasts."""

@@ -36,9 +36,6 @@ class CheckFaults:
         """Return the fields that the admin shows."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
-    def denies(self, permission: str) -> bool:
-        return _any(permission, self.denied)
-
     def misses(self, *names: str) -> bool:
         """Whether one of a resource's names is missing."""
         return any(_any(name, self.missing) for name in names)
@@ -47,12 +44,18 @@ class CheckFaults:
 class ActiveCheckFaults:
     """The faults in force."""
 
-    def __init__(self) -> None:
+    def __init__(self, denied_permissions: Sequence[str] = ()) -> None:
+        """`denied_permissions` are those of the settings, with shell wildcards."""
         self.current = CheckFaults()
+        self._denied = denied_permissions
 
     def set(self, faults: CheckFaults) -> None:
         """Replace the faults."""
         self.current = faults
+
+    def denies(self, permission: str) -> bool:
+        """Whether callers and jobs lack a permission."""
+        return _any(permission, (*self._denied, *self.current.denied))
 
     def apply(self, service: str, methods: Iterable[Method]) -> list[Method]:
         """Return the methods of `service` with its faults applied."""

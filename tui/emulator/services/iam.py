@@ -58,13 +58,7 @@ class PermissionTests:
     def _granted(self, request: Pb) -> Pb:
         if any("*" in permission for permission in request.permissions):
             raise invalid(("permissions", "permissions must not contain wildcards"))
-        faults, refused = self._checks.current, self._config.denied_permissions
-        granted = [
-            permission
-            for permission in request.permissions
-            if not faults.denies(permission)
-            and not any(fnmatch.fnmatchcase(permission, pattern) for pattern in refused)
-        ]
+        granted = [name for name in request.permissions if not self._checks.denies(name)]
         return iam_policy_pb2.TestIamPermissionsResponse(permissions=granted)
 
     def _account(self, field: str, name: str) -> tuple[str, str]:
