@@ -132,8 +132,8 @@ class World:
                 yield data[:left]
                 left -= len(data)
             if left <= 0:
-                # Nobody can know that a stream was cut in the usual way just as its pod ended and was deleted.
-                if fault == "cut" or (self.ended and self.deleted):
+                # A usual end just before the container's own end: nobody can know that it is a cut.
+                if fault == "cut" or not self.script:
                     raise Unavailable("cut")
                 return
             over = self.ended or len(self.runs) - 1 != run
