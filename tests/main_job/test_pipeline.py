@@ -83,7 +83,7 @@ def verbs_of_its_parts(home: Home, pipeline: dict[str, Any]) -> None:
     for reference in (pipeline["id"], pipeline["name"], pipeline["display_name"]):
         assert home.json("describe", reference, "--json")["name"] == pipeline["name"]
         refused = home.json("logs", reference, "--json", code=2)["error"]
-        assert refused["message"] == "A pipeline has no logs of its own."
+        assert refused["message"] == "A pipeline has no logs."
         assert f"`vxtui logs {pipeline['id']} --task TASK`" in refused["fix"] and "  say  " in refused["fix"]
     of_task = home.run("logs", pipeline["id"], "--task", "say")
     assert of_task.returncode == 0 and of_task.stdout == home.run("logs", task["job"]).stdout

@@ -199,7 +199,7 @@ async def test_a_profile_is_shown_in_every_form(tmp_path: Path, monkeypatch: pyt
         await until(pilot, lambda: isinstance(app.screen, ExportScreen), "the forms")
         screen = app.screen
         assert isinstance(screen, ExportScreen) and "Export of local-2node" in lines(app)
-        assert screen.text.startswith("gcloud ai custom-jobs create \\\n") and "not carried" in lines(app)
+        assert screen.text.startswith("gcloud ai custom-jobs create \\\n") and "not exported" in lines(app)
         config = screen.text.partition("<<'YAML'\n")[2].removesuffix("YAML\n")
         assert len(yaml.safe_load(config)["workerPoolSpecs"]) == 2
         await pilot.press("j")

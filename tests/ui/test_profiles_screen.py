@@ -316,7 +316,7 @@ async def test_the_editor_opens_the_users_own_file_only(
     async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
         await choose(app, pilot, "local-1node")
         await pilot.press("E")
-        assert "d makes a copy" in said(app)
+        assert "d makes your own copy" in said(app)
         own = folder / "own.yaml"
         own.write_text(app.profiles.entries[0].path.read_text())
         await pilot.press("ctrl+r")

@@ -102,7 +102,7 @@ async def test_a_job_is_looked_for_in_all_members_or_the_error_names_those_left_
         ]
         # A member that fails later counts as one that can't be asked.
         slow.error = Unauthenticated("no credentials")
-        with pytest.raises(Unauthenticated, match="two can't be asked") as caught:
+        with pytest.raises(Unauthenticated, match="two can't be queried") as caught:
             await group.find_jobs("one-1")
         assert caught.value.fix == "Use the id, or choose one context: --context one."
 

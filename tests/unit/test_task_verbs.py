@@ -50,7 +50,7 @@ def test_another_one_is_refused_with_those_that_there_are(wanted: str, message: 
 def test_a_kind_without_logs_names_its_tasks() -> None:
     with pytest.raises(VerbFailure) as caught:
         runner_of(PIPELINE, "logs")
-    assert caught.value.message == "A pipeline has no logs of its own."
+    assert caught.value.message == "A pipeline has no logs."
     assert "--task TASK" in caught.value.fix
 
 

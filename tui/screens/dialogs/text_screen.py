@@ -16,7 +16,7 @@ from tui.widgets.header_lines import Line
 
 
 class TextScreen(FrameScreen):
-    """A subclass defines the title, the text and the style of its lines, and uses `preview.tcss`."""
+    """A dialog with a scrollable text. Subclasses define title, text and line styles."""
 
     def compose_body(self) -> Iterable[Widget]:
         with VerticalScroll(id="request"):
