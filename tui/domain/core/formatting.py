@@ -171,7 +171,7 @@ def why(job: Job) -> str:
     """Why a job is in its state, on one line; "" if its service gives no reason."""
     if job.error is not None and job.state is not JobState.CANCELLED:
         # An operator's message begins by repeating the state.
-        short, message = short_error(job), job.error.summary
+        short, message = short_error(job), job.error.exception or job.error.summary
         return message if short == message else f"{short}: {message}"
     if job.waiting and job.state.active:
         return job.waiting[0]
