@@ -260,7 +260,7 @@ class VxtuiApp(ConsoleApp):
         await self.load_profiles()
         entry = self.profiles.named(name)
         if entry is None or entry.problem:
-            why = entry.problem if entry else "there is no such profile"
+            why = entry.problem if entry else "the profile does not exist"
             self.notify(f"{name}: {why}", severity="warning", markup=False)
         else:
             from tui.screens.launch.opening import open_launch

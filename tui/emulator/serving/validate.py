@@ -80,7 +80,7 @@ def deployed_model_problems(deployed: Pb) -> list[Problem]:
         length = len(deployed.display_name)
         problems.append(("display_name", f"has {length} characters; the limit is {MAX_DISPLAY_NAME}"))
     if deployed.HasField("explanation_spec"):
-        problems.append(("explanation_spec", "must be empty: the emulator explains no predictions"))
+        problems.append(("explanation_spec", "must be empty: the emulator does not support explanations"))
     problems += _resources(deployed)
     return list(below("deployed_model", problems))
 

@@ -52,7 +52,7 @@ class UnansweredLaunches:
     def parting_words(self) -> list[str]:
         """Return the outcome of each settled launch, and what to check for a launch without an outcome."""
         unknown = [
-            sentences(f"{sent.name} was sent and no reply has come", sent.look_first)
+            sentences(f"{sent.name} was sent, but no reply has come", sent.look_first)
             for sent in self._sent.values()
         ]
         return [*self._settled, *unknown]

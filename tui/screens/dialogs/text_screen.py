@@ -16,7 +16,7 @@ from tui.widgets.header_lines import Line
 
 
 class TextScreen(FrameScreen):
-    """A dialog with a scrollable text. Subclasses define title, text and line styles, and use `preview.tcss`."""
+    """A scrollable text. Subclasses define title, text and line styles, and use `preview.tcss`."""
 
     def compose_body(self) -> Iterable[Widget]:
         with VerticalScroll(id="request"):
