@@ -100,7 +100,7 @@ def _is_folder(reference: str) -> bool:
 
 def _folder(path: str, reason: str) -> VerbFailure:
     return VerbFailure(
-        f"{path}: {reason} is a folder.", fix="Name a file in the folder, or a job by id or name.", code="USAGE"
+        f"{path}: {reason} is a folder.", fix="Name a file in it, or a job by id or name.", code="USAGE"
     )
 
 
