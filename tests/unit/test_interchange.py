@@ -466,3 +466,13 @@ def test_any_text_is_imported_or_refused_in_words(parts: list[str]) -> None:
         assert error.problems and all(p.message for p in error.problems)
         return
     assert load(found.text, "f", found.name)
+
+
+def test_a_file_of_queues_says_that_there_is_no_job_in_it() -> None:
+    kinds = [
+        f"kind: {kind}\napiVersion: kueue.x-k8s.io/v1beta1\n" for kind in ("ResourceFlavor", "LocalQueue")
+    ]
+    text = "---\n".join(kinds)
+    with pytest.raises(ProfileInvalid) as caught:
+        from_text(text, "queues.yaml", {}.__getitem__)
+    assert "no job in it, only ResourceFlavor, LocalQueue" in caught.value.problems[0].message

@@ -355,3 +355,14 @@ def test_a_late_start_is_no_restart() -> None:
     late = pod("bert-worker-0", 0, state={"running": {"startedAt": T2}})
     found = job(pytorch(("Running", T1)), pods=[first, late])
     assert (found.start_time, found.attempt_time) == (time_of(T1), None)
+
+
+def test_tpus_are_accelerators() -> None:
+    """As xpk writes them: a slice of four chips a host."""
+    container = {"name": "jax", "image": "i", "resources": {"limits": {"google.com/tpu": 4}}}
+    selector = {"cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice"}
+    pods = {"spec": {"nodeSelector": selector, "containers": [container]}}
+    replicated = {"name": "slice", "replicas": 2, "template": {"spec": {"parallelism": 4, "template": pods}}}
+    head = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "t"}}
+    found = job({**head, "spec": {"replicatedJobs": [replicated]}})
+    assert found.accelerators == {"TPU_V5_LITE_PODSLICE": 32}

@@ -78,7 +78,7 @@ def from_status(status: Mapping[str, Any], action: str) -> BackendError:
     if _ADMISSION.search(words) is not None:
         return AdmissionRefused(message, fix=_admission_fix(words))
     if code == 403:
-        return _forbidden(words, message)
+        return _forbidden(words, message, action)
     if code == 404:
         return NotFound(message, fix="`vxtui jobs` lists the existing jobs.")
     if code == 409:
@@ -153,14 +153,14 @@ def _of_the_object(words: str, details: Mapping[str, Any]) -> str:
     return cleaned.replace('<nil>: Invalid value: "object": ', "")
 
 
-def _forbidden(words: str, message: str) -> BackendError:
+def _forbidden(words: str, message: str, action: str) -> BackendError:
     if "exceeded quota" in words:
         return QuotaExceeded(
             message, fix="A ResourceQuota of the namespace is exhausted. Request less, or end a job."
         )
     denied = _DENIED.search(words)
     if denied is None:
-        return PermissionDenied(message, fix="Ask the cluster's administrator for a role that allows it.")
+        return PermissionDenied(message, fix=f"Ask the cluster's administrator for the right to {action}.")
     group = f".{denied['group']}" if denied["group"] else ""
     command = f"`kubectl auth can-i {denied['verb']} {denied['resource']}{group}`"
     return PermissionDenied(message, fix=f"Ask for a role that allows it; {command} checks the permission.")

@@ -70,8 +70,14 @@ def _of_manifest(text: str, file: str) -> Imported | None:
     except ProfileInvalid:
         return None
     format = standing_alone(top_names(document.value))
-    if format is None or format.family != "kubernetes" or not has_job(document.value):
+    if format is None or format.family != "kubernetes":
         return None
+    if not has_job(document.value):
+        if not document.several:
+            return None
+        kinds = ", ".join(dict.fromkeys(str(obj.get("kind")) for obj in document.value))
+        fix = "Apply it with kubectl; import the file of a job."
+        raise ProfileInvalid([replace(document.problem((), f"no job in it, only {kinds}."), fix=fix)])
     name = job_title(document.value) or stem(file)
     edits = cleaning(document.value)
     edited = apply(text, file, edits)

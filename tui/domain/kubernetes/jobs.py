@@ -45,6 +45,7 @@ from tui.domain.kubernetes.workloads import (
     gpus,
     groups,
     is_spot,
+    tpus,
     whole,
 )
 from tui.domain.masking import mask_text
@@ -209,7 +210,7 @@ def _as_trainer(group: ReplicaGroup, nodes: int, count: int, image: str) -> Repl
 
 
 def _part(group: ManifestGroup, obj: Obj) -> GroupLayout:
-    count = gpus(group) or 0
+    count = gpus(group) or tpus(group)
     # Accelerators have the same names as on Vertex AI.
     kind = accelerator(group).upper().replace("-", "_")
     per_job = 1
@@ -221,7 +222,7 @@ def _part(group: ManifestGroup, obj: Obj) -> GroupLayout:
         _ROLES.get(group.name, "worker" if group.name in {"node", "worker"} else group.name),
         group.replicas or 0,
         str(fields(group.pod, "nodeSelector").get(INSTANCE_TYPE) or ""),
-        (kind or "GPU") if count else "",
+        (kind or ("GPU" if gpus(group) else "TPU")) if count else "",
         count,
         str(group.container.get("image") or ""),
         bounds.least if bounds else None,

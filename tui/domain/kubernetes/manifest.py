@@ -20,7 +20,16 @@ from tui.domain.kubernetes.objects import (
 )
 from tui.domain.kubernetes.rules import ManifestCase, check_manifest
 from tui.domain.kubernetes.rules.names import final_name_problem
-from tui.domain.kubernetes.workloads import accelerator, at, fields, gpus, groups, job_index, workload_of
+from tui.domain.kubernetes.workloads import (
+    accelerator,
+    at,
+    fields,
+    gpus,
+    groups,
+    job_index,
+    tpus,
+    workload_of,
+)
 from tui.domain.spec.field_table import LABELS, STRING, VALUE, FieldType, message
 from tui.domain.spec.findings import Case, Finding
 from tui.domain.spec.spec_format import GroupSummary, SpecFormat
@@ -94,12 +103,12 @@ class ManifestFormat(SpecFormat):
     def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
         summaries = []
         for group in groups(_job(fields(job, BODY))):
-            count = gpus(group)
+            count = gpus(group) if gpus(group) != 0 else tpus(group)
             summaries.append(
                 GroupSummary(
                     group.name,
                     group.replicas,
-                    shown(accelerator(group)) or ("GPU" if count != 0 else ""),
+                    shown(accelerator(group)) or ("TPU" if tpus(group) else "GPU" if count != 0 else ""),
                     count,
                     str(group.container.get("image") or ""),
                 )

@@ -10,8 +10,8 @@ from typing import Any
 Path = tuple[str | int, ...]
 Obj = Mapping[str, Any]
 
-GPU = "nvidia.com/gpu"
-ACCELERATOR = "cloud.google.com/gke-accelerator"
+GPU, TPU = "nvidia.com/gpu", "google.com/tpu"
+ACCELERATOR, TPU_ACCELERATOR = "cloud.google.com/gke-accelerator", "cloud.google.com/gke-tpu-accelerator"
 SPOT = "cloud.google.com/gke-spot"
 FLEX_START = "cloud.google.com/gke-flex-start"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -234,9 +234,16 @@ def gpus(group: ManifestGroup) -> int | None:
     return whole(count)
 
 
+def tpus(group: ManifestGroup) -> int:
+    """Return the TPU chips of one pod of the group; 0 if a parameter decides it."""
+    resources = fields(group.container, "resourcesPerNode") or fields(group.container, "resources")
+    return whole(fields(resources, "limits").get(TPU, fields(resources, "requests").get(TPU, 0))) or 0
+
+
 def accelerator(group: ManifestGroup) -> str:
     """Return the accelerator that the group's nodes must have, in GKE's name."""
-    selected = fields(group.pod, "nodeSelector").get(ACCELERATOR)
+    selector = fields(group.pod, "nodeSelector")
+    selected = selector.get(ACCELERATOR) or selector.get(TPU_ACCELERATOR)
     if selected:
         return str(selected)
     terms = elements(

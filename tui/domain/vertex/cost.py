@@ -251,7 +251,7 @@ def missing(job: Job, prices: Prices | None = None) -> str:
     if job.in_cluster and not job.nodes:
         if job.waits:
             return "its pods are on no node now"
-        return "the nodes of its pods could not be read, which takes the permission to get nodes"
+        return "the nodes of its pods are not known: they are gone, or the login may not get nodes"
     table = prices or built_in()
     gaps: list[str] = []
     if job.in_cluster:

@@ -43,6 +43,12 @@ class ImageRegistry:
                 f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": failed to '
                 f'resolve reference "{image}": {image}: not found'
             )
+        if not container.get("command") and not self.programs.entry_point(image):
+            return (
+                f"{image} is not here: this machine has no containers, it runs the command as a process. Set "
+                "the container's command, or a program for the image in the cluster's config.yaml: "
+                f'images: {{"{image}": [python3, -m, my.module]}}'
+            )
         try:
             self.programs.argv(image, container.get("command") or (), ())
         except CannotRun as error:
