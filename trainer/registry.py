@@ -10,7 +10,7 @@ import ast
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class StrategyEntry:
     only. An optional function `preload(config)` of the module imports before the fork what the class needs.
     `elastic` is the class for --elastic, where each node has the whole state; without it --elastic is
     refused. `optimizers` are those that work with the tensors it gives them. `sharded` says what its ranks
-    divide among them, for the estimate of `--micro-batch auto`.
+    divide among them, `weights` or `optimizer`, for the estimate of `--micro-batch auto`.
     """
 
     target: str
     flags: tuple[str, ...] = ()
     elastic: str = ""
     optimizers: tuple[str, ...] = ("adamw", "adam", "sgd")
-    sharded: Literal["", "optimizer", "weights"] = ""
+    sharded: str = ""
 
 
 @dataclass(frozen=True, slots=True)

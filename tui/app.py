@@ -6,6 +6,7 @@ time.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, partialmethod
@@ -17,7 +18,7 @@ from textual.screen import Screen
 
 from tui.actions.availability import job_refusal
 from tui.actions.registry import action, actions, key_problems
-from tui.config.settings import unknown_context
+from tui.config.settings import Settings, SettingsError, all_contexts, unknown_context
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 from tui.kinds.kind import Kind, resolve
@@ -81,6 +82,8 @@ class VxtuiApp(ConsoleApp):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     JOB_SCREEN = staticmethod(_job_screen)
     NOTIFICATION_TIMEOUT = 6
+    read_settings: Callable[[], Settings] | None = None
+    """Reads the settings again, for contexts that were added."""
 
     @property
     def frame(self) -> FrameScreen | None:
@@ -275,6 +278,18 @@ class VxtuiApp(ConsoleApp):
         else:
             known = ", ".join(sorted(self.available_themes))
             self.notify(f"The theme {name} does not exist. Themes: {known}", severity="warning", markup=False)
+
+    async def load_contexts(self) -> None:
+        """Read the contexts of the settings again; a mistake in the settings is shown and changes nothing."""
+        if self.read_settings is None:
+            return
+        try:
+            self.settings.contexts = (await asyncio.to_thread(self.read_settings)).contexts
+        except SettingsError as error:
+            self.notify(str(error), severity="warning", markup=False)
+        else:
+            self.contexts = {c.name: c for c in all_contexts(self.settings)}
+            self.contexts.setdefault(self.context_name, self.connection.context)
 
     async def action_context(self, name: str) -> None:
         """Open another context."""

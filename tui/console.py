@@ -57,8 +57,8 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
                 themes=themes,
                 read_only=read_only,
                 snapshot=SnapshotFile(where, context.name).load(),
-                read_settings=load_settings,
             )
+            app.read_settings = load_settings
             for problem in problems:
                 app.journal.add("error", problem)
             with interrupts.raising():

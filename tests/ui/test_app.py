@@ -525,10 +525,8 @@ async def test_a_context_added_to_the_settings_is_offered_and_a_mistake_is_said(
     file.write_text("contexts:\n  - {name: test, project: p, regions: [us-central1]}\n")
     monkeypatch.setenv("VXTUI_CONFIG", str(file))
     backend = MemoryBackend(fleet())
-    async with opened(backend, tmp_path, settings=load_settings(), read_settings=load_settings) as (
-        app,
-        pilot,
-    ):
+    async with opened(backend, tmp_path, settings=load_settings()) as (app, pilot):
+        app.read_settings = load_settings
         file.write_text(file.read_text() + "  - {name: added, project: q, regions: [us-east1]}\n")
         await pilot.press("colon", *"contexts", "enter")
         await until(pilot, lambda: isinstance(app.screen, PickScreen), "the contexts")

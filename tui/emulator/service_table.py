@@ -1,7 +1,7 @@
 """The table of services. A new service is one entry; a new RPC is one method of its service.
 
 The entries are opened in this order, so a service stands below those that it uses. The kinds of jobs
-(tui/emulator/kinds) stand in it by themselves.
+stand in it by themselves.
 """
 
 from __future__ import annotations

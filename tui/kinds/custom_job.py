@@ -16,7 +16,7 @@ CUSTOM_JOB = Kind(
     words=Words("custom job", group="pool", short="custom"),
     tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.custom_jobs:CustomJobs"},
-    emulated="tui.emulator.kinds.custom_jobs:CUSTOM_JOBS",
+    emulated="tui.emulator.vertex.job_service:CUSTOM_JOBS",
     page="training",
     body="jobSpec",
     spec_format="tui.domain.profile.vertex_formats:CUSTOM_JOB_SPEC",

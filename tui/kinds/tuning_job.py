@@ -14,7 +14,7 @@ TUNING_JOB = Kind(
     words=Words("tuning job", group="pool", short="tuning"),
     tabs=(OVERVIEW, TRIALS, LOGS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.tuning_jobs:TuningJobs"},
-    emulated="tui.emulator.kinds.tuning_jobs:TUNING_JOBS",
+    emulated="tui.emulator.tuning.service:TUNING_JOBS",
     page="training",
     task_kinds=("custom_job",),
     compared="tui.domain.comparison.facts:tuning_facts",

@@ -33,7 +33,6 @@ from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_named, kind_of
 from tui.screens.console import preload
 from tui.screens.console.job_toasts import JobToasts
-from tui.screens.console.known_contexts import KnownContexts
 from tui.screens.console.operations import ConsoleOperations
 from tui.screens.console.profile_entries import ProfileEntries
 from tui.screens.console.standing_costs import TICK, StandingCosts
@@ -95,7 +94,6 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         themes: Iterable[Theme] = (),
         read_only: bool = False,
         snapshot: Snapshot | None = None,
-        read_settings: Callable[[], Settings] | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
         """Set the contexts. `read_only` is the option; the settings and the context may be read-only too."""
@@ -105,7 +103,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         if settings.slow:
             self.go_slow()
         self.settings = settings
-        self.contexts = KnownContexts([*contexts, context], settings, read_settings)
+        self.contexts = {c.name: c for c in contexts} | {context.name: context}
         self.clock = clock
         self.state_dir = state_dir
         self.profiles = ProfileEntries(read_profiles, profile_folder, state_dir)
@@ -304,11 +302,6 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         projects = {context.name: context.project for context in self.contexts.values()}
         context = self.connection.context
         return OperationRunner(context, self.access, self.journal, "console", projects=projects)
-
-    async def load_contexts(self) -> None:
-        """Read the contexts of the settings again; a mistake in the file is shown."""
-        if mistake := await self.contexts.reload(self.connection.context):
-            self.notify(mistake, severity="warning", markup=False)
 
     async def load_profiles(self) -> None:
         """Read the profiles from disk."""

@@ -33,22 +33,13 @@ from trainer.strategy.model_setup import prepare_model
 from trainer.weights.saved import LazyWeights, SavedWeights
 
 STRATEGIES = {
-    "zero1": StrategyEntry(
-        target="trainer.strategy.deepspeed.engine:ZeRO1",
-        flags=("offload", "deepspeed_config"),
-        sharded="optimizer",
-    ),
-    "zero2": StrategyEntry(
-        target="trainer.strategy.deepspeed.engine:ZeRO2",
-        flags=("offload", "deepspeed_config"),
-        sharded="optimizer",
-    ),
-    "zero3": StrategyEntry(
-        target="trainer.strategy.deepspeed.engine:ZeRO3",
-        flags=("offload", "deepspeed_config"),
-        sharded="weights",
-    ),
-}
+    name: StrategyEntry(
+        f"trainer.strategy.deepspeed.engine:{cls}", ("offload", "deepspeed_config"), sharded=sharded
+    )
+    for name, cls, sharded in (
+        ("zero1", "ZeRO1", "optimizer"), ("zero2", "ZeRO2", "optimizer"), ("zero3", "ZeRO3", "weights"),
+    )
+}  # fmt: skip
 
 
 def preload(config: Config) -> None:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
+from typing import Any
 
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.progress import formats, json_fields
-from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.line_text import parts, rank_of
 from tui.domain.progress.parsing.reading import LineReading
 from tui.domain.progress.pattern import ProgressPattern
 
-FORMATS: tuple[LineFormat, ...] = tuple(
-    sorted(
-        (
-            importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
-            for module in pkgutil.iter_modules(formats.__path__)
-        ),
-        key=lambda form: form.priority,
-    )
+FORMATS: list[Any] = sorted(
+    (importlib.import_module(f"{formats.__name__}.{m.name}") for m in pkgutil.iter_modules(formats.__path__)),
+    key=lambda module: module.PRIORITY,
 )
-"""The `FORMAT` of each module in `formats/`, in the order in which they are tried."""
-DIALECTS = tuple(form.read for form in FORMATS)
-EXPRESSIONS = tuple(expression for form in FORMATS for _, expression in form.signs)
+"""The modules of `formats/`, in the order in which they are tried."""
+DIALECTS: tuple[Callable[[str], LineReading | None], ...] = tuple(module.read for module in FORMATS)
+_SIGNS = [sign for module in FORMATS for sign in getattr(module, "SIGNS", ())]
+EXPRESSIONS = tuple(expression for _, expression in _SIGNS)
 """RE2 expressions that select progress lines on a log's server."""
-_MARKS = tuple(mark for form in FORMATS for marks, _ in form.signs for mark in marks)
+_MARKS = tuple(mark for marks, _ in _SIGNS for mark in marks)
 
 
 def may_report(text: str) -> bool:

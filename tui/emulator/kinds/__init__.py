@@ -1,1 +1,1 @@
-"""One module per kind of job, named by `Kind.emulated` (tui/kinds)."""
+"""The table of the emulated kinds of jobs, and kinds that stand above several services."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.kinds.emulated_kind import EmulatedKind
 from tui.emulator.parts import EmulatorParts
 from tui.emulator.pipelines.batch import PipelineBatches
 from tui.emulator.pipelines.children import Children
@@ -15,7 +14,7 @@ from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.rpc.methods import Method
 from tui.emulator.tuning.service import TuningServer
 from tui.emulator.tuning.table import TuningJobRecord
-from tui.emulator.vertex.job_handlers import JobHandlers
+from tui.emulator.vertex.job_handlers import EmulatedKind, JobHandlers
 from tui.emulator.vertex.job_service import JobServer
 
 

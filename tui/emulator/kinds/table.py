@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.emulator.database import Database
-from tui.emulator.kinds.emulated_kind import EmulatedKind
+from tui.emulator.vertex.job_handlers import EmulatedKind
 from tui.emulator.vertex.job_table import CustomJobTable
 from tui.emulator.vertex.resource_table import ResourceTable
 from tui.kinds.kind import resolve

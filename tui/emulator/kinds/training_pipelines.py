@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tui.emulator.kinds.emulated_kind import EmulatedKind
 from tui.emulator.parts import EmulatorParts
 from tui.emulator.serving.model_service import ModelService
 from tui.emulator.training_pipelines.runs import TrainingPipelineRuns
 from tui.emulator.training_pipelines.service import TrainingPipelineServer
 from tui.emulator.training_pipelines.table import TrainingPipelineTable
+from tui.emulator.vertex.job_handlers import EmulatedKind
 
 
 def _handlers(parts: EmulatorParts, table: TrainingPipelineTable) -> TrainingPipelineServer:

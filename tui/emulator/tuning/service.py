@@ -13,9 +13,10 @@ from tui.emulator.messages import Pb
 from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import refuse
 from tui.emulator.tuning.table import TuningJob, TuningJobPb, TuningJobRecord, TuningJobTable
+from tui.emulator.tuning.tuning_runs import TuningParts, TuningRuns
 from tui.emulator.tuning.validate import tuning_problems
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
-from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
+from tui.emulator.vertex.job_handlers import EmulatedKind, JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.job_service import SERVICE
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
@@ -46,3 +47,14 @@ class TuningServer(JobHandlers[TuningJob]):
         self._resources.check(
             requested.trial_job_spec, request.parent, "hyperparameter_tuning_job.trial_job_spec"
         )
+
+
+TUNING_JOBS = EmulatedKind(
+    TuningJobTable,
+    lambda parts, table: TuningServer(
+        table,
+        TuningRuns(TuningParts(table, parts.jobs, parts.scheduler, parts.state, parts.sink)),
+        parts.operations,
+        parts.persistent,
+    ),
+)

@@ -6,7 +6,7 @@ FAILED_PRECONDITION here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from google.protobuf import empty_pb2
 from tui.emulator.filters.fields import FieldTable
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.messages import Pb, snake_case
+from tui.emulator.parts import EmulatorParts
 from tui.emulator.rpc.methods import Method, failed_precondition, message_class, methods_of
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.vertex.operations import Operations, log_record
@@ -163,3 +164,21 @@ class JobHandlers(Generic[R]):
     def _unused_log(self, job: R) -> JobRecord | None:
         """Return the log that nothing needs once this job is deleted."""
         return log_record(job.record)
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedKind:
+    """What a kind of job declares to the emulator; `Kind.emulated` of the console's kinds names it."""
+
+    table: type[ResourceTable[Any]]
+    handlers: Callable[[EmulatorParts, Any], JobHandlers[Any]]
+    """Makes the RPC handlers and the runner of the jobs from the shared parts and the open table."""
+    calls_services: bool = False
+    """Whether its jobs call the RPCs of other services, which the emulator then opens first."""
+
+    async def open(self, parts: EmulatorParts) -> list[Method]:
+        """Resume the jobs of this kind, and return its RPCs."""
+        handlers = parts.keep(self.handlers(parts, parts.tables[self.table]))
+        parts.stack.push_async_callback(handlers.runner.close)
+        handlers.runner.adopt()
+        return handlers.methods()

@@ -17,7 +17,7 @@ from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import WireError, refuse
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
-from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
+from tui.emulator.vertex.job_handlers import EmulatedKind, JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.quota import demand
@@ -59,3 +59,9 @@ class JobServer(JobHandlers[CustomJob]):
 
     async def _delete(self, job: CustomJob) -> operations_pb2.Operation:
         return await self._operations.delete_job(self._table, job)
+
+
+CUSTOM_JOBS = EmulatedKind(
+    CustomJobTable,
+    lambda parts, table: JobServer(table, parts.scheduler, parts.operations, parts.persistent.check),
+)

@@ -17,12 +17,16 @@ from dataclasses import dataclass
 
 from tui.domain.core.figures import count
 from tui.domain.core.training_progress import STEPS
-from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.names import counted_unit
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import Bar, LineReading, duration, number
 
+PRIORITY = 10
+SIGNS = (
+    (("it/s",), r"[0-9?] ?(it|iter|step|batch|ba|tok|token|sample)(s|es)?/s"),
+    (("s/it",), r"[0-9]s/(it|iter|step|batch|ba|epoch)"),
+)
 TQDM, LIGHTNING = "tqdm", "Lightning"
 _AMOUNT = r"\d[\d.]{0,15}[kMGTP]?"
 _RATE = (
@@ -126,13 +130,3 @@ def _meter(text: str) -> Meter | None:
 def _rounded(text: str) -> float | None:
     value = number(text)
     return None if value is None else float(round(value))
-
-
-FORMAT = LineFormat(
-    10,
-    read,
-    (
-        (("it/s",), r"[0-9?] ?(it|iter|step|batch|ba|tok|token|sample)(s|es)?/s"),
-        (("s/it",), r"[0-9]s/(it|iter|step|batch|ba|epoch)"),
-    ),
-)

@@ -7,11 +7,11 @@ the step: the bar beside it does, or the epoch together with the run's length. T
 
 from __future__ import annotations
 
-from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import LineReading
 
+PRIORITY = 50
 DIALECT = "Hugging Face"
 _SUMMARY = "'train_runtime'"
 """The final dict, whose loss is the mean of the whole run."""
@@ -34,6 +34,3 @@ def read(text: str) -> LineReading | None:
     if measured.step is not None:
         reading.step, reading.total = measured.step, measured.total(measured.step)
     return reading
-
-
-FORMAT = LineFormat(50, read)

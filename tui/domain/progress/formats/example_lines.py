@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 
 from tui.domain.progress.formats.named_lines import remaining_in
-from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import Bar, LineReading
 
+PRIORITY = 40
 DIALECT = "PyTorch's examples"
 _COUNT = r"\[ {0,11}(?P<n>\d{1,12})/(?P<total>\d{1,12})"
 _FORMS = (
@@ -44,6 +44,3 @@ def read(text: str) -> LineReading | None:
         reading.remaining, reading.epoch = remaining_in(text), None
         return reading
     return None
-
-
-FORMAT = LineFormat(40, read)

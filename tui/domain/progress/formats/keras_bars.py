@@ -14,11 +14,16 @@ import re
 
 from tui.domain.core.training_progress import STEPS
 from tui.domain.progress.formats.named_lines import remaining_in
-from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import Bar, LineReading, duration
 
+PRIORITY = 20
+SIGNS = (
+    (("/step",), r"[0-9](ms|s)/step - "),
+    # Keras writes this line before an epoch's bar.
+    ((), r"^Epoch [0-9]+/[0-9]+ *$"),
+)
 DIALECT = "Keras"
 _EPOCH = re.compile(r"\s{0,4}Epoch (?P<epoch>\d{1,7})/(?P<epochs>\d{1,7})\s{0,4}")
 _BAR = re.compile(
@@ -55,14 +60,3 @@ def read(text: str) -> LineReading | None:
     reading.remaining = remaining_in(text) or (duration(left["left"]) if left and not done else None)
     reading.epoch = None
     return reading
-
-
-FORMAT = LineFormat(
-    20,
-    read,
-    (
-        (("/step",), r"[0-9](ms|s)/step - "),
-        # Keras writes this line before an epoch's bar.
-        ((), r"^Epoch [0-9]+/[0-9]+ *$"),
-    ),
-)

@@ -18,11 +18,22 @@ import re
 from datetime import timedelta
 
 from tui.domain.core.figures import count
-from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import LineReading, duration
 
+PRIORITY = 60
+SIGNS = (
+    (("oss", "OSS"), r"[Ll]oss( train| step)?['\": =]{1,8}[-0-9n]"),
+    (("PerSec",), r"SamplesPerSec="),
+    (("skipped=",), r"skipped=[0-9]+, lr="),
+    (
+        ("tok/s", "/sec", "_per_s", "tps"),
+        r"(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]",
+    ),
+    (("optimization steps",), r"optimization steps = "),
+    (("Num Epochs",), r"Num Epochs = "),
+)
 _SIGNATURES = (
     ("DeepSpeed", ("skipped=", "lr=")),
     ("DeepSpeed", ("SamplesPerSec=",)),
@@ -91,20 +102,3 @@ def _dialect(text: str) -> str:
         if all(sign in text for sign in signs):
             return name
     return OTHER
-
-
-FORMAT = LineFormat(
-    60,
-    read,
-    (
-        (("oss", "OSS"), r"[Ll]oss( train| step)?['\": =]{1,8}[-0-9n]"),
-        (("PerSec",), r"SamplesPerSec="),
-        (("skipped=",), r"skipped=[0-9]+, lr="),
-        (
-            ("tok/s", "/sec", "_per_s", "tps"),
-            r"(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]",
-        ),
-        (("optimization steps",), r"optimization steps = "),
-        (("Num Epochs",), r"Num Epochs = "),
-    ),
-)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 
 from tui.domain.core.training_progress import STEPS
-from tui.domain.progress.parsing.line_format import LineFormat
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import Bar, LineReading, duration, number
 
+PRIORITY = 30
 DIALECT = "Lightning"
 _TIME = r"(?:\d{1,4} days?, )?\d{1,6}:\d\d:\d\d|-:--:--"
 _BAR = re.compile(
@@ -41,6 +41,3 @@ def read(text: str) -> LineReading | None:
     reading.epochs, reading.epoch = int(epoch["last"]) + 1 if epoch["last"] else None, None
     reading.remaining = duration(match["left"])
     return reading
-
-
-FORMAT = LineFormat(30, read)
