@@ -63,5 +63,7 @@ class JobServer(JobHandlers[CustomJob]):
 
 CUSTOM_JOBS = EmulatedKind(
     CustomJobTable,
-    lambda parts, table: JobServer(table, parts.scheduler, parts.operations, parts.persistent.check),
+    lambda parts, table: JobServer(
+        table, parts.scheduler, parts.operations, parts.persistent.check, parts.running.scarcity
+    ),
 )
