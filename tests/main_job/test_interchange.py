@@ -70,7 +70,7 @@ def test_the_command_of_a_job_is_that_of_its_profile(place: Home) -> None:
     assert refused.returncode == 2 and "has no parameters" in refused.stderr
     nothing = place.run("export", "no-such-job", "--as", "rest")
     assert nothing.returncode == 3 and "no profile no-such-job" in nothing.stderr
-    assert "no job no-such-job" in nothing.stderr
+    assert "job no-such-job does not exist" in nothing.stderr
 
 
 def test_a_profile_is_never_written_over_without_being_told(place: Home) -> None:

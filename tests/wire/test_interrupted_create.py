@@ -269,7 +269,9 @@ def test_quitting_with_a_launch_on_its_way_says_what_became_of_it(tmp_path: Path
     if keys == 1:
         assert f"Launched x. It keeps running: {NAME}. `vxtui cancel 1` ends it." in said
     else:
-        assert f"x was sent without a reply yet. `vxtui jobs --filter vxtui-launch:{mark_of(fake)}`" in said
+        assert (
+            f"x was sent, but no reply has come. `vxtui jobs --filter vxtui-launch:{mark_of(fake)}`" in said
+        )
     assert fake.calls["CreateCustomJob"] == 1
 
 

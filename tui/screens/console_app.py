@@ -226,8 +226,8 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             return
         self.unanswered.settling = True
         self.notify(
-            f"{self.unanswered.names} was sent without a reply yet. vxtui looks for the job for a few "
-            "seconds, then it quits; ctrl+q again quits at once.",
+            f"{self.unanswered.names} was sent, but no reply has come. vxtui searches for the job for "
+            "a few seconds, then quits; ctrl+q again quits at once.",
             severity="warning",
             markup=False,
             timeout=60,

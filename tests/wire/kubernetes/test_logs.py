@@ -288,7 +288,7 @@ async def test_pods_that_were_scaled_away_are_a_gap(tmp_path: Path) -> None:
     async with opened(server, tmp_path) as backend:
         await reading.follow(backend, LogQuery(JOB))
     assert [gap.reason.split(",")[0] for gap in reading.gaps] == ["earlier pods of worker-1"]
-    assert "worker-2 are deleted" in reading.gaps[0].reason
+    assert "worker-2 and their logs are deleted" in reading.gaps[0].reason
 
 
 async def test_conditions_and_events_begin_in_the_order_of_their_times(tmp_path: Path) -> None:
