@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from trainer.checkpoint.manager import CheckpointManager
 from trainer.distributed.process_group import ProcessGroup
 
 torch.set_num_threads(1)
@@ -17,6 +19,22 @@ torch.set_num_threads(1)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trainer writes into the working directory: ./checkpoints, ./data-cache."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _folders_are_released(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A manager that a test leaves open has a thread, which would write its lock to the session's end."""
+    begun: list[CheckpointManager] = []
+    begin = CheckpointManager.__init__
+
+    def noted(self: CheckpointManager, *args: Any, **kw: Any) -> None:
+        begin(self, *args, **kw)
+        begun.append(self)
+
+    monkeypatch.setattr(CheckpointManager, "__init__", noted)
+    yield
+    for manager in begun:
+        manager.close()
 
 
 @pytest.fixture

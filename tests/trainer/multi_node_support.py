@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.processes import asked, end
+from tests.trainer.warm import WarmNode
 from tests.waiting import wait_for
 from trainer.network.addresses import free_port
 
@@ -30,7 +31,7 @@ FLAGS = (
 class Node:
     """One supervisor in its own folder."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | WarmNode
     out: Path
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
@@ -75,16 +76,21 @@ class Cluster:
         return self.run_module(rank, "trainer.task", words, self.vertex(rank, nodes) if env is None else env)
 
     def run_module(self, rank: int, module: str, words: Sequence[str], env: Mapping[str, str]) -> Node:
-        """Start `python -m module words` in its own folder, with `env` and no other variables of a
-        cluster."""
+        """Start `python -m module words` in its own folder, with `env` and no other variables of a cluster.
+
+        It is forked from a warm server, but for a node with a PYTHONPATH of its own.
+        """
         home = self.root / f"node-{rank}-{len(self.nodes)}"
         home.mkdir()
         own = {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **env}
         with (home / "out").open("wb") as out, (home / "err").open("wb") as err:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, *words], cwd=home, env=outside_a_cluster() | own, stdout=out,
-                stderr=err, start_new_session=True,
-            )  # fmt: skip
+            if "PYTHONPATH" in env:
+                process: subprocess.Popen[bytes] | WarmNode = subprocess.Popen(
+                    [sys.executable, "-m", module, *words], cwd=home, env=outside_a_cluster() | own,
+                    stdout=out, stderr=err, start_new_session=True,
+                )  # fmt: skip
+            else:
+                process = WarmNode(module, words, home, outside_a_cluster() | own)
         self.nodes.append(Node(process, home / "out"))
         return self.nodes[-1]
 
