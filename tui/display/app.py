@@ -133,7 +133,7 @@ class DisplayApp(App[Result]):
         return driver_class
 
     def repaint_all(self) -> None:
-        """Repaint the whole terminal."""
+        """Repaint the entire terminal."""
         self._buffer = None
         self.screen.refresh()
 

@@ -3,7 +3,7 @@
 This module has the layout and the writer; the module that owns a table's rows reads and writes the table.
 
 Only the server opens the file. Every write is one short transaction in a separate thread, committed with a
-full sync before the caller continues, so a crash loses nothing that a client was told.
+full sync before the caller continues, so a crash loses no acknowledged change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of services. A new service is one entry; a new RPC is one method of its service.
 
-The entries are opened in this order, so a service stands below those that it uses. The kinds of jobs
-stand in it by themselves.
+The entries are opened in this order, so a service follows those that it uses. The entries of jobs come from
+`JOB_KINDS`.
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ def _call(children: Children, method: str, parent: str, request: Pb, types: Any 
 
 
 def _artifact(node: PlanNode, name: str, resource: str) -> dict[str, Any]:
-    """Return the output artifact of a component, which stands for a resource of the API."""
+    """Return the output artifact of a component, which represents a resource of the API."""
     leaf = node.leaf
     assert leaf is not None
     kind = dict(leaf.component.artifacts.get(name) or {})

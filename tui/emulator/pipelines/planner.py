@@ -112,7 +112,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """State of the whole tree, and the nodes that are new or changed, each after its parent."""
+    """State of the entire tree, and the nodes that are new or changed, each after its parent."""
 
     status: TaskStatus
     changed: tuple[PlanNode, ...] = ()

@@ -1,4 +1,4 @@
-"""Imports the modules and parses the styles of screens that are not open yet, while nobody waits for it.
+"""Imports the modules and parses the styles of unopened screens while the console is idle.
 
 Otherwise the first key that opens such a screen imports its modules between two frames: 50 to 250 ms of CPU.
 """

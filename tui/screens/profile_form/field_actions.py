@@ -110,7 +110,7 @@ class FieldActions:
         self._line.open(row, text)
 
     async def action_switch(self) -> None:
-        """Toggle a yes/no or a switch."""
+        """Toggle a boolean or a switch."""
         row = self._body.row
         if row is None:
             return
@@ -337,7 +337,7 @@ def folds(row: FormRow) -> bool:
 
 
 def switches(row: FormRow) -> bool:
-    """Whether the row is a switch, or a yes or no."""
+    """Whether the row is a switch or a boolean."""
     boolean = row.kind is RowKind.FIELD and row.field is not None and row.field.kind.name == "boolean"
     return row.kind is RowKind.SWITCH or boolean
 

@@ -1,4 +1,4 @@
-"""Any text file as a log: only line counts are kept; visible lines are read from the file.
+"""Any text file as a log: only line counts are stored; visible lines are read from the file.
 
 The file may grow; `count_new_lines` counts the new lines. A line's number takes the place of its time, so
 that its key is its number. JSON objects are parsed; the severity of other lines follows from their words.

@@ -53,7 +53,7 @@ class Editor:
 
 
 class Unsaved:
-    """This console's unsaved changes of one file, kept in `folder`."""
+    """This console's unsaved changes of one file, stored in `folder`."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         self._folder = folder

@@ -88,7 +88,7 @@ class ChartFormat:
     x_time: bool = False
     """Whether x is in seconds."""
     x_whole: bool = False
-    """Whether x counts something, such as steps: its axis has whole numbers only."""
+    """Whether x counts something, such as steps: its axis has only integers."""
     low: float | None = None
     high: float | None = None
     x_view: XView = FULL_VIEW

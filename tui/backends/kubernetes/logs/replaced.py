@@ -39,7 +39,7 @@ class GonePod:
     why: str
     """The cause of the pod's end from its events, or ""."""
     killed: int | None = None
-    """Time (ns) at which the kubelet was told to stop the pod's containers."""
+    """Time (ns) at which the kubelet was asked to stop the pod's containers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class MpirunJob:
         return self.code
 
     def stop(self, code: int) -> None:
-        """End all processes; the first nonzero code is kept."""
+        """End all processes; the first nonzero code becomes the exit code."""
         with self._lock:
             self.code = self.code or code
         self.over.set()
