@@ -99,6 +99,20 @@ _KUBEFLOW = "kubeflow.org"
 _TRAINER = "trainer.kubeflow.org"
 _KUEUE = "kueue.x-k8s.io"
 
+
+def _kueue(version: str) -> tuple[ApiResource, ...]:
+    """The types of Kueue; v1beta1 is served by means of v1beta2 (`api/older_kueue.py`)."""
+    workloads, queues = ("kwl", "kueueworkload", "kueueworkloads"), ("queue", "queues", "lq")
+    flavors = ("flavor", "flavors", "rf")
+    return (
+        ApiResource(_KUEUE, version, "workloads", "Workload", subresources=STATUS, short=workloads),
+        ApiResource(_KUEUE, version, "localqueues", "LocalQueue", subresources=STATUS, short=queues),
+        ApiResource(_KUEUE, version, "clusterqueues", "ClusterQueue", False, STATUS, ("cq",)),
+        ApiResource(_KUEUE, version, "resourceflavors", "ResourceFlavor", False, short=flavors),
+        ApiResource(_KUEUE, version, "workloadpriorityclasses", "WorkloadPriorityClass", False),
+    )
+
+
 RESOURCES: tuple[ApiResource, ...] = (
     NAMESPACES,
     NODES,
@@ -125,18 +139,7 @@ RESOURCES: tuple[ApiResource, ...] = (
     ApiResource(_TRAINER, "v1alpha1", "trainingruntimes", "TrainingRuntime"),
     ApiResource(_TRAINER, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False),
     ApiResource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", subresources=STATUS),
-    ApiResource(
-        _KUEUE, "v1beta2", "workloads", "Workload", subresources=STATUS,
-        short=("kwl", "kueueworkload", "kueueworkloads"),
-    ),
-    ApiResource(
-        _KUEUE, "v1beta2", "localqueues", "LocalQueue", subresources=STATUS, short=("queue", "queues", "lq")
-    ),
-    ApiResource(_KUEUE, "v1beta2", "clusterqueues", "ClusterQueue", False, STATUS, ("cq",)),
-    ApiResource(
-        _KUEUE, "v1beta2", "resourceflavors", "ResourceFlavor", False, short=("flavor", "flavors", "rf")
-    ),
-    ApiResource(_KUEUE, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", False),
+    *(resource for version in ("v1beta2", "v1beta1") for resource in _kueue(version)),
     ApiResource(
         "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", subresources=STATUS, short=("pg", "pgs")
     ),

@@ -17,6 +17,7 @@ from tui.emulator.kubernetes.api.checks.faults import ClusterApiFaults
 from tui.emulator.kubernetes.api.checks.gate import Gate, error_response
 from tui.emulator.kubernetes.api.discovery import Discovery
 from tui.emulator.kubernetes.api.forms import encode
+from tui.emulator.kubernetes.api.older_kueue import OlderKueue
 from tui.emulator.kubernetes.api.openapi import OpenApi
 from tui.emulator.kubernetes.api.read import ObjectReader, json_response
 from tui.emulator.kubernetes.api.request import ACCEPTED, Target, is_dry_run, read_object, target_of
@@ -69,7 +70,7 @@ class Api:
             Route("/{path:path}", self._answer, methods=_METHODS),
         ]
         inner = Starlette(routes=routes, exception_handlers={ApiError: _refused, Exception: _failed})
-        return Gate(inner, self._token, self._access, self._faults)
+        return Gate(OlderKueue(inner), self._token, self._access, self._faults)
 
     def end_watches(self) -> None:
         """End every watch before the server stops."""
