@@ -95,7 +95,7 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         await until(pilot, lambda: app.store.jobs, "the job")
         app.open_job(JOB.name)
         await shown(pilot, app, JobState.RUNNING)
-        assert "suspends it: its pods end, the job stays" in await asked(pilot, app, "c")
+        assert "suspends it: its pods end, but the job remains" in await asked(pilot, app, "c")
         await pilot.press("n")
         assert "it starts again when it is resumed" in await asked(pilot, app, "X")
         await pilot.press("y")

@@ -27,7 +27,7 @@ VERBS = {
     "tensorboard": ("tui.verbs.programs.tensorboard", "Show a job's events in the installed TensorBoard."),
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),
-    "suspend": ("tui.verbs.job_changes", "Suspend a job in a cluster: its pods end, the job stays."),
+    "suspend": ("tui.verbs.job_changes", "Suspend a job in a cluster: its pods end."),
     "resume": ("tui.verbs.job_changes", "Resume a suspended job."),
     "scale": ("tui.verbs.job_changes", "Change the number of workers of a job in a cluster."),
     "rerun": ("tui.verbs.job_changes", "Run a pipeline again; succeeded tasks come from the cache."),

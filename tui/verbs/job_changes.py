@@ -39,7 +39,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
             parent = None if yes else await parent_of(backend, target)
             goes_on = parent is None or parent.composite or not parent.state.active
             ends = "" if goes_on or parent is None else f", which ends the {titled(parent)}"
-            ends = ", which suspends it: its pods end, the job stays" if suspends else ends
+            ends = ", which suspends it: its pods end, but the job remains" if suspends else ends
             stakes = formatting.stakes(target, datetime.now(UTC))
             await confirmed(f"Cancel {target.display_name} ({stakes}){ends}?", yes=yes)
         value_of(await run.job_operations(backend).cancel(target))

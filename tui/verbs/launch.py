@@ -71,7 +71,7 @@ PATIENCE = 600.0
     "--region", "--namespace", "-n", "region", metavar="REGION",
     help="Launch in this region, or namespace of a cluster, instead of the profile's.",
 )  # fmt: skip
-@click.option("--name", metavar="NAME", help="Name of the job instead of the profile's; {n} counts.")
+@click.option("--name", metavar="NAME", help="Job name, instead of the profile's; {n} is the next number.")
 @click.option("--dry-run", is_flag=True, help="Run all checks and print the exact request; send nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the job to end; exit 0 only if it succeeded.")
 @yes_option

@@ -48,7 +48,7 @@ def _cancelled_too(console: ConsoleApp, job: Job) -> str:
     """Return the jobs that end with a job: its parts, and the job above it if it has no other part."""
     parts = sum(part.state.active for part in console.store.parts_of(job)) if job.composite else 0
     if kind_of(job).cancel_suspends:
-        return "which suspends it: its pods end, the job stays"
+        return "which suspends it: its pods end, but the job remains"
     # The question already names the job's own tasks.
     words = [f"with {pieces(parts, 'running job')} in all"] if parts > job.running_tasks else []
     parent = console.store.parent_of(job)

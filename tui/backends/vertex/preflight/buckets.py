@@ -43,8 +43,8 @@ class Buckets:
         days = COLD.get(bucket.storage_class)
         if days:
             sentence = (
-                f"gs://{bucket.name} has the class {bucket.storage_class}: each read is billed, and so are "
-                f"{days} days of each object, however soon it is deleted"
+                f"gs://{bucket.name} has the class {bucket.storage_class}: each read is billed, and "
+                f"each object is billed for at least {days} days"
             )
             return Check(
                 id, CheckStatus.PROBLEM, sentence, "Use a bucket of the class STANDARD.", stops=False
