@@ -1,4 +1,4 @@
-"""Paths in Cloud Storage on this machine. Imports no torch: the supervisor needs it at once."""
+"""Paths in Cloud Storage on this machine. This module imports no torch: the supervisor needs it at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PREFIXES = ("gs://", "/gcs/")
 
 
 def local_path(uri: str) -> Path:
-    """Where a gs:// or /gcs/ path is mounted: below $VXTUI_GCS_ROOT, else /gcs (docs/facts/vertex.md 3.7).
+    """The mount of a gs:// or /gcs/ path: below $VXTUI_GCS_ROOT, else /gcs (docs/facts/vertex.md 3.7).
 
     `~` at the start of any other path is the user's home.
     """
@@ -26,7 +26,7 @@ def bucket_path(uri: str) -> str | None:
 
 
 def problem_of(uri: str) -> str:
-    """Why this address is unusable, or ""; taken as a path, it would be a folder on this node."""
+    """Why this address is unusable, "" if it is usable. As a path it would name a folder on this node."""
     scheme, separator, rest = uri.partition("://")
     if not separator or not scheme.isalnum():
         return ""

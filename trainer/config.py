@@ -1,4 +1,4 @@
-"""Settings of a run: a dataclass for each group of flags, and their checks."""
+"""Settings of a run: a dataclass for each group of flags, and the checks of the flags."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class ModelConfig:
 
     model: str = _flag(
         "gpt",
-        f"one of {', '.join(MODELS)}, or my.module:build, your own function: see trainer/README.md",
+        f"one of {', '.join(MODELS)}, or your own function as my.module:build (see trainer/README.md)",
     )
-    model_args: str = _flag("", "own model: NAME=VALUE,…, further arguments of its function")
+    model_args: str = _flag("", "own model: further arguments of its function, NAME=VALUE,…")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
     context: int = _flag(0, "tokens per sequence; 0: the preset's")
     dropout: float = _flag(0.0, "0 to 1; causal-lm: replaces the rates of the model's configuration")
@@ -89,7 +89,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class DataConfig:
-    """The training data; for arr-coc a .jsonl file of images with questions."""
+    """The training data; for arr-coc, a .jsonl file of images with questions."""
 
     data: str = _flag(
         "",
@@ -121,7 +121,7 @@ class DataConfig:
 
     @property
     def max_micro_batch(self) -> int:
-        """The largest micro-batch; 1 until `auto` is computed."""
+        """The largest micro-batch, in sequences; 1 until `auto` is computed."""
         return 1 if isinstance(self.micro_batch, str) else self.micro_batch
 
 
@@ -156,7 +156,7 @@ CHANGEABLE = (
     "data", "seed", "batch", "dropout", "lora-alpha", "lora-dropout", "precision",
     *(item.name.replace("_", "-") for item in fields(OptimizerConfig)),
 )  # fmt: skip
-"""Settings that change the curve: `--allow-change` names those that a resumed run may change."""
+"""Settings that change the training curve and that `--allow-change` may name for a resumed run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class ParallelConfig:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
-    """Where and how often checkpoints are saved."""
+    """The location and the frequency of checkpoints."""
 
     checkpoint_dir: str = _flag("", "folder of this run's checkpoints; default: ./checkpoints")
     checkpoint_every: int = _flag(500, "steps between two checkpoints; 0: only at the end")
@@ -217,7 +217,8 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class GuardConfig:
-    """Reaction to a wrong step: its loss or gradient is not finite, its loss spikes, or replicas differ."""
+    """The response to a wrong step: a loss or gradient that is not finite, a spike of the loss, or differing
+    replicas."""
 
     guard: str = _flag(
         "rollback",
@@ -238,7 +239,8 @@ class GuardConfig:
 
 @dataclass(frozen=True, slots=True)
 class MetricsConfig:
-    """Services that receive the metrics of rank 0, under this run's id; none can stop the training."""
+    """Services that receive the metrics of rank 0, under this run's id. A failing service never stops the
+    training."""
 
     wandb_project: str = _flag("", "Weights & Biases: the project")
     wandb_mode: str = _flag(
@@ -253,7 +255,7 @@ class MetricsConfig:
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """Processes, rendezvous and restarts."""
+    """Settings of processes, rendezvous and restarts."""
 
     nproc: int = _flag(0, "processes on this node; 0: one per GPU, or one")
     max_restarts: int = _flag(3, "most restarts in a row without a new checkpoint")
@@ -275,7 +277,7 @@ class LaunchConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One run. Sizes are in tokens and sequences, times in seconds."""
+    """All settings of a run. Sizes are in tokens and sequences, times in seconds."""
 
     steps: int = _flag(400, "total optimizer steps")
     seed: int = _flag(0, "seed of the model, the data order and dropout")
@@ -332,11 +334,11 @@ _TIMES = ("join_timeout", "peer_timeout", "hang_timeout", "hang_floor", "store_t
 _LONGEST = 2_000_000
 """Longest timeout in seconds (23 days): poll() takes milliseconds in 32 bits."""
 _SEEDS = 2**32
-"""NumPy accepts seeds below this number."""
+"""Exclusive upper limit of NumPy's seeds."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UsageError with the probably intended flag, instead of exiting."""
+    """Argument parser that raises UsageError with the probably intended flag, instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         _, is_unknown, unknown = message.partition("unrecognized arguments: ")
@@ -397,7 +399,7 @@ def _check(options: dict[str, Any]) -> None:
     every, upload = options["checkpoint_every"], options["upload_every"]
     if upload and every and upload % every:
         raise UsageError(
-            f"--upload-every {upload} is not a multiple of --checkpoint-every {every}: only what was saved "
+            f"--upload-every {upload} must be a multiple of --checkpoint-every {every}: only a saved step "
             f"can be uploaded; use {max(1, round(upload / every)) * every}"
         )
     _check_json(options["deepspeed_config"])
@@ -437,7 +439,7 @@ def _check_strategy_flags(options: dict[str, Any]) -> None:
             "with other ranks"
         )
     for name, why in (
-        ("tensor_parallel", "needs processes with the same samples, which --elastic has not"),
+        ("tensor_parallel", "needs processes with the same samples, which --elastic does not have"),
         ("data_parallel_replicate", "has no effect with --elastic, where each node is a copy: omit it"),
     ):
         if options["elastic"] and options[name] != defaults[name]:
@@ -474,10 +476,10 @@ def _check_json(name: str) -> None:
 
 
 def _complete(config: Config) -> Config:
-    """Replace zeros and empty texts that mean a default."""
+    """Replace zeros and empty texts by the defaults that they stand for."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
     entry = model_entry(config.model.model)
-    # Every Python has its sources; arr-coc generates images with questions instead.
+    # Every Python installation has its sources; arr-coc generates images with questions instead.
     default_data = str(Path(sysconfig.get_paths()["stdlib"])) if entry is None or entry.text else ""
     return replace(
         config,

@@ -1,4 +1,5 @@
-"""Checks of flags that depend on one another: `options` and `defaults` are their values, by name."""
+"""Checks of flags that depend on one another. `options` and `defaults` map the names of the flags to their
+values."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _INPUTS = ("data", "tokenizer", "weights")
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a comma-separated list."""
+    """Split a comma-separated list into names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -37,7 +38,7 @@ def check_paths(options: Mapping[str, Any]) -> None:
 
 
 def check_model_flags(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Refuse flags that have no effect on this model, such as another model's weights."""
+    """Refuse flags that have no effect on this model, such as the weights of another model."""
     entry = MODELS.get(options["model"])
     if entry is None:
         # A user's own model gets all flags.
@@ -61,7 +62,7 @@ def selected_range(text: str) -> tuple[int, int]:
     """The least and the greatest number of tokens of --selected-tokens. Raises UsageError."""
     numbers = [int(word) for word in text.split(",") if word.strip().isdecimal()]
     if len(numbers) != 2 or text.count(",") != 1 or not 1 <= numbers[0] <= numbers[1]:
-        raise UsageError(f"--selected-tokens {text}: give the fewest and the most, such as 64,400")
+        raise UsageError(f"--selected-tokens {text} must be the fewest and the most tokens, such as 64,400")
     return numbers[0], numbers[1]
 
 

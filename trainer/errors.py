@@ -8,7 +8,7 @@ class UsageError(Exception):
 
 
 class OwnCodeError(UsageError):
-    """An error in the user's own code; the message has its place. The traceback is recorded too."""
+    """An error in the user's own code; the message has its location. The traceback is recorded too."""
 
 
 class DataError(Exception):
@@ -20,14 +20,13 @@ class CheckpointError(Exception):
 
 
 class ReplicaError(Exception):
-    """Replicas of the state differ: a machine's memory or arithmetic is faulty. The message names the
-    ranks."""
+    """Replicas of the state differ, because of faulty memory or arithmetic. The message names the ranks."""
 
 
 class PlaceUnavailableError(Exception):
-    """A checkpoint store did not answer in time; the message has the place, the reason and the remedy.
+    """A checkpoint store did not answer in time; the message has the location, the reason and the remedy.
 
-    Trying again later may help.
+    A retry may succeed.
     """
 
 
@@ -36,7 +35,7 @@ _TORCH_WRITER = "enforce fail at inline_container"
 
 
 def one_line(error: BaseException) -> str:
-    """The error in one line; of the ranks' errors that torch.distributed.checkpoint wraps, the first."""
+    """The error in one line; for an error of torch.distributed.checkpoint, the first of the ranks' errors."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (inner, _) = next(iter(failures.items()))

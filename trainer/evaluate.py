@@ -1,8 +1,8 @@
 """`python -m trainer.evaluate CHECKPOINT`: compute loss and accuracy of a checkpoint on held-out samples.
 
---out is a JSON file with `loss` (nats per token), `likelihood` (e to the minus loss: the geometric mean of
-the right tokens' probabilities, 0 to 1), `accuracy` if the model generates answers, `samples` and `step`.
-CHECKPOINT and --out may be gs:// where buckets are mounted. One process evaluates.
+--out is a JSON file with `loss` (nats per token), `likelihood` (exp(-loss), the geometric mean of the
+probabilities of the correct tokens, 0 to 1), `accuracy` if the model generates answers, `samples` and `step`.
+CHECKPOINT and --out may be gs:// if buckets are mounted. The evaluation runs in one process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trainer.structured_log import emit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return 0, or the code of wrong usage."""
+    """Run the command; return 0, or the exit code of wrong usage."""
     parser = argparse.ArgumentParser("python -m trainer.evaluate", description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", help="a folder step-N, or its parent: then the newest good one")
     parser.add_argument("--samples", type=int, default=128, help="held-out samples")
@@ -72,7 +72,7 @@ def evaluate(config: Config, checkpoint: Path) -> dict[str, float]:
     """The metrics of a checkpoint. Raises UsageError, DataError."""
     workload, device = build_workload(config), select_device(config.parallel.device)
     if workload.evaluation is None:
-        raise UsageError(f"--model {config.model.model} holds out no samples")
+        raise UsageError(f"--model {config.model.model} has no held-out samples")
     _, source = init_weights(workload.model, workload.weights, str(checkpoint), lambda _: None)
     model = replace(workload, weights=source).materialize(device).eval().to(device)
     size = config.data.max_micro_batch

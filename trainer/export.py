@@ -2,9 +2,9 @@
 
 OUT is a file NAME.safetensors, or a folder that Hugging Face's libraries can load: files of at most
 --shard-size, the tokenizer, and for a causal-lm its config.json. A run with --lora-rank is exported as an
-adapter in the format of peft, or with --merge as the whole model with its updates. The checkpoint may be of
-any strategy and world size. One process reads it; for a folder without --merge it has at most one file in
-memory. ZeRO's weights are read from its full-precision copies.
+adapter in the format of peft, or with --merge as the complete model including the updates. The checkpoint may
+be of any strategy and world size. The export runs in one process; for a folder without --merge it has at most
+one file in memory. ZeRO's weights are read from its full-precision copies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="for a run with --lora-rank: export the whole model with its updates",
+        help="for a run with --lora-rank: export the complete model with its updates",
     )
     options = parser.parse_args(argv)
     out = local_path(options.out)
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Exported:
-    """The weights to export: by their names in the model's own library, converted to the target type."""
+    """The weights to export, by their names in the model's own library, converted to the target type."""
 
     def __init__(self, saved: SavedWeights, wrapper: str, dtype: torch.dtype) -> None:
         self._saved, self._dtype = saved, dtype
@@ -103,10 +103,10 @@ class _Exported:
 
 
 def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
-    """Write the updates as an adapter for the model of --weights; return the number of their parameters."""
+    """Write the updates as an adapter for the model of --weights; return the number of parameters."""
     if out.suffix == ".safetensors":
         raise CheckpointError(
-            f"{out}: an adapter is written to a folder: give a folder, or --merge for the whole model"
+            f"{out} must be a folder for an adapter; use a folder, or --merge for the complete model"
         )
     if (out / WEIGHTS).exists():
         raise CheckpointError(f"{out} has an adapter already; use another folder")
@@ -134,7 +134,7 @@ def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
 
 
 def _write_tokenizer(out: Path, manifest: Manifest) -> None:
-    """Copy the tokenizer's files; without them the weights are still usable."""
+    """Copy the tokenizer's files; without a tokenizer the weights are still usable."""
     if not MODELS.get(_model_name(manifest), ModelEntry("")).text:
         return
     try:
@@ -155,7 +155,7 @@ def _model_name(manifest: Manifest) -> str:
 
 
 def _write_folder(out: Path, weights: _Exported, manifest: Manifest, max_bytes: int) -> None:
-    """Write one file after another, and the index last; only one file is in memory."""
+    """Write the files one by one, and the index last; only one file is in memory."""
     existing = sorted(out.glob("model*.safetensors*"))
     if existing:
         raise CheckpointError(f"{out} has weights already ({existing[0].name}); use another folder")

@@ -1,8 +1,8 @@
 """`python -m trainer.package [TARGET]`: package the trainer for jobs without its image.
 
-The package is a source distribution like that of `python setup.py sdist`; the same code gives the same bytes.
-TARGET is a folder or gs://BUCKET/FOLDER, by default ./dist. The package requires the dependencies of
-`vxtui[trainer]`; those of `vxtui[vision]` are an extra. An image keeps the torch that it has.
+The package is a source distribution as from `python setup.py sdist`; equal code gives equal bytes. TARGET is
+a folder or gs://BUCKET/FOLDER, by default ./dist. The package requires the dependencies of `vxtui[trainer]`;
+those of `vxtui[vision]` are an extra. An image keeps its own torch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def archive() -> bytes:
-    """The bytes of the .tar.gz."""
+    """The content of the .tar.gz file."""
     top = f"{NAME}-{version()}"
     files = {
         f"{top}/PKG-INFO": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version()}\n".encode(),
@@ -114,7 +114,7 @@ def requirements() -> dict[str, list[str]]:
 
 
 def _installed() -> metadata.Distribution:
-    """vxtui, or the package that this module writes. Raises PackageNotFoundError."""
+    """The metadata of vxtui, or of the package that this module writes. Raises PackageNotFoundError."""
     try:
         return metadata.distribution("vxtui")
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Linux calls that Python lacks: prctl, and the start time of the parent process."""
+"""Linux calls that Python does not have: prctl, and the start time of the parent process."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ _SET_PARENT_DEATH_SIGNAL, _SET_NAME = 1, 15
 
 
 def die_with_parent(parent: int = 0) -> None:
-    """Make the kernel kill this process with its parent; with `parent`, also if that is dead already."""
+    """Make the kernel kill this process when its parent ends; with `parent`, also if the parent has already
+    ended."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os._exit(1)
 
 
 def set_process_name(name: str) -> None:
-    """Set the name that `ps` and `top` show; Linux keeps 15 bytes."""
+    """Set the name for `ps` and `top`; Linux truncates it to 15 bytes."""
     ctypes.CDLL(None).prctl(_SET_NAME, ctypes.c_char_p(name.encode()), 0, 0, 0)
 
 
 def parent_id() -> str:
-    """Process id and start time of the parent: together they are never reused.
+    """Process id and start time of the parent: this pair is never reused.
 
     Raises:
         OSError: if the parent is hidden from this process.
     """
     parent = os.getppid()
-    # The fields follow the name in parentheses; the 22nd is the start in ticks since the boot (proc(5)).
+    # The fields follow the name in parentheses; the 22nd is the start in clock ticks since the boot
+    # (proc(5)).
     fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
     return f"{parent}-{fields[19]}"

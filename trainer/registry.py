@@ -1,7 +1,7 @@
 """Every strategy and model, by its name in the flags. A strategy stands in its module, a model here.
 
-Nothing is imported here: flags are checked before torch is imported, and a strategy or model may need
-packages that others do not.
+This module imports no strategy or model: flags are checked before torch is imported, and a strategy or model
+may need packages that others do not.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class StrategyEntry:
 class ModelEntry:
     """A value of `--model`.
 
-    `target` is `module:function`; the function takes a Config and returns a `models.workload.Workload`.
-    `shape_flags` are the settings that change names, shapes or use of its weights. A model with `text` trains
-    on text, by default on Python's own sources. `prepare` is `module:function` too: one rank of each node
-    calls it with a Config and a `data.data_cache.DataProgress` before any rank builds the workload, and all
-    ranks use what it returns as `--data`. `preload` lists packages to import before the fork, `flags` the
-    settings that only this model has. `answerer` is the `module:class` that answers questions with a trained
-    model for `trainer.serving`; without it the model can't be served.
+    `target` is `module:function`; the function has a Config as argument and returns a
+    `models.workload.Workload`. `shape_flags` are the settings that change names, shapes or use of its
+    weights. A model with `text` trains on text, by default on Python's own sources. `prepare` is
+    `module:function` too: one rank of each node calls it with a Config and a `data.data_cache.DataProgress`
+    before any rank builds the workload, and all ranks use its result as `--data`. `preload` lists packages to
+    import before the fork, `flags` the settings of only this model. `answerer` is the `module:class` that
+    answers questions with a trained model for `trainer.serving`; a model without `answerer` can't be served.
     """
 
     target: str

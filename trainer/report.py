@@ -20,18 +20,18 @@ from trainer.hang import progress
 from trainer.structured_log import emit
 
 phase = progress.phase
-"""`with report.phase("evaluation"):` marks work longer than a step, so that it is not taken for a hang."""
+"""Mark a long operation, as `with report.phase("evaluation"):`, so that it does not count as a hang."""
 alive = progress.beat
 """Report that a part of the present phase ended."""
 _INCOMPLETE = (".tmp", ".partial", ".new", ".part")
 _last_step_at: float | None = None
 """Monotonic time of the last step."""
 _STEP_FILE = Path("progress.json").absolute()
-"""In the folder where the process started; the script may change its folder later."""
+"""The progress file in the initial working directory; the script may change the directory later."""
 
 
 def step(number: int, total_steps: int, *, loss: float | None = None, **metrics: float) -> None:
-    """Report that this step ended; every rank may call it, and only rank 0 writes the line.
+    """Report that this step ended. Every rank may call it, but only rank 0 writes the line.
 
     `metrics` are further numbers, in SI units; the console shows `tokens_per_second` as the speed.
     """
@@ -41,7 +41,7 @@ def step(number: int, total_steps: int, *, loss: float | None = None, **metrics:
     progress.training(number)
     seconds = 0.0 if before is None else now - before
     if os.environ.get("LOCAL_RANK", "0") == "0":
-        # The supervisor restarts a program that made steps without a delay.
+        # The supervisor immediately restarts a program that made steps.
         with suppress(OSError):
             _STEP_FILE.write_text(json.dumps({"step": number, "at": time.time(), "seconds": seconds}))
     if os.environ.get("RANK", "0") != "0":
@@ -54,7 +54,7 @@ def step(number: int, total_steps: int, *, loss: float | None = None, **metrics:
 
 
 def last_checkpoint(folder: str | Path, pattern: str = "*") -> Path | None:
-    """The newest file or folder of these names in `folder`, or None.
+    """The newest file or folder in `folder` whose name matches `pattern`, or None.
 
     The last number in a name decides, then the modification time. Names of incomplete files (.tmp, .partial,
     .new, .part) are skipped.

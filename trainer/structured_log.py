@@ -1,4 +1,4 @@
-"""Structured log lines: one JSON object per line on stdout, which Cloud Logging turns into a jsonPayload."""
+"""Structured log lines: one JSON object per line on stdout; Cloud Logging stores it as jsonPayload."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import Any
 
 _STDOUT = 1
 _LOCK_SECONDS = 30.0
-"""Longest wait for another process's line: its reader may be slow, or it stopped holding the lock."""
+"""Longest wait for another process's line, in seconds: its reader may be slow, or the process suspended."""
 _NEXT_LOCK_SECONDS = 0.1
-"""Longest wait after a wait that failed."""
+"""Longest wait after a failed wait, in seconds."""
 _WRITE_SECONDS = 10.0
-"""Longest wait for room in a non-blocking pipe."""
+"""Longest wait for room in a non-blocking pipe, in seconds."""
 _threads = threading.RLock()
 _wait_failed = False
 """Whether the last wait for the lock failed."""
 
 
 def _new_lock() -> None:
-    """Replace the lock in a forked process: a thread that does not exist here may have held it."""
+    """Replace the lock in a forked process: a thread of the parent may have held it."""
     global _threads  # noqa: PLW0603 - the lock of this process
     _threads = threading.RLock()
 
@@ -55,16 +55,16 @@ def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> N
 
 
 def end_line() -> None:
-    """End a line that a dead process may have left open: the next line would become part of it.
+    """End a line that a dead process may have left incomplete, so that the next line is separate.
 
-    Without an open line the log gets an empty one.
+    Without an incomplete line the log gets an empty one.
     """
     with _threads, _locked(), contextlib.suppress(OSError):
         _write(b"\n")
 
 
 def _write(data: bytes) -> None:
-    """Write all bytes: a system call may take only a part."""
+    """Write all bytes: a system call may write only a part."""
     deadline = time.monotonic() + _WRITE_SECONDS
     while data:
         try:
@@ -80,10 +80,10 @@ def _write(data: bytes) -> None:
 def _locked() -> Iterator[None]:
     """Exclude other processes that write to the same stdout.
 
-    A pipe takes at most 4096 bytes (PIPE_BUF) at once; when it is full, another process's line gets between
-    the parts of a longer one. The lock is on the pipe itself, so all its writers share it, whoever started
-    them. It costs two system calls, and ends with its process. Short lines take it too: otherwise they would
-    get into a long line.
+    A pipe accepts at most 4096 bytes (PIPE_BUF) atomically; when it is full, another process's line gets
+    between the parts of a longer one. The lock is on the pipe itself, so all its writers share it. It costs
+    two system calls, and ends with the process. Short lines need it too: otherwise they could get into a long
+    line.
     """
     locked = _lock()
     try:
@@ -95,7 +95,7 @@ def _locked() -> Iterator[None]:
 
 
 def _lock() -> bool:
-    """Lock stdout; False if it can't be locked, or another process keeps the lock."""
+    """Lock stdout; False if it can't be locked, or another process holds the lock for too long."""
     global _wait_failed  # noqa: PLW0603 - of this process
     deadline = time.monotonic() + (_NEXT_LOCK_SECONDS if _wait_failed else _LOCK_SECONDS)
     while True:

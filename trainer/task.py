@@ -19,7 +19,7 @@ from trainer.structured_log import emit
 
 
 def main() -> int:
-    """Run the command; return a code of `trainer.exit_codes` for this platform, or the process's own."""
+    """Run the command; return a code of `trainer.exit_codes` for this platform, or the process's own code."""
     try:
         config = parse()
         topology = find_topology(os.environ)
@@ -28,7 +28,7 @@ def main() -> int:
             return exit_codes.DONE
         if topology.variables:
             return _run_for_mpirun(config, topology)
-        # Below torchrun, or if the fork server could not fork.
+        # This process runs below torchrun, or the fork server could not fork.
         if topology.per_process:
             return run_rank(config)
         flags = [*sys.argv[1:], *elastic_flags(config, sys.argv[1:], topology)]
@@ -39,7 +39,8 @@ def main() -> int:
 
 
 def _run_for_mpirun(config: Config, topology: Topology) -> int:
-    """Run one of mpirun's processes on this machine. mpirun ends with the code of the first that fails."""
+    """Run one of mpirun's processes on this machine. mpirun ends with the code of the first failed
+    process."""
     platform = dict(os.environ)
     os.environ.update(topology.variables)
     return run_rank(config, lambda code: exit_codes.for_platform(code, platform))

@@ -1,7 +1,7 @@
 """Every private name of torch that the trainer uses, with the reason; checked with torch 2.13.0.
 
-None of them has a public counterpart. `tests/trainer/test_torch_private.py` fails with the name that a new
-version of torch moved. `hang.flight_recorder` looks its names up by itself, as it must not import torch.
+None of them has a public counterpart. `tests/trainer/test_torch_private.py` fails if a new version of torch
+moves a name. `hang.flight_recorder` resolves its names itself, because it must not import torch.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ __all__ = ["FakeTensorMode"]
 
 
 def set_group_timeout(group: dist.ProcessGroup, seconds: float) -> None:
-    """Set a group's timeout of collective calls: the groups of a `DeviceMesh` have torch's half hour."""
+    """Set a group's timeout of collective calls: the default in a `DeviceMesh` is torch's half hour."""
     _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
 def set_cpu_timeout(group: Any, seconds: float) -> None:
-    """Set the timeout of a group's collective calls on CPUs, which a mixed group sets only per backend."""
+    """Set the CPU backend's timeout of collective calls, which a mixed group sets only per backend."""
     group._get_backend(torch.device("cpu")).set_timeout(timedelta(seconds=seconds))
 
 
 def name_groups_from(first: int) -> None:
-    """Number the groups made from now on: torch counts them for their keys in the store, per process."""
+    """Number new groups from `first`: torch counts them per process for their keys in the store."""
     distributed_c10d._world.group_count = first
 
 
 def set_group_ranks(group: dist.ProcessGroup, ranks: dict[int, int]) -> None:
-    """Set a group's local rank by global rank, after the global ranks changed around the group."""
+    """Set a group's local ranks by global rank, after a change of the global ranks."""
     distributed_c10d._world.pg_group_ranks[group] = ranks
 
 
 def forget_group(group: Any) -> list[Any]:
-    """Take a group out of torch's tables, so that `destroy_process_group` spares it; return its entries."""
+    """Remove a group from torch's tables before `destroy_process_group`; return its entries."""
     world = distributed_c10d._world
     tag = world.pg_to_tag[group]
     entries = [table.pop(group) for table in _group_tables()]
@@ -54,7 +54,7 @@ def forget_group(group: Any) -> list[Any]:
 
 
 def restore_group(group: Any, entries: list[Any]) -> None:
-    """Put a group that `forget_group` took out back into torch's tables."""
+    """Restore a group that `forget_group` removed from torch's tables."""
     world = distributed_c10d._world
     for table, entry in zip(_group_tables(), entries, strict=True):
         table[group] = entry
@@ -69,12 +69,12 @@ def _group_tables() -> list[dict[Any, Any]]:
 
 
 def orthogonalize(update: torch.Tensor, group: dict[str, Any]) -> torch.Tensor:
-    """Orthogonalize a whole matrix as `torch.optim.Muon` does, which offers it only inside its own step."""
+    """Orthogonalize a complete matrix as `torch.optim.Muon` does, which has no public function for it."""
     return _zeropower_via_newtonschulz(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
 
 
 def muon_rate(group: dict[str, Any], shape: torch.Size) -> float:
-    """Return the learning rate of `torch.optim.Muon` for a whole matrix of this shape."""
+    """Return the learning rate of `torch.optim.Muon` for a complete matrix of this shape."""
     return float(_adjust_lr(group["lr"], group["adjust_lr_fn"], shape))
 
 
@@ -89,16 +89,17 @@ def divide_each(tensors: list[torch.Tensor], divisor: torch.Tensor) -> None:
 
 
 def storage_id(storage: torch.UntypedStorage) -> int:
-    """Identify a storage: fake tensors have no memory address, so `data_ptr` does not tell them apart."""
+    """Return an id of a storage: fake tensors have no memory address, so `data_ptr` can't distinguish
+    them."""
     return int(storage._cdata)
 
 
 def local_part(weight: DTensor) -> tuple[slice, ...]:
-    """Return the part of the whole tensor that this rank holds, also if the shards differ in size."""
+    """Return this rank's part of the complete tensor, also for shards of different sizes."""
     shape, offset = compute_local_shape_and_global_offset(weight.shape, weight.device_mesh, weight.placements)
     return tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
 
 
 def scaler_infinities(scaler: Any, optimizer: Any) -> list[torch.Tensor]:
-    """Return a loss scaler's flags of infinite gradients, by device, which shards on other ranks may set."""
+    """Return a loss scaler's flags of infinite gradients by device; shards on other ranks may set them."""
     return list(scaler._found_inf_per_device(optimizer).values())

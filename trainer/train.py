@@ -55,11 +55,11 @@ from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 
 MAX_SAMPLES = 256
-"""Most samples of a step that an error names."""
+"""Largest number of a step's samples that an error names."""
 
 
 class Trainer:
-    """Trains as one rank of the run. `run` returns the exit code."""
+    """The training of one rank of the run. `run` returns the exit code."""
 
     def __init__(self, config: Config, group: ProcessGroup | None = None) -> None:
         self.config = config
@@ -76,7 +76,7 @@ class Trainer:
         self.state = TrainState()
 
     def _use_ranks(self) -> None:
-        """Set what depends only on the rank and the number of ranks."""
+        """Set the values that depend only on the rank and the number of ranks."""
         config, data = self.config, self.config.data
         self.world_size = self.group.world_size
         self.plan = BatchPlan.of(data.batch, data.max_micro_batch, self._mesh().data_size)
@@ -103,7 +103,7 @@ class Trainer:
         return self._train()
 
     def _train(self) -> int:
-        """Train to the end, or until `stop`: the signal of any rank, known to all at the same step."""
+        """Train to the end, or until a signal of any rank, which all ranks know at the same step."""
         progress.enter(TRAINING)
         # Repeat an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
@@ -121,7 +121,7 @@ class Trainer:
             if not stop and self.state.step < self.config.steps and self.checkpoints.due(self.state.step):
                 stop = self._save()
         code = self._stop(stop) if stop else self._finish()
-        # After the checkpoint: a stopped run may have no time left for its metrics.
+        # Save before closing the metrics: a stopped run may have no time left for them.
         self.reporter.close(finished=not stop)
         self.profiler.close()
         self.checkpoints.close()
@@ -205,7 +205,7 @@ class Trainer:
         """Restore the result of `_progress`, except the position and the guard's losses."""
         self.state.load_state(step, saved)
         self.evaluation.step = saved["evaluated"]
-        # A run that early stopping ended must not train on when it is started again.
+        # A run that early stopping ended must not train on after a restart.
         self.early_stopping.load_state(saved.get("evaluations"))
 
     def _train_batches(self) -> Iterator[Batch]:
@@ -252,13 +252,13 @@ class Trainer:
         """The micro-batches of the next step, and their weights in its mean loss."""
         if self.workload.count_targets is None:
             return self.batches, self.plan.weights
-        # Fetch all at once: the weight of the first depends on the targets of the last.
+        # Fetch all micro-batches first: the weight of the first depends on the targets of the last.
         fetched = [next(self.batches) for _ in self.plan.micro_batches]
         counts = [self.workload.targets(batch) for batch in fetched]
         return iter(fetched), LossWeights(counts, self.world_size, self.device)
 
     def _update(self, rate: float, loss: torch.Tensor) -> torch.Tensor:
-        """Step the optimizer, unless all ranks' values say to skip; return the gradient's norm."""
+        """Step the optimizer unless the reduced values require a skip; return the norm of the gradient."""
         guarded, square = self.config.guard.guard != "off", self.strategy.squared_norm()
         reduction = self.sync.reduce(self.state.step + 1, loss, square, limit=self.guard.limit())
         loss, total = reduction.wait()
@@ -266,12 +266,13 @@ class Trainer:
         keep = should_keep(loss, norm, reduction.limit) if guarded else None
         norm_after = self.strategy.update(rate, norm, keep)
         if square is None and guarded:
-            # Infinite if the engine skipped the step, NaN if it did not compute the norm.
+            # The norm is infinite if the engine skipped the step, NaN if the engine did not compute it.
             reduction.norm_after_update = math.inf if math.isinf(norm_after) else 0.0
         return norm_after
 
     def _read_outcomes(self, *, wait: bool = False) -> int:
-        """Handle the outcomes of earlier steps, with `wait` of all; return the signal among them, or 0."""
+        """Handle the outcomes of earlier steps, with `wait` of all steps; return a signal among them, or
+        0."""
         stop = 0
         for outcome in self.sync.outcomes(wait=wait):
             self._handle(outcome)
@@ -296,7 +297,7 @@ class Trainer:
         return action is not GuardAction.KEEP
 
     def _roll_back(self) -> int:
-        """Restore the last checkpoint and continue with the batches that follow; return a signal, or 0.
+        """Restore the last checkpoint and continue with the next batches; return a signal, or 0.
 
         Raises:
             Diverged: if there is no checkpoint, or restoring it did not help.
@@ -324,7 +325,7 @@ class Trainer:
         return 0
 
     def _upload_last(self) -> str:
-        """Upload the last good checkpoint, so that it outlives this machine; return a sentence on failure."""
+        """Upload the last good checkpoint, in case this machine is lost; return a sentence on failure."""
         step, loss = self.checkpoints.saved_step, ""
         if step >= 0:
             timeout = self.config.checkpoint.store_timeout
@@ -333,7 +334,7 @@ class Trainer:
         return f". Of step {step} {loss}" if loss else ""
 
     def _save(self) -> int:
-        """Begin a checkpoint; return a signal among the outcomes, or 0."""
+        """Begin a checkpoint; return a signal from the outcomes of steps, or 0."""
         stop = self._read_outcomes(wait=True)
         if self.guard.skipped or self.rollback.reason:
             # A rollback must not restore weights that lead to skipped steps.
@@ -346,22 +347,23 @@ class Trainer:
         return stop
 
     def _check_replicas(self) -> None:
-        """Compare the replicas, also before each save: only agreed state is saved. Raises ReplicaError."""
+        """Compare the replicas, also before each save: only a matching state is saved. Raises
+        ReplicaError."""
         if self.replicas is not None:
             self.replicas.check(self.state.step, self._last_save)
 
     def _last_save(self) -> int:
-        """Step of the last checkpoint, after a save in progress; -1 if there is none."""
+        """The step of the last checkpoint, after a save in progress; -1 without one."""
         self.checkpoints.poll(wait=True)
         return self.checkpoints.saved_step
 
     def _evaluate(self) -> int:
-        """Evaluate on held-out samples; a signal ends it early and is returned."""
+        """Evaluate on held-out samples; return a signal that ended the evaluation early, or 0."""
         step, stop = self.state.step, self._read_outcomes(wait=True)
         evaluated = None if stop else self.evaluation.run(step, self.strategy, self.sync)
         if evaluated is None or evaluated.signal:
             return stop if evaluated is None else evaluated.signal
-        # Every rank has the same mean, so all of them stop together.
+        # Every rank has an equal mean, so all of them stop together.
         ends = self.early_stopping.update(evaluated.loss)
         if self.rank == 0:
             events.evaluated(step, evaluated.loss, evaluated.accuracy)
@@ -391,7 +393,7 @@ class Trainer:
         self.reporter.record(step, metrics, self.checkpoints.run_id)
 
     def _progress(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps besides weights and optimizer."""
+        """Return the state for the checkpoint besides weights and optimizer."""
         return {
             **self.state.state(),
             "evaluated": self.evaluation.step,
@@ -413,7 +415,7 @@ class Trainer:
         return exit_codes.PREEMPTED if ending.saved_step >= 0 else exit_codes.STOPPED
 
     def _stopped_at_start(self, number: int) -> int:
-        """Exit after a signal before the first step: with 75 only if a checkpoint exists."""
+        """Exit after a signal before the first step, with code 75 only if a checkpoint exists."""
         folder = checkpoint_folder(self.config.checkpoint.checkpoint_dir)
         saved = any(self.group.all_gather(bool(saves(folder))))
         if self.rank == 0:
@@ -442,7 +444,8 @@ class Trainer:
             events.done(self.state.step, seconds, losses, self.guard.total, self.goodput)
 
     def where(self) -> dict[str, Any]:
-        """Where an error happened: step, position in the data, this rank's samples. Empty before training."""
+        """The fields that locate an error: step, position in the data, this rank's samples. Empty before
+        training."""
         if self.state.begun is None:
             return {}
         step, position = self.state.begun
@@ -461,5 +464,5 @@ class Trainer:
 if __name__ == "__main__":
     import runpy
 
-    # `torchrun -m trainer.train` names the loop, while `trainer.task` is the command.
+    # `torchrun -m trainer.train` names the loop, but the command is `trainer.task`.
     runpy.run_module("trainer.task", run_name="__main__")

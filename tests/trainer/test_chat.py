@@ -156,9 +156,9 @@ def test_answers_that_a_template_changes_later_are_learned_as_the_model_writes_t
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ({"messages": TALK[:2]}, "a.jsonl:2: it has no assistant message"),
+        ({"messages": TALK[:2]}, "a.jsonl:2: at least one message must be the assistant's"),
         ({"messages": [{"role": "user"}]}, 'a.jsonl:2: each message must be {"role": …, "content": …}'),
-        ({"text": "x"}, 'a.jsonl:2: it has no list of messages in "messages"; --field selects another'),
+        ({"text": "x"}, 'a.jsonl:2: "messages" must have a list of messages; --field selects another'),
     ],
 )
 def test_a_line_that_is_no_conversation_is_named(tmp_path: Path, line: dict[str, Any], said: str) -> None:
@@ -168,7 +168,9 @@ def test_a_line_that_is_no_conversation_is_named(tmp_path: Path, line: dict[str,
         learned(path, ChatML())
     assert said in str(raised.value)
     refusing = load_template(str(folder(tmp_path / "t", "{{ raise_exception('roles must alternate') }}")))
-    with pytest.raises(DataError, match=r"a\.jsonl:1: the chat template refuses it: roles must alternate"):
+    with pytest.raises(
+        DataError, match=r"a\.jsonl:1: the chat template refuses the messages: roles must alternate"
+    ):
         learned(path, refusing)
 
 

@@ -132,7 +132,7 @@ def test_settings_are_completed() -> None:
         ("--strategy=zero4", "--strategy: invalid choice: 'zero4'"),
         ("--dropout=1", r"--dropout must be in \[0, 1\), not 1.0"),
         ("--offload=all", "--offload needs --strategy zero1, zero2 or zero3, not ddp"),
-        ("--checkpoint-every=50 --upload-every=120", "not a multiple of --checkpoint-every 50.*use 100"),
+        ("--checkpoint-every=50 --upload-every=120", "must be a multiple of --checkpoint-every 50.*use 100"),
         ("--upload-dir=s3://bucket/run", "--upload-dir s3://bucket/run: s3:// is not supported; use gs://"),
         ("--checkpoint-dir=hdfs://run", "--checkpoint-dir hdfs://run: hdfs:// is not supported"),
         ("--data=texts,s3://bucket/x", "--data texts,s3://bucket/x: s3:// is not supported"),

@@ -77,8 +77,8 @@ def test_a_large_corpus_costs_each_process_little_memory_and_is_tokenised_once(t
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.txt", b"fine\n" * 100 + b"caf\xe9\n", "a.txt:101: it is not text in UTF-8, at byte 503"),
-        ("sub/a.jsonl", b'{"text": "x"}\n{"text": 1}\n', 'a.jsonl:2: its "text" is int, not text'),
+        ("a.txt", b"fine\n" * 100 + b"caf\xe9\n", "a.txt:101: the text must be UTF-8: byte 503"),
+        ("sub/a.jsonl", b'{"text": "x"}\n{"text": 1}\n', 'a.jsonl:2: "text" must be text, not int'),
     ],
 )
 def test_data_that_cannot_be_read_ends_every_rank_with_one_sentence(
@@ -177,7 +177,7 @@ def test_json_lines_are_mapped_and_checked_once(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"q\.jsonl:2: it is not JSON"):
         JsonLines(path, tmp_path / "c", lambda *_: None)
     path.write_bytes(b'{"n": 1}\n{"n": "\xff"}\n')
-    with pytest.raises(DataError, match=r"q\.jsonl:2: it is not text in UTF-8, at byte 16"):
+    with pytest.raises(DataError, match=r"q\.jsonl:2: the text must be UTF-8: byte 16"):
         JsonLines(path, tmp_path / "c", lambda *_: None)
 
 

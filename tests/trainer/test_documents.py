@@ -46,7 +46,7 @@ def test_only_files_and_folders_are_read_and_the_flag_is_named(tmp_path: Path) -
         files_of([Path("/nowhere")])
     os.mkfifo(tmp_path / "pipe.txt")
     # Another rank and a restart could not read it again, and it may never end.
-    with pytest.raises(DataError, match=r"--data .*/pipe\.txt is neither a file nor a folder"):
+    with pytest.raises(DataError, match=r"--data .*/pipe\.txt must be a file or a folder"):
         files_of([tmp_path / "pipe.txt"])
 
 
@@ -60,21 +60,21 @@ def test_a_folder_of_any_name_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.txt", b"one\ntw\xffo\n", r"a\.txt:2: it is not text in UTF-8, at byte 6 .* --tokenizer bytes"),
-        ("a.txt", b"\xff\xfea\0", r"a\.txt:1: it is not text in UTF-8, at byte 0"),
-        ("a.jsonl", b'{"text": "one"}\n{"text": "t\xe9"}\n', r"a\.jsonl:2: .* UTF-8, at byte 27 .*UTF-8$"),
+        ("a.txt", b"one\ntw\xffo\n", r"a\.txt:2: the text must be UTF-8: byte 6 .* --tokenizer bytes"),
+        ("a.txt", b"\xff\xfea\0", r"a\.txt:1: the text must be UTF-8: byte 0 "),
+        ("a.jsonl", b'{"text": "one"}\n{"text": "t\xe9"}\n', r"a\.jsonl:2: .* UTF-8: byte 27 .*UTF-8$"),
         (
             "a.jsonl",
             b'{"text": "one"}\n\n{"text": 2}\n',
-            r'a\.jsonl:3: its "text" is int, not text',
+            r'a\.jsonl:3: "text" must be text, not int',
         ),
         (
             "a.jsonl",
             b'{"text": "one"}\n{"body": 1}\n',
             r"a\.jsonl:2: .* it has body; --field selects another",
         ),
-        ("a.jsonl", b'{"text": "one"}\n{"text": \n', r"a\.jsonl:2: it is not JSON"),
-        ("a.jsonl", b"[" * 100_000 + b"\n", r"a\.jsonl:1: it is not JSON"),
+        ("a.jsonl", b'{"text": "one"}\n{"text": \n', r"a\.jsonl:2: the line must be JSON"),
+        ("a.jsonl", b"[" * 100_000 + b"\n", r"a\.jsonl:1: the line must be JSON"),
         ("a.jsonl", b'{"text": "half \\ud83d"}\n', r"a\.jsonl:1: .* half of a surrogate pair, \\ud83d"),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_bad_batch_changes_no_weight_with_any_strategy(tmp_path: Path, strateg
     said = run(tmp_path / "two", bad, *flags, f"--strategy={strategy}")
     assert guarded(said) == guarded(plain) == [("skip", 4), ("skip", 6), ("skip", 23)]
     reasons = [line["reason"] for line in said if line["kind"] == "guard"]
-    assert reasons[0] == "the loss is nan" and "the gradient's norm is" in reasons[1]
+    assert reasons[0] == "the loss is nan" and "the norm of the gradient is" in reasons[1]
     assert "the recent median is" in reasons[2]
     assert said[-1]["kind"] == "done" and said[-1]["skipped"] == 3
     # Weights that had taken one of these steps would give losses that differ by 1e-2. Losses near 5.6 round

@@ -96,7 +96,7 @@ def test_a_missing_package_is_named(
     sink = BackgroundSink(WandbWriter("project", "offline", "r", {}))
     sink.close(30, finished=True)
     (text,) = warnings(capfd)
-    assert "W&B (--wandb-project): it needs the package wandb: pip install wandb" in text
+    assert "W&B (--wandb-project): the package wandb is missing: pip install wandb" in text
 
 
 def test_mlflow_continues_the_run_of_this_id(

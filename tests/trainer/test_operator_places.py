@@ -149,7 +149,7 @@ def test_a_job_set_and_an_indexed_job() -> None:
     ("env", "words"),
     [
         (elastic_job(0) | {"HOSTNAME": "gke-node-1"}, r"PET_NODE_RANK.*replica-index"),
-        (elastic_job(3), r"HOSTNAME=3 is not within PET_NNODES=1:3"),
+        (elastic_job(3), r"HOSTNAME=3 must be within PET_NNODES=1:3"),
         (elastic_job(0, "3:1"), "PET_NNODES=3:1"),
         (elastic_job(0, "0:2"), "PET_NNODES=0:2"),
         (train_job(0, 2, "0"), "PET_NPROC_PER_NODE=0"),
@@ -167,7 +167,7 @@ def test_a_job_set_and_an_indexed_job() -> None:
         (open_mpi(1, 4, 2), "-x MASTER_ADDR"),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "not MPI_LOCALRANKID"),
         (job_set(1, 0) | {"JOBSET_REPLICAS": ""}, "replicatedjob-replicas"),
-        (job_set(1, 0) | {"NNODES": "5"}, "not a multiple of 2"),
+        (job_set(1, 0) | {"NNODES": "5"}, "must be a multiple of 2"),
         (job_set(0, 1) | {"NNODES": ""}, "set NNODES"),
         (job_set(0, 1) | {"REPLICATED_JOB_NAME": ""}, "where node 0 is"),
         (job_set(0, 1) | {"JOB_COMPLETION_INDEX": ""}, "completionMode: Indexed"),

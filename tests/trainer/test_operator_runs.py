@@ -29,7 +29,7 @@ def test_a_parameter_server_ends_at_once_and_well(cluster: Cluster) -> None:
     assert node.process.wait(60) == 0
     (line,) = node.lines("phase")
     assert line["phase"] == "idle"
-    assert "ps and takes no part in the training" in node.out.read_text()
+    assert "ps and does not take part in the training" in node.out.read_text()
 
 
 def test_a_place_that_is_not_told_is_a_permanent_error(cluster: Cluster) -> None:

@@ -59,7 +59,7 @@ def test_a_model_of_one_file_trains_and_its_shapes_are_checked(tmp_path: Path) -
     assert found[20] < 0.5 * found[1]
     wider = Ranks(tmp_path, 1, *flags, "--steps=30", "--context=5")
     assert wider.wait() == [2]
-    assert "was saved with --context 4, this run has 5" in wider.lines()[-1]["message"]
+    assert "was saved with --context 4, but this run has 5" in wider.lines()[-1]["message"]
 
 
 def test_flags_of_other_strategies_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

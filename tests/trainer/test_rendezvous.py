@@ -264,10 +264,10 @@ def test_a_node_of_another_job_is_closed_without_a_word_and_one_of_another_versi
     other = run.node(1, timeout=0.3, job="another")
     turn = run.pool.submit(other.join, 0, 1)
     wait_for(lambda: [leader.poll(), one.poll()] and turn.done(), "the end of its patience", every=0.01)
-    with pytest.raises(RendezvousError, match="did not take this node: it closed the connection") as error:
+    with pytest.raises(RendezvousError, match="refused this node: the peer closed the connection") as error:
         turn.result()
     assert "the same VXTUI_RUN_KEY" in str(error.value) and "this" not in str(error.value).split("node: ")[1]
-    assert f"127.0.0.1 is closed, it is not a node of this run: {NO_KEY}" in capfd.readouterr().out
+    assert f"127.0.0.1 is closed: the peer must be a node of this run: {NO_KEY}" in capfd.readouterr().out
     monkeypatch.setattr(protocol, "VERSION", 99)
     with pytest.raises(protocol.ProtocolError, match="version 2 of the protocol, not 99"):
         protocol.read_hello({"protocol": 2, "rank": 1}, run.place(0))

@@ -70,10 +70,10 @@ def test_a_run_that_cannot_resume_starts_with_the_weights_alone(tmp_path: Path) 
         ("--strategy=fsdp", "--strategy=zero1", "fsdp, whose files zero1 can't load"),
         ("--strategy=zero1", "--strategy=zero2", ""),
         ("--strategy=ddp", "--strategy=fsdp", ""),
-        ("--context=64", "--context=32", "--context 64, this run has 32"),
-        ("--model=gpt", "--model=causal-lm", "--model gpt, this run has causal-lm"),
+        ("--context=64", "--context=32", "--context 64, but this run has 32"),
+        ("--model=gpt", "--model=causal-lm", "--model gpt, but this run has causal-lm"),
         ("--model=arr-coc --context=9", "--model=arr-coc --context=8", ""),
-        ("--model=arr-coc", "--model=arr-coc --stage=lora", "--stage adapter, this run has lora"),
+        ("--model=arr-coc", "--model=arr-coc --stage=lora", "--stage adapter, but this run has lora"),
     ],
 )
 def test_files_of_another_strategy_and_another_model_are_refused(saved: str, now: str, said: str) -> None:

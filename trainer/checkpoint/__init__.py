@@ -1,1 +1,1 @@
-"""Checkpoints: saved during training, found on the nodes' disks and in a remote store."""
+"""Checkpoints of a run: written during training, and restored from the nodes' disks or a remote store."""

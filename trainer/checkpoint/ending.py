@@ -1,4 +1,4 @@
-"""What an ending run saved, uploaded and lost."""
+"""The result of a run's last save and upload."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from trainer import exit_codes
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run ended; the same on all ranks.
+    """The end of a run; every rank has an equal copy.
 
-    A `…_problem` says why this step is not saved or uploaded, "" if it is. `saved_step` and `uploaded_step`
-    are the newest good checkpoints in `folder` and in `store`, -1 if there is none. `store` is "" for a run
-    without uploads. With `in_parts` each node has a part on its own disk.
+    `save_problem` and `upload_problem` say why the last step is not saved or uploaded, "" if it is.
+    `saved_step` and `uploaded_step` are the steps of the newest good checkpoints in `folder` and in `store`,
+    -1 without a checkpoint. `store` is "" for a run without uploads. With `in_parts` each node has only its
+    part on its disk.
     """
 
     step: int
@@ -37,9 +38,9 @@ class RunEnding:
 
     @property
     def loss(self) -> str:
-        """What is lost and what to do about it; "" if nothing is lost."""
+        """Return what work is lost and how to recover, "" if nothing is lost."""
         if self.save_problem:
-            return f"its checkpoint is not saved: {self.save_problem}. {self._last_good}"
+            return f"the checkpoint of the last step is not saved: {self.save_problem}. {self._last_good}"
         if self.upload_problem:
             newest = "There is no uploaded checkpoint yet"
             if self.uploaded_step >= 0:
@@ -57,7 +58,7 @@ class RunEnding:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Fields of the structured log line."""
+        """Return the fields of the structured log line."""
         return {
             "saved_step": self.saved_step if self.saved_step >= 0 else None,
             "path": str(self._path) if self.saved_step >= 0 else None,

@@ -1,10 +1,11 @@
 """Find the newest good checkpoint of a run: on the nodes' disks, in their memory, or in the remote store.
 
-A node whose disk lacks the checkpoint gets it from a neighbour's memory, else from another node's disk, else
-from the store. Of the store it reads only manifests that may be newer than the nodes' checkpoints.
+A node whose disk lacks the checkpoint copies it from another node's memory, then from another node's disk,
+then from the store. The finder reads only those of the store's manifests that may be newer than the nodes'
+checkpoints.
 
-If a place does not answer, the finder asks again for a while and then ends the run: checkpoints may be there,
-and starting at step 0 beside them is never right.
+If a disk or the store does not answer, the finder retries for `--store-timeout` seconds and then ends the
+run: starting at step 0 would be wrong, because a checkpoint may be there.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ from trainer.strategy.layout import layout_of
 
 T = TypeVar("T")
 Copies = dict[int, Manifest]
-"""Checkpoints in one place, by step."""
+"""Checkpoints in one location, by step."""
 _PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0)
 """Seconds between attempts; the last value repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """A complete checkpoint that every node has at `path`; `source` is where it came from.
+    """A complete checkpoint that every node has at `path`; `source` is its original location.
 
-    `restored` names, for each node whose disk lacked it, the node that sent the files.
+    `restored` has a sentence for each node whose disk lacked the checkpoint, with the node that sent the
+    files.
     """
 
     path: Path
@@ -50,7 +52,7 @@ class FoundCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Answer(Generic[T]):
-    """What one rank got from a place: `value`, or the reason why not. Only a `refusal` is final."""
+    """One rank's answer to a query: the `value`, or the reason for its absence. Only a `refusal` is final."""
 
     value: T
     problem: str | None = None
@@ -59,9 +61,10 @@ class _Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _LocalCopies:
-    """A run's checkpoints on the nodes: `saved` is the time of the newest save, by step.
+    """A run's checkpoints on the nodes; `saved` maps a step to the time of its newest save.
 
-    By rank: `manifests` of those saves, and copies `in_memory` of another node that the disk lacks.
+    `manifests` and `in_memory` are lists by rank: `manifests` of the checkpoints on the rank's disk,
+    `in_memory` of the copies in another node's memory that this disk lacks.
     """
 
     saved: dict[int, float]
@@ -70,7 +73,7 @@ class _LocalCopies:
 
 
 class _Question(threading.Thread, Generic[T]):
-    """Asks a place in a thread, so that a signal need not wait for the answer."""
+    """Runs one query in a thread, so that a signal can interrupt the wait for the answer."""
 
     def __init__(self, ask: Callable[[], T], nothing: T) -> None:
         super().__init__(name="find checkpoints", daemon=True)
@@ -97,15 +100,15 @@ class _Question(threading.Thread, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds to keep asking a place that does not answer, and the signal that ends the wait (0: none
-    yet)."""
+    """How long to retry a query, in seconds, and the signal that ends the retries (0: no signal yet)."""
 
     seconds: float
     received: Callable[[], int] = field(default=lambda: 0)
 
 
 class Finder:
-    """All ranks call each method together; one rank for each folder reads and writes there."""
+    """Finds checkpoints. All ranks call each method together; one rank per folder reads and writes the
+    folder."""
 
     def __init__(
         self,
@@ -123,13 +126,14 @@ class Finder:
         self._patience, self._report = patience, report
         self.regroup(peers, shared=shared)
         self._remote: Copies = {}
-        """The store's checkpoints as rank 0 listed them: another rank could see a newer one."""
+        """The store's checkpoints as rank 0 listed them; only rank 0 lists, so that all ranks see equal
+        lists."""
         self._unread: frozenset[int] = frozenset()
         """Steps in the store whose manifests were not read."""
         self._rejected: set[tuple[str, float]] = set()
-        """("local" or "remote", time of the save) of checkpoints that all ranks know to be unusable."""
+        """("local" or "remote", time of the save) of the checkpoints that every rank skips as unusable."""
         self._damaged_here: set[tuple[Path, int]] = set()
-        """Unusable copies on this disk, with the folder's modification time, which a new save changes."""
+        """Unusable copies on this disk, with the folder's modification time: a new save changes the time."""
 
     def regroup(self, peers: PeerCopies, *, shared: bool) -> None:
         """Continue with the group's new ranks."""
@@ -137,21 +141,21 @@ class Finder:
         self._coordinates = self._group.rank == 0 if shared else self._group.local_rank == 0
 
     def listing(self) -> tuple[Copies, frozenset[int]]:
-        """What this rank knows of the store, for `adopt` on a rank that joined after it was listed."""
+        """Return this rank's listing of the store, for `adopt` on a rank that joined later."""
         return self._remote, self._unread
 
     def adopt(self, listing: tuple[Copies, frozenset[int]]) -> None:
-        """Take over what another rank knows of the store."""
+        """Use another rank's listing of the store."""
         self._remote, self._unread = listing
 
     def list_places(self, own_run: str) -> dict[str, RunInPlace]:
         """The runs with checkpoints on the nodes and in the store, by id.
 
-        If the nodes together have a checkpoint of `own_run`, the run's older checkpoints in the store and
-        other runs there are left out.
+        If the nodes together have a checkpoint of `own_run`, the result leaves out the run's older
+        checkpoints in the store and the other runs there.
 
         Raises:
-            PlaceUnavailableError: if a place does not answer in time.
+            PlaceUnavailableError: if a disk or the store does not answer in time.
             UsageError: for a bucket that does not exist, and for checkpoints of another format.
             StoppedBySignal: after a signal.
         """
@@ -173,10 +177,11 @@ class Finder:
         return runs
 
     def uploaded_step(self, run: RunIdentity) -> int:
-        """Step of the run's newest checkpoint in the store, as listed; -1: none. A collective call.
+        """The step of the run's newest checkpoint in the listing of the store, -1 without one. A collective
+        call.
 
-        An unread checkpoint belongs to the run if the run saved that step: uploads never replace another
-        run's.
+        An unread checkpoint counts as the run's if the run saved its step: an upload never replaces another
+        run's checkpoint.
         """
         own = [manifest for manifest in self._remote.values() if manifest.run.id == run.id]
         if own:
@@ -223,7 +228,7 @@ class Finder:
                 self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
 
     def _ask(self, done: str, ask: Callable[[], T], nothing: T) -> list[T]:
-        """Ask on every rank, repeatedly while any rank has a problem and patience is left; return all
+        """Run the query on every rank; retry while a rank has a problem and time is left. Return all
         answers."""
         began, attempt = time.monotonic(), 0
         while True:
@@ -259,12 +264,13 @@ class Finder:
         wait_together(self._group, lambda: time.monotonic() >= until, self._patience.received)
 
     def _read_store(self, above: int = -1) -> None:
-        """List the store, and read the manifests of steps above this one."""
+        """List the store, and read the manifests of the steps above `above`."""
         nothing: tuple[Copies, frozenset[int]] = ({}, frozenset())
         self._remote, self._unread = self._ask("listed", lambda: self._list_remote(above), nothing)[0]
 
     def _list_remote(self, above: int) -> tuple[Copies, frozenset[int]]:
-        """On rank 0 the store's checkpoints above a step, and its other steps. Damaged ones are reported."""
+        """On rank 0 return the store's checkpoints above a step, and its other steps. Report damaged
+        checkpoints."""
         store = self._store
         copies: Copies = {}
         if store is None or self._group.rank:
@@ -288,7 +294,7 @@ class Finder:
         return copies, frozenset(step for step in steps if step <= above)
 
     def _local(self) -> tuple[list[Copies], list[dict[int, HeldCopy]]]:
-        """By rank, the readable checkpoints on its disk, and those that another node has in memory for it.
+        """By rank, the readable checkpoints on its disk, and its checkpoints in the memory of other nodes.
 
         Both are empty for a rank that does not coordinate.
         """
@@ -329,13 +335,13 @@ class Finder:
         self._report(f"checkpoint {path} is skipped: {problem}")
 
     def _occupied(self, step: int, run: RunIdentity) -> str | None:
-        """Why nothing can be copied to this folder: it has another run's checkpoint of this step."""
+        """Why no checkpoint can be copied to this folder: another run's checkpoint of this step is there."""
         path = self._folder / f"step-{step}"
         other = manifests.other_run(path, run) if self._coordinates else None
         return f"{path} belongs to {other}" if other else None
 
     def _report_incomplete(self, local: _LocalCopies) -> None:
-        """Report a checkpoint of which the nodes have only parts: the run can't continue from it."""
+        """Report a checkpoint with missing parts: the run can't continue from an incomplete checkpoint."""
         if not local.saved or self._group.rank:
             return
         at, step = max((saved, step) for step, saved in local.saved.items())
@@ -349,7 +355,7 @@ class Finder:
             )
 
     def _newest_complete(self, local: _LocalCopies) -> int:
-        """Step of the newest checkpoint that the nodes have together; -1: none."""
+        """The step of the newest checkpoint that the nodes have completely, -1 without one."""
         complete = [(saved, step) for step, saved in local.saved.items() if self._complete(step, local)]
         return max(complete)[1] if complete else -1
 
@@ -361,7 +367,7 @@ class Finder:
         return any(map(_has_all_files, of_step)) or nodes >= set(range(of_step[0].nodes))
 
     def _fetch(self, step: int, local: _LocalCopies) -> bool:
-        """Copy checkpoints in other nodes' memory to the disks that lack them; False if a copy failed."""
+        """Copy checkpoints from other nodes' memory to the disks that lack them; False if a copy failed."""
         held, path = [copies.get(step) for copies in local.in_memory], self._folder / f"step-{step}"
         if not any(held):
             return True
@@ -379,7 +385,7 @@ class Finder:
         return not any(problems)
 
     def _restored(self, step: int, local: _LocalCopies) -> tuple[str, ...]:
-        """Sentences that say which nodes lacked this step and which node sent it."""
+        """Sentences that name each node that lacked this step, and the node that sent the files."""
         rank, text = self._group.rank, ""
         copy = local.in_memory[rank].get(step)
         if copy is not None:
@@ -399,7 +405,7 @@ class Finder:
         whole = next((rank for rank, manifest in owners.items() if _has_all_files(manifest)), None)
         present = owners[group.rank].files if group.rank in owners else {}
         if whole is not None and present:
-            # This node's copy is complete too, though its files may be split differently.
+            # This node's copy is complete too, but its files may be split differently.
             present = owners[whole].files
         try:
             for rank in [whole] if whole is not None else list(owners):
@@ -455,11 +461,12 @@ class Finder:
 
 
 _PLACES = ("remote", "local")
-"""Places of a checkpoint; the second one is preferred."""
+"""Sources of a checkpoint; the last one is preferred."""
 
 
 def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -> _LocalCopies:
-    """The newest save of each step: a node may have an older one, on its disk or in another node's memory."""
+    """The newest save of each step: another node may have an older save of the step, on its disk or in
+    memory."""
     saved: dict[int, float] = {}
     in_memory = [{step: copy.manifest for step, copy in copies.items()} for copies in held]
     for manifests_by_step in (*disks, *in_memory):

@@ -1,15 +1,17 @@
-"""A lock on a checkpoint folder: a second job is refused, and told the run that uses the folder.
+"""A lock on a checkpoint folder. It refuses a second job with an error that names the run that uses the
+folder.
 
-The file `.lock` names the owner. `flock` decides between processes of one machine: the kernel frees it when
-its owner dies. Other machines may not see it: NFS may be mounted without locks, and Cloud Storage FUSE has
-none (https://cloud.google.com/storage/docs/gcs-fuse, limitations; when it writes: docs/semantics.md of its
-repository). So an owner also increments a counter every few seconds, and an owner on another machine whose
-counter stands still for long enough has ended. A restart of the same launch never waits.
+The file `.lock` names the owner. `flock` decides between processes of one machine: the kernel releases the
+lock when its owner dies. Other machines may not see it: NFS may be mounted without locks, and Cloud Storage
+FUSE has none (https://cloud.google.com/storage/docs/gcs-fuse, limitations; docs/semantics.md of its
+repository says when it writes). So an owner also increments a counter every few seconds. An owner on another
+machine whose counter does not change for `_SILENCE` seconds has ended. A restart of the same launch never
+waits.
 
-Between two attempts no process of a launch holds the lock. So the supervisor holds a file of its own beside
-it, `.launch-*`, with the same kind of lock and counter: an owner whose launch is alive keeps the folder.
+Between two attempts no process of a launch holds the lock. So the supervisor holds a file `.launch-*` beside
+it, with the same kind of lock and counter: the folder stays with an owner whose launch is alive.
 
-Two jobs on two machines that check at the same moment can both take the folder where `flock` does not reach.
+Two jobs on two machines that check at the same moment can both take the folder where `flock` does not work.
 Then the file names the later job, and the earlier job's saves fail with that name.
 """
 
@@ -40,10 +42,10 @@ _END_OF_PROCESSES = 3.0
 _SILENCE = 45.0
 """Seconds after which an owner on another machine whose counter stands still has ended."""
 _FUSE_SILENCE = 90.0
-"""`_SILENCE` through Cloud Storage FUSE, which may show a file as it was 60 s ago (metadata-cache:
+"""`_SILENCE` through Cloud Storage FUSE, which caches a file's state for up to 60 s (metadata-cache:
 ttl-secs)."""
 _BEING_WRITTEN = 2.0
-"""Seconds in which an unreadable file may be one that its owner is writing."""
+"""Seconds during which an unreadable file may still be incomplete because its owner is writing it."""
 _END_OF_HOLD = 1.0
 """Seconds to wait for the removal of a launch's file."""
 _own_keys: set[str] = set()
@@ -55,7 +57,8 @@ class FolderOwner:
     """The owner of a folder.
 
     `launches` are the ids of its nodes' launches, `machine` identifies a booted kernel and a mount, `key` is
-    random, `beat` counts up while the owner lives. `released`: the owner ended in order.
+    random, and `beat` is the counter that increases while the owner lives. `released` is true after an
+    orderly end.
     """
 
     run: str
@@ -78,11 +81,11 @@ class FolderLock:
     def __init__(self, folder: Path, launches: Sequence[str]) -> None:
         self._path = folder / LOCK
         self.problem: str | None = None
-        """Why this process does not hold the folder."""
+        """Why this process does not hold the folder; None while it holds the folder."""
         self.refused = False
         """Whether another job holds the folder."""
         self.previous: FolderOwner | None = None
-        """The owner before this one."""
+        """The previous owner of the folder."""
         self._owner = FolderOwner(
             launches[0],
             list(launches),
@@ -96,11 +99,11 @@ class FolderLock:
         self._began = time.monotonic()
         self._first_beats: tuple[int | str, ...] | None = None
         self._locked, self._kernel_decides = False, True
-        """Whether this process holds the `flock`; whether the file system has such locks."""
+        """Whether this process holds the `flock`, and whether the file system supports `flock`."""
         self._stop, self._writing = threading.Event(), threading.Lock()
 
     def poll(self) -> bool:
-        """Whether the owner of the folder is decided. Neither waits nor raises."""
+        """Return whether the folder has an owner now: this process or another. Neither blocks nor raises."""
         try:
             if self._file is None:
                 self._open()
@@ -110,12 +113,12 @@ class FolderLock:
             return True
 
     def name_run(self, run_id: str) -> None:
-        """Name the run in the file, for other jobs."""
+        """Write the run's id to the file, for other jobs."""
         if self._owner.key in _own_keys:
             self._write(run=run_id)
 
     def name_launches(self, launches: Sequence[str]) -> None:
-        """Let other nodes of these launches take the folder after this process."""
+        """Let the other nodes of these launches take the folder when this process ends."""
         if self._owner.key in _own_keys and self._owner.launches != list(launches):
             self._write(launches=list(launches))
 
@@ -126,7 +129,7 @@ class FolderLock:
             raise CheckpointError(f"{self._path.parent} was taken by {now}")
 
     def release(self) -> None:
-        """Release the folder: the next owner need not wait."""
+        """Release the folder, so that the next owner need not wait."""
         self._stop.set()
         if self._owner.key in _own_keys:
             self._write(released=True)
@@ -145,7 +148,7 @@ class FolderLock:
     def _decide(self) -> bool:
         owner, waited = _read(self._path), time.monotonic() - self._began
         if owner is not None and owner.key in _own_keys:
-            # An earlier lock of this process, which increments the counter.
+            # An earlier lock of this process has this file; that lock increments the counter.
             self.previous = owner
             return True
         self._locked = self._locked or self._flock()
@@ -159,7 +162,7 @@ class FolderLock:
         if self._locked and (own_launch or (here and not any(map(_is_locked, launches)))):
             return self._take(owner)
         if own_launch and waited > _END_OF_PROCESSES:
-            # A lost node's lock outlives it on the file server.
+            # On a file server the lock of a lost node stays for a while.
             return self._take(owner)
         if here:
             return self._refuse_after(_END_OF_PROCESSES, waited, owner)
@@ -177,7 +180,7 @@ class FolderLock:
         return not set(owner.launches).isdisjoint(self._owner.launches)
 
     def _launches_of(self, owner: FolderOwner) -> list[Path]:
-        """Files of the owner's launches whose supervisors did not end in order."""
+        """The files of the owner's launches whose supervisors did not end in an orderly way."""
         paths = [self._path.with_name(_launch_file(launch)) for launch in owner.launches]
         return [path for path in paths if path.exists()]
 
@@ -221,11 +224,12 @@ class FolderLock:
             self._write(beat=self._owner.beat + 1)
 
     def _write(self, **changes: Any) -> None:
-        """Write in place: a new file would not have the lock, and on a full disk this file still has room.
+        """Write in place: a new file would not have the lock, and a full disk still has room for the present
+        bytes.
 
-        Open it again each time: Cloud Storage FUSE writes to the bucket when a descriptor is closed.
+        Open the file for each write: Cloud Storage FUSE writes to the bucket when a descriptor is closed.
         """
-        # The next save reports a full disk.
+        # The disk is full: the next save reports it.
         with self._writing, suppress(OSError):
             if self._file is None:
                 return
@@ -242,7 +246,7 @@ class FolderLock:
 
 
 def _read(path: Path) -> FolderOwner | None:
-    """The owner in this file; None if there is no file, or it is being written."""
+    """The owner in this file; None if the file is missing, or is being written."""
     try:
         return FolderOwner(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -262,10 +266,10 @@ def _through_fuse(path: Path) -> bool:
 
 
 class LaunchHold:
-    """A supervisor's hold on the checkpoint folder of its launch, also while none of its processes runs.
+    """A supervisor's hold on its checkpoint folder; it also lasts while no training process runs.
 
-    A thread does all of it, because the disk may not answer. It skips what it can't do: the processes report
-    an unusable folder.
+    A thread does the file operations, because the disk may not answer. It ignores errors: the training
+    processes report an unusable folder.
     """
 
     def __init__(self, folder: Path, launch: str) -> None:
@@ -295,7 +299,8 @@ class LaunchHold:
             self._remove()
 
     def _lock(self) -> None:
-        """Lock the file that all nodes of the launch here share; the first to end may have deleted it."""
+        """Lock the file that all supervisors of the launch on this machine share; one that ended may have
+        deleted it."""
         if self._file is not None and self._path.exists() and _is_at(self._file, self._path):
             return
         if self._file is not None:
@@ -303,7 +308,7 @@ class LaunchHold:
             self._file = None
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        # Another job holds it only for a moment. Without such locks only the counter decides.
+        # Another job holds it only for a moment. On a file system without `flock` only the counter decides.
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_SH)
 

@@ -1,4 +1,4 @@
-"""Load a checkpoint into the strategy if it is compatible and continues the same curve."""
+"""Load a checkpoint into the strategy if the model is the same and the training curve continues."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _CURVE = (
     ("seed", ""), ("batch", "data"), ("dropout", "model"), ("lora_alpha", "model"), ("lora_dropout", "model"),
     *((item.name, "optimizer") for item in fields(OptimizerConfig)),
 )  # fmt: skip
-"""Settings that change the training curve, each with its section."""
+"""Settings that change the training curve, with their sections."""
 _REPORTED = (
     ("steps", ""), ("strategy", "parallel"), ("compile", "parallel"), ("logits_memory", "parallel"),
     ("micro_batch", "data"),
     ("data_parallel_replicate", "parallel"), ("tensor_parallel", "parallel"),
     ("guard", "guard"), ("guard_patience", "guard"), ("spike", "guard"),
 )  # fmt: skip
-"""Settings that may change; the log reports a change."""
+"""Settings whose change the log only reports, with their sections."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedSetting:
-    """A setting, or `data` or `precision`, whose value differs from the checkpoint's."""
+    """A setting, or `data` or `precision`, whose value differs from the checkpoint's value."""
 
     name: str
     before: object
@@ -46,12 +46,12 @@ class ChangedSetting:
 
 
 def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that the strategy can't load, or that another model saved.
+    """Refuse a checkpoint of another model, or one that the strategy can't load.
 
-    `config` are this run's settings, in the form of the manifest.
+    `config` are this run's settings, in the format of the manifest.
 
     Raises:
-        UsageError: with the difference, and how to start with only the weights.
+        UsageError: with the difference, and the flag that starts a run with only the weights.
     """
     manifest, path = checkpoint.manifest, checkpoint.path
     remedy = f"start in another --checkpoint-dir with only its weights: --init-weights {path}"
@@ -66,7 +66,7 @@ def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Ma
         if before.get(name, now[name]) != now[name]:
             flag, saved = f"--{name.replace('_', '-')}", before[name]
             raise UsageError(
-                f"{path} was saved with {flag} {saved}, this run has {now[name]}; continue with "
+                f"{path} was saved with {flag} {saved}, but this run has {now[name]}; continue with "
                 f"{flag} {saved}, or {remedy}"
             )
 
@@ -100,10 +100,10 @@ def _data(fingerprint: Mapping[str, Any]) -> str:
 def check_changes(
     checkpoint: FoundCheckpoint, changed: Sequence[ChangedSetting], allowed: Sequence[str]
 ) -> None:
-    """Refuse changes of the curve that are not among `allowed`.
+    """Refuse changes of the training curve that `allowed` does not name.
 
     Raises:
-        UsageError: with all refused changes, and how to allow them.
+        UsageError: with all refused changes, and the flag that allows them.
     """
     refused = [change for change in changed if change.changes_curve and change.name not in allowed]
     if refused:

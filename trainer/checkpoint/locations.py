@@ -1,4 +1,4 @@
-"""Where a run keeps its checkpoints: a folder on the node, and a remote store."""
+"""Locations of a run's checkpoints: a folder on the node, and a remote store."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def checkpoint_folder(checkpoint_dir: str) -> Path:
 
 
 def upload_uri(upload_dir: str, env: Mapping[str, str]) -> str:
-    """The address for uploads of checkpoints, or "".
+    """The address for uploads of checkpoints, "" without uploads.
 
-    Below $AIP_CHECKPOINT_DIR each job has a folder with its id: a restarted job finds its checkpoints there,
-    and another job with the same output directory does not load them.
+    Below $AIP_CHECKPOINT_DIR each job has a folder named after its id: a restarted job finds its checkpoints
+    there, and another job with the same output directory does not load them.
     """
     if upload_dir or not env.get("AIP_CHECKPOINT_DIR"):
         return upload_dir

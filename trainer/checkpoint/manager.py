@@ -51,11 +51,11 @@ class CheckpointManager:
         )
         self._run: RunIdentity | None = None
         self._data: dict[str, Any] = {}
-        """Fingerprint of the training data."""
+        """The fingerprint of the training data."""
         self._saver: Saver | None = None
         self._save_problem = ""
         self.saved_step = -1
-        """Step of the newest good checkpoint; -1: none."""
+        """The step of the newest good checkpoint, -1 without one."""
 
     @property
     def folder(self) -> Path:
@@ -93,7 +93,7 @@ class CheckpointManager:
         return self._finder.newest(self._run)
 
     def _begin(self, run: RunIdentity | None) -> RunIdentity:
-        """Continue this run, or begin a new one."""
+        """Continue `run`, or begin a new run if it is None."""
         created = self._group.all_gather(RunIdentity.new(self._folder.own_runs[0]))[0]
         self._run = run or created
         self._folder.name_run(self._run.id)
@@ -155,16 +155,16 @@ class CheckpointManager:
         self._uploads.start(one_node=self._folder.shared or strategy.layout.replicated)
 
     def attach(self, strategy: Strategy, checkpoint: FoundCheckpoint | None) -> None:
-        """Prepare to save this strategy's state; `checkpoint` is the one that was restored.
+        """Prepare to save this strategy's state; `checkpoint` is the restored checkpoint.
 
         Raises:
-            UsageError: if a preemption would lose the whole run.
+            UsageError: if a preemption would lose the entire run.
         """
         saver = self._make_saver(strategy)
         if self._config.async_save == "on":
             saver.warm_up()
         if checkpoint is not None and checkpoint.manifest.is_part_of(self._group.node_rank):
-            # The next node may be new, without the copy that its predecessor had.
+            # The next node may be new and have no copy.
             self._copy_to_peer(checkpoint.path)
         if self._config.grace:
             own = SaveCost(0.0, 0.0)
@@ -175,7 +175,7 @@ class CheckpointManager:
             self._budget.check(cost, resumed=checkpoint is not None)
 
     def _measure(self, strategy: Strategy, checkpoint: FoundCheckpoint | None) -> SaveCost:
-        """Return the cost of this node's part of a save: that of the last save, or of a probe."""
+        """Return the cost of this node's part of a save, as the last save or a probe measured it."""
         total, sharded = strategy.checkpoint_bytes(), not strategy.layout.replicated
         size = total / self._group.nodes if sharded else total
         upload_size = size if sharded and not self._folder.shared else total
@@ -189,14 +189,15 @@ class CheckpointManager:
         )
 
     def _copy_to_peer(self, path: Path) -> None:
-        """Copy this node's part to the next node; each node has all of a replicated state."""
+        """Copy this node's part to the next node; a node has all files of a replicated state."""
         if self._uploads.in_parts and self._group.local_rank == 0:
             self._peers.offer(path)
 
     def regroup(self) -> None:
-        """Continue with other ranks, in new groups. All ranks call it except new ones, which call `__init__`.
+        """Continue with other ranks, in new groups. Every rank calls `regroup`, except new ranks: they call
+        `__init__`.
 
-        A save in progress is lost and its files are deleted. Raises as `__init__` does.
+        A save in progress is lost, and its files are deleted. Raises the errors of `__init__`.
         """
         self._folder.enter()
         self._peers = PeerCopies(self._group, shared=self._folder.shared)
@@ -205,7 +206,7 @@ class CheckpointManager:
             self._saver.regroup(shared=self._folder.shared)
 
     def share(self, strategy: Strategy, source: int, *, is_new: bool) -> None:
-        """After `regroup`: a rank that `is_new` learns the run and its saves from rank `source`."""
+        """After `regroup`, send the run and its saves from rank `source` to each rank that `is_new`."""
         known = (
             self._run,
             self._data,
@@ -215,7 +216,7 @@ class CheckpointManager:
             self._folder.own_runs,
         )
         answers = self._group.all_gather((is_new, known, self.saved_step))
-        # The newest step that all ranks which saved it know to be good.
+        # The newest step that is good on all ranks that saved it.
         self.saved_step = min(step for new, _, step in answers if not new)
         if is_new:
             self._run, self._data, uploaded, cost, listing, own_runs = answers[source][1]
@@ -237,7 +238,7 @@ class CheckpointManager:
         return bool(self._config.checkpoint_every) and step % self._config.checkpoint_every == 0
 
     def save(self, step: int, progress: dict[str, Any], *, wait: bool = False) -> float:
-        """Begin a save when the previous one is complete; return the seconds that training stopped."""
+        """Begin a save when the previous save is complete; return the seconds that training stopped."""
         assert self._saver is not None
         began, pending = time.monotonic(), self._saver.pending
         self.poll(wait=True)
@@ -253,7 +254,7 @@ class CheckpointManager:
         return time.monotonic() - began
 
     def poll(self, *, wait: bool = False) -> None:
-        """Handle a save that ended. A failed save is reported and does not end the training."""
+        """Report the result of a save that ended. Training continues after a failed save."""
         assert self._saver is not None
         try:
             saved = self._saver.result(wait=wait)
@@ -275,9 +276,9 @@ class CheckpointManager:
     def finish(
         self, step: int, progress: dict[str, Any], seconds: float, *, preempted: bool = False
     ) -> RunEnding:
-        """Save and upload this step within `seconds`; the result is the same on all ranks.
+        """Save and upload this step within `seconds`; return an equal result on all ranks.
 
-        With `preempted`, upload the newest checkpoint instead if a save would take longer.
+        With `preempted`, upload the newest checkpoint instead if a save would take longer than `seconds`.
         """
         began = time.monotonic()
         self.poll(wait=True)

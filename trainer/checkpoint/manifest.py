@@ -2,11 +2,11 @@
 
 A checkpoint is a folder `step-N` with
 
-- `manifest.json`: the run, and size and checksum of every other file;
+- `manifest.json`: the run, and the size and checksum of every other file;
 - `side.pt`: the random state of each rank, and small values that all ranks share;
 - `.metadata`, `__K_0.distcp`: weights and optimizer by torch.distributed.checkpoint (DDP and FSDP), or
-- `zero/`: DeepSpeed's own files; once another world size has loaded them, also `universal/`, converted
-  from them and not part of the checkpoint.
+- `zero/`: DeepSpeed's own files. `universal/`, converted from them for another world size, is not part of the
+  checkpoint.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ FORMAT = 2
 
 
 class FormatError(CheckpointError):
-    """A checkpoint of another format. It is not damaged, so it is refused and not skipped."""
+    """A checkpoint of another format. The trainer refuses it instead of skipping it as damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The contents of a checkpoint. `files` maps a name to its `bytes`, `crc32` and the `node` that wrote it.
 
-    If each node has a disk of its own, its manifest lists its files, and `node` is its rank. `shared` is true
-    if all files are in one folder. `progress` is the training loop's: position in the data, losses, time
-    spent. `config` (the settings), `data` (the fingerprint of the training data) and `precision` (of the
-    computation) determine the curve. `saved` is when the save began, in seconds since the epoch and the same
-    on all nodes, `seconds` its duration.
+    If each node has its own disk, its manifest lists the files of that disk, and `node` is the node's rank.
+    `shared` is true if all files are in one folder. `progress` is the state of the training loop: position in
+    the data, losses, time spent. `config` (the settings), `data` (the fingerprint of the training data) and
+    `precision` (of the computation) determine the training curve. `saved` is the time at which the save
+    began, in seconds since the epoch and equal on all nodes. `seconds` is the duration of the save.
     """
 
     step: int
@@ -62,11 +62,11 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Size of all files, in bytes."""
         return sum(file["bytes"] for file in self.files.values())
 
     def is_part_of(self, node: int) -> bool:
-        """Whether it lists the files on this node's own disk."""
+        """Whether this manifest lists only the files on `node`'s own disk."""
         return self.node == node and not self.shared
 
     def to_json(self) -> str:
@@ -77,12 +77,12 @@ class Manifest:
         """Parse a manifest.
 
         Raises:
-            FormatError: if it is of another format.
-            ValueError, KeyError, TypeError: if it is not a manifest.
+            FormatError: for a manifest of another format.
+            ValueError, KeyError, TypeError: for other content.
         """
         fields = json.loads(text)
         if not isinstance(fields, dict) or not isinstance(fields.get("files"), dict):
-            raise ValueError("it is not a manifest")
+            raise ValueError("the file must be a manifest")
         file_format = fields.get("format", 1)
         if file_format != FORMAT:
             raise FormatError(
@@ -115,7 +115,7 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def read(folder: Path) -> Manifest:
-    """Read a manifest. Raises CheckpointError, and FormatError for another format."""
+    """Read a manifest. Raises FormatError for another format, and CheckpointError for any other problem."""
     try:
         return Manifest.from_json((folder / MANIFEST).read_text())
     except FormatError as error:
@@ -136,7 +136,7 @@ def checksum(path: Path) -> int:
 
 
 def damage(folder: Path) -> str | None:
-    """The problem of a damaged checkpoint, or None. Reads every byte."""
+    """Read every byte of a checkpoint; return the problem of a damaged one, or None."""
     try:
         manifest = read(folder)
     except CheckpointError as error:
@@ -147,7 +147,7 @@ def damage(folder: Path) -> str | None:
             if not file.exists():
                 return f"{name} is missing"
             if file.stat().st_size != expected["bytes"]:
-                return f"{name} has {file.stat().st_size} bytes, not {expected['bytes']}"
+                return f"{name} has {file.stat().st_size} bytes, but must have {expected['bytes']}"
             if checksum(file) != expected["crc32"]:
                 return f"{name} does not match its checksum"
     except OSError as error:
@@ -171,14 +171,14 @@ def step_folders(folder: Path) -> list[Path]:
 
 
 def step_of(path: Path) -> int:
-    """N of a folder named `step-N`."""
+    """The step N in the folder name `step-N`."""
     return int(path.name.removeprefix("step-"))
 
 
 def saves(folder: Path) -> frozenset[tuple[str, int]]:
-    """The complete checkpoints: the name of each, and when it was completed (ns since the epoch).
+    """The complete checkpoints of a folder: the name and the completion time (ns since the epoch) of each.
 
-    A pair that was not there before is a new save, whatever the clock did meanwhile.
+    A new pair is a new save, even if the clock was changed.
     """
     saved = set[tuple[str, int]]()
     with suppress(OSError):
@@ -189,7 +189,8 @@ def saves(folder: Path) -> frozenset[tuple[str, int]]:
 
 
 def other_run(path: Path, run: RunIdentity) -> RunIdentity | None:
-    """The run of the checkpoint at `path` if it is not `run`; None also if no manifest can be read there."""
+    """The run of the checkpoint at `path` if it differs from `run`. None also if the manifest can't be
+    read."""
     with suppress(CheckpointError):
         saved_by = read(path).run
         return saved_by if saved_by.id != run.id else None

@@ -1,8 +1,9 @@
-"""Whether a save and its upload fit between SIGTERM and SIGKILL, and what a preemption costs if not.
+"""Whether a save and its upload fit into the grace period of a preemption, and the loss if they don't.
 
-The notice is about 25 to 30 seconds (docs/facts/vertex.md 3.8). In that time a checkpoint must be written
-and, if the machine's disk is lost, uploaded. If that takes longer, a preemption loses the steps since the
-last periodic checkpoint. A run that would never have a checkpoint is refused at the start.
+The grace period between SIGTERM and SIGKILL is about 25 to 30 seconds (docs/facts/vertex.md 3.8). In that
+time the trainer must write a checkpoint and, if the machine's disk is lost, upload it. If that takes longer,
+a preemption loses the steps since the last periodic checkpoint. A run that would never have a checkpoint is
+refused at the start.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ _WARM_UP_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class SaveCost:
-    """Bytes and seconds of a save of this node; `upload` is None without uploads, or if the probe failed."""
+    """Size in bytes and duration in seconds of a save of this node.
+
+    `upload` is the duration of the upload; None without uploads, or if the probe failed.
+    """
 
     size: float
     save: float
     upload: float | None = None
     basis: str = ""
-    """How the cost was measured."""
+    """How the cost was measured, as a clause of a sentence."""
 
     @property
     def text(self) -> str:
@@ -44,14 +48,15 @@ class SaveCost:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCheck:
-    """The result of a check: `text` is "" if all fits. `refused`: a preemption would lose the whole run."""
+    """The result of a check: `text` is "" if save and upload fit. With `refused` a preemption would lose the
+    entire run."""
 
     text: str = ""
     refused: bool = False
 
 
 def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: str) -> BudgetCheck:
-    """Check a run of `steps` steps; `store` is the address of its uploads, or ""."""
+    """Check a run of `steps` steps; `store` is the address of its uploads, "" without uploads."""
     grace = config.grace
     needed = cost.save + (cost.upload or 0.0)
     if not grace or needed <= grace:
@@ -78,7 +83,7 @@ def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: st
 
 
 class PreemptionBudget:
-    """What a save of this run costs, and whether it fits into the grace period."""
+    """The cost of a save of this run, and whether it fits into the grace period."""
 
     def __init__(
         self, config: CheckpointConfig, steps: int, store: RemoteStore | None, warn: Callable[[str], None]
@@ -91,17 +96,17 @@ class PreemptionBudget:
         """Check a measured cost at the start of the run.
 
         Raises:
-            UsageError: if a preemption would lose the whole run.
+            UsageError: if a preemption would lose the entire run.
         """
         self.cost = cost
         result = self._result()
-        # A resumed run has a checkpoint: refusing it would end it at its first restart.
+        # A resumed run has a checkpoint; a refusal would end the run at its first restart.
         if result.refused and not resumed:
             raise UsageError(result.text)
         self._warn_once(result)
 
     def update(self, cost: SaveCost) -> None:
-        """Check the cost of a save that ended."""
+        """Check the cost of a completed save."""
         self.cost = cost
         self._warn_once(self._result())
 
@@ -117,9 +122,10 @@ class PreemptionBudget:
     def measure(
         self, folder: Path, node: int, size: float, upload_size: float | None, last_save: float
     ) -> SaveCost:
-        """Measure a save of `size` bytes on this node, unless the last one took `last_save` seconds.
+        """Measure a save of `size` bytes on this node, unless the last save gives its duration, `last_save`
+        seconds.
 
-        `upload_size` is in bytes; `None` if this rank does not upload.
+        `upload_size` is in bytes; None if this rank does not upload.
         """
         seconds, upload, basis = last_save, None, []
         try:
@@ -137,7 +143,8 @@ class PreemptionBudget:
 
 
 def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
-    """Seconds to write, sync and check `size` bytes, measured with a part of them, and how it was measured.
+    """Seconds to write, sync and check `size` bytes, extrapolated from a smaller sample, and the measurement
+    in words.
 
     Raises OSError.
     """
@@ -157,7 +164,7 @@ def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
 
 
 def measure_upload(store: RemoteStore, folder: Path, node: int, size: float) -> tuple[float, str]:
-    """Seconds to upload `size` bytes, measured with a part of them, and how it was measured.
+    """Seconds to upload `size` bytes, extrapolated from a smaller sample, and the measurement in words.
 
     Raises OSError or RemoteStoreError.
     """

@@ -1,4 +1,4 @@
-"""The random number generators of a process, saved and restored."""
+"""Save and restore the random number generators of a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def get_rng_state() -> dict[str, Any]:
     return {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
-        # As a tensor: checkpoints are loaded without pickle, so that a foreign one can't run code.
+        # As a tensor: checkpoints are loaded without pickle, so that a checkpoint from elsewhere can't run
+        # code.
         "numpy": (str(name), torch.from_numpy(np.asarray(keys, dtype=np.int64)), *rest),
         "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }

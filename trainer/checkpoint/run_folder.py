@@ -1,4 +1,4 @@
-"""The folder that this node's ranks save to: who shares it, who writes there, and its lock."""
+"""The folder that this node's ranks save to: the ranks that share it, the rank that writes, and its lock."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from trainer.errors import CheckpointError, UsageError
 
 
 class RunFolder:
-    """All ranks call each method together; one rank for each folder coordinates."""
+    """The checkpoint folder of a rank. All ranks call each method together; one rank per folder
+    coordinates."""
 
     shared: bool
     """Whether all ranks see the same folder."""
     coordinates: bool
-    """Whether this rank writes and deletes what exists once in each folder."""
+    """Whether this rank does the reads and writes that happen once per folder."""
     own_runs: list[str]
-    """Ids that the run of this launch may have: those that its nodes last saved here, then the launches'."""
+    """Possible ids of this launch's run: the ids that its nodes last saved here, then the ids of the
+    launches."""
 
     def __init__(self, checkpoint_dir: str, group: ProcessGroup, received: Callable[[], int]) -> None:
         """`received` returns the signal that this rank got, or 0.
@@ -44,7 +46,7 @@ class RunFolder:
         self.enter()
 
     def enter(self) -> None:
-        """Prepare and lock the folder for the group's present ranks. Raises as `__init__` does."""
+        """Prepare and lock the folder for the group's present ranks. Raises the errors of `__init__`."""
         self.shared = prepare_folder(self.path, self._group)
         self.coordinates = self._group.rank == 0 if self.shared else self._group.local_rank == 0
         self._take_lock()
@@ -66,14 +68,14 @@ class RunFolder:
         for problem, refused, _ in answers:
             if problem:
                 raise UsageError(problem) if refused else CheckpointError(problem)
-        # A node that is new here learns the run of this launch from the others' folders.
+        # A new node reads the run of this launch from the other nodes' folders.
         previous = [owner for _, _, owner in answers if owner is not None and set(owner.launches) & set(own)]
         self.own_runs = [*(owner.run for owner in previous), *own]
         if lock is not None:
             lock.name_launches(own)
 
     def name_run(self, run_id: str) -> None:
-        """Name the run in the lock, for other jobs."""
+        """Write the run's id into the lock, for other jobs."""
         if self._lock is not None:
             self._lock.name_run(run_id)
 

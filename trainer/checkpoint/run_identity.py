@@ -1,8 +1,8 @@
-"""Which run a checkpoint belongs to.
+"""The identity of a run: every checkpoint names its run.
 
-A run is one training from step 0 on. It gets an id when it begins, and all of its checkpoints carry it, also
-those of a later job that resumes it. A launch is one start of the supervisors, or a Vertex AI job with all
-its restarts. By both ids a restart finds the saves of its own run only.
+A run is one training from step 0 on. It gets an id when it begins, and all of its checkpoints have this id,
+also the checkpoints of a later job that resumes the run. A launch is one start of the supervisors, or a
+Vertex AI job with all its restarts. With both ids a restart finds only the saves of its own run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUN_ID = "VXTUI_RUN_ID"
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """The id of a run and when it began; `created` is in UTC, ISO 8601."""
+    """The id of a run and its start; `created` is in UTC, ISO 8601."""
 
     id: str
     created: str
@@ -36,7 +36,7 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RunInPlace:
-    """A run with checkpoints in `place` (a flag with its value); `step` is the highest one there."""
+    """A run with checkpoints in `place` (a flag with its value); `step` is its highest step there."""
 
     identity: RunIdentity
     step: int
@@ -47,9 +47,10 @@ class RunInPlace:
 
 
 def launch_id(env: Mapping[str, str]) -> str:
-    """The id of this launch: $VXTUI_RUN_ID, the Vertex AI job's and trial's, torchrun's, or random.
+    """The id of this launch: $VXTUI_RUN_ID, the id of the Vertex AI job and trial, torchrun's, or a random
+    id.
 
-    A Vertex AI job keeps its id when it is restarted (docs/facts/vertex.md 3.4, 3.8).
+    A Vertex AI job has the same id after a restart (docs/facts/vertex.md 3.4, 3.8).
     """
     job, trial = env.get("CLOUD_ML_JOB_ID", ""), env.get("CLOUD_ML_TRIAL_ID", "")
     if job and trial:
@@ -58,8 +59,7 @@ def launch_id(env: Mapping[str, str]) -> str:
 
 
 def _torchrun(env: Mapping[str, str]) -> str:
-    """Identify the torchrun agent that started this process and would restart it; its run id may not be
-    unique.
+    """Identify the torchrun agent that restarts this process; its run id may not be unique.
 
     The agent sets this variable (https://docs.pytorch.org/docs/stable/elastic/run.html, environment
     variables).
@@ -72,10 +72,10 @@ def _torchrun(env: Mapping[str, str]) -> str:
 def run_to_resume(resume: str, own: Iterable[str], runs: Mapping[str, RunInPlace]) -> RunIdentity | None:
     """The run to continue, out of `runs` with checkpoints, by id; None begins a new run.
 
-    `own` are ids of this launch's run, the most certain first; `resume` is `--resume`.
+    `own` are the ids of this launch's run, the most certain first; `resume` is the value of `--resume`.
 
     Raises:
-        UsageError: if a new run would overwrite another one, or if several runs could be continued.
+        UsageError: if a new run would overwrite another run, or if several runs could be continued.
     """
     for run_id in own:
         if run_id in runs:

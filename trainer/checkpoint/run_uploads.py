@@ -1,4 +1,4 @@
-"""The uploads of a run: which ranks upload, and what the store has of the run."""
+"""The uploads of a run: the ranks that upload, and the run's checkpoints in the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLL = 0.2
 
 
 class RunUploads:
-    """Uploads checkpoints of one run to `--upload-dir`; does nothing without one."""
+    """Uploads checkpoints of one run to `--upload-dir`; does nothing without that flag."""
 
     def __init__(
         self, uri: str, config: CheckpointConfig, group: ProcessGroup, received: Callable[[], int]
@@ -29,11 +29,11 @@ class RunUploads:
         self._config, self._group, self._received = config, group, received
         self._uploader: Uploader | None = None
         self.in_parts = False
-        """Whether each node saves and uploads a part of its own."""
+        """Whether each node saves and uploads only its own part."""
         self.step_before = -1
-        """Step of the newest upload from before this attempt; -1: none."""
+        """The step of the newest upload before this attempt, -1 without one."""
         self.seconds: float | None = None
-        """Duration of the last upload."""
+        """Duration of the last upload, in seconds."""
         try:
             self.store = open_store(uri) if uri else None
         except RemoteStoreError as error:
@@ -51,11 +51,12 @@ class RunUploads:
 
     @property
     def last_step(self) -> int:
-        """Step of this rank's last complete upload; -1: none."""
+        """The step of this rank's last complete upload, -1 without one."""
         return self._uploader.last_step if self._uploader is not None else -1
 
     def start(self, *, one_node: bool) -> None:
-        """Start the thread on the ranks that upload: `one_node` uploads all files, or each node its part."""
+        """Start the thread on the ranks that upload: with `one_node` one node uploads all files, else each
+        node its part."""
         group = self._group
         self.in_parts = not one_node
         uploads = group.rank == 0 if one_node else group.local_rank == 0
@@ -71,7 +72,7 @@ class RunUploads:
             )
 
     def in_use(self) -> frozenset[int]:
-        """Steps whose files must not be deleted now."""
+        """Steps whose files are needed for an upload and must not be deleted."""
         return self._uploader.in_use() if self._uploader is not None else frozenset()
 
     def due(self, step: int) -> bool:
@@ -80,7 +81,7 @@ class RunUploads:
         return self.active and bool(every) and not step % every
 
     def offer(self, path: Path) -> str:
-        """Upload this checkpoint next; return why it can't be read, or ""."""
+        """Upload this checkpoint after the one in progress; return why it can't be read, or ""."""
         assert self._uploader is not None
         try:
             self._uploader.offer(path, manifests.read(path))
@@ -104,7 +105,7 @@ class RunUploads:
                 signaled, deadline = True, min(deadline, time.monotonic() + self._config.notice)
             if time.monotonic() > deadline:
                 waited = time.monotonic() - began
-                return uploader.problem or f"it was not complete after {waited:.0f} s"
+                return uploader.problem or f"the upload was not complete after {waited:.0f} s"
         return ""
 
     def _report(self, severity: str, text: str, fields: dict[str, object]) -> None:

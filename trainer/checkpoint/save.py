@@ -1,7 +1,7 @@
 """Save checkpoints: a thread copies the state to the CPU before training changes it, and writes the copy.
 
 The buffers of the copy are reused, so a save costs one pass over memory. The ranks' threads communicate in a
-process group of their own. The manifest is written last, then the folder is renamed.
+separate process group. The thread writes the manifest last, then renames the folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from trainer.strategy.deferred_copies import DeferredCopies, StagedState
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """A complete checkpoint. `stall` is how long training stopped, `seconds` how long the whole save took."""
+    """A complete checkpoint. `stall` is the seconds that training stopped, `seconds` the duration of the
+    save."""
 
     path: Path
     step: int
@@ -40,7 +41,7 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """What every manifest of a run contains: the run, its settings and the fingerprint of its data."""
+    """The fields that every manifest of a run has: the run, its settings and the fingerprint of its data."""
 
     identity: RunIdentity
     config: dict[str, Any]
@@ -60,7 +61,7 @@ class _PendingSave:
 
 
 class Saver:
-    """Saves below one folder; all ranks call each method at the same step."""
+    """Saves checkpoints below one folder; all ranks call each method at the same step."""
 
     def __init__(
         self,
@@ -85,18 +86,18 @@ class Saver:
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._pending: Future[SavedCheckpoint] | None = None
         self._copies = DeferredCopies()
-        """Copies of the last save."""
+        """The copies of the last save."""
 
     def _use_group(self, *, shared: bool) -> None:
         group = self._group
         self.shared = shared
         self.coordinates = group.rank == 0 if shared else group.local_rank == 0
-        # If each node has a disk, every node writes a state that all ranks have.
+        # If each node has its own disk, every node writes the replicated state too.
         per_node = self._strategy.layout.replicated and not shared
         self._writers = group.node_group if per_node else group.checkpoint_group
 
     def regroup(self, *, shared: bool) -> None:
-        """Continue with the group's new ranks. A save in progress fails; the next one waits for it."""
+        """Continue with the group's new ranks. A save in progress fails; the next save waits for its end."""
         self._pending = None
         self._use_group(shared=shared)
 
@@ -106,7 +107,7 @@ class Saver:
         self.finish_copies()
 
     def save(self, step: int, progress: dict[str, Any]) -> float:
-        """Begin a save; return the seconds that training stopped so far. `result` returns how the save ended.
+        """Begin a save; return the seconds that training stopped so far. `result` returns the outcome.
 
         Call `result(wait=True)` for an earlier save first.
         """
@@ -121,20 +122,20 @@ class Saver:
         return stall
 
     def finish_copies(self) -> None:
-        """Finish the copies of the last save now, instead of beside the next step."""
+        """Finish the copies of the last save now, instead of during the next training step."""
         self._copies.finish()
 
     def result(self, *, wait: bool) -> SavedCheckpoint | None:
         """The save that ended since the last call, or None.
 
         Raises:
-            CheckpointError: if it failed; its files are deleted, and training may continue.
+            CheckpointError: if the save failed; its files are deleted, and training may continue.
         """
         if self._pending is None or not (wait or self._pending.done()):
             return None
         pending, self._pending = self._pending, None
         saved = pending.result()
-        # Training may have waited for the copies since it began.
+        # Training may have waited for the copies since the save began.
         return replace(saved, stall=saved.stall + self._copies.waited)
 
     @property
@@ -149,7 +150,8 @@ class Saver:
         return self.folder / f"step-{step}.partial"
 
     def _finish(self, job: _PendingSave) -> SavedCheckpoint:
-        """Run in the thread. Every rank makes the same collective calls, even after a failure."""
+        """Complete the save in the thread. Every rank makes the same collective calls, even after a
+        failure."""
         group, ranks = self._group, self._group.checkpoint_group
         partial, final = self._partial(job.step), self.folder / f"step-{job.step}"
         problem = self._try(job.state.copies.complete)
@@ -164,7 +166,8 @@ class Saver:
         problem = group.first_problem(problem, ranks)
         if problem is not None:
             if self.coordinates:
-                # An earlier checkpoint stays, unless it was replaced here and is missing on another node.
+                # Do not delete an earlier checkpoint, unless it was replaced here and is missing on another
+                # node.
                 for path in (partial, *([final] if committed else [])):
                     shutil.rmtree(path, ignore_errors=True)
             raise CheckpointError(f"can't write {final}: {problem}")
@@ -191,7 +194,7 @@ class Saver:
                 torch.save(value, file)
 
     def _manifest(self, job: _PendingSave, saved: float) -> Manifest:
-        """The manifest, without its files."""
+        """The manifest of a save, without its files."""
         group, strategy, run = self._group, self._strategy, self._run
         return Manifest(
             step=job.step,
@@ -224,7 +227,8 @@ class Saver:
         return complete.size
 
     def _delete_old(self) -> None:
-        """Keep the newest saves of this run. After a rollback the newest save may have a lower step."""
+        """Delete all but the newest saves of this run. After a rollback the newest save may have a lower
+        step."""
         saves = []
         with suppress(OSError):
             for path in manifests.step_folders(self.folder):

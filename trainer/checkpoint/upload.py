@@ -1,8 +1,9 @@
 """Upload finished checkpoints to a remote store, in a thread.
 
-A failed upload does not end the training: it is reported and repeated until it succeeds or a newer checkpoint
-replaces it. Other runs' checkpoints in the store are neither overwritten nor deleted. If each node has a part
-of the checkpoint, each uploads its own, and node 0 writes the manifest last.
+A failed upload does not end the training: the thread reports the failure and retries until the upload
+succeeds or a newer checkpoint replaces it. Other runs' checkpoints in the store are neither overwritten nor
+deleted. If each node has a part of the checkpoint, each node uploads its part, and node 0 writes the manifest
+last.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _RETRY_DELAYS = (2.0, 5.0, 10.0, 30.0, 60.0)
 _POLL = 0.1
 
 Report = Callable[[str, str, dict[str, object]], None]
-"""Takes severity, message and fields."""
+"""Function that reports an event, with severity, message and fields."""
 
 
 class Uploader:
@@ -45,36 +46,37 @@ class Uploader:
     ) -> None:
         """`nodes` is the number of nodes that upload a part, 1 if one node has all files.
 
-        The node that `coordinates` writes the manifest; it learns from `shared_keys` what the others
+        The node that `coordinates` writes the manifest; `shared_keys` tell it which parts the other nodes
         uploaded.
         """
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
         self._manifests: dict[int, Manifest | None] = {}
-        """The store's manifests that were read, by step; None if unreadable."""
+        """The store's manifests by step, as they were read; None for an unreadable one."""
         self._offered: tuple[Path, Manifest] | None = None
         self._uploading: int | None = None
         self.last_step = -1
-        """Step of this node's last completed upload; on the coordinator, of the last complete checkpoint."""
+        """The step of this node's last completed upload; on the coordinator, of the last complete
+        checkpoint."""
         self.problem = ""
-        """Why the current upload is not complete: it failed, or waits for another node."""
+        """Why the current upload is not complete: the reason of a failure, or a wait for another node."""
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
     def offer(self, path: Path, manifest: Manifest) -> None:
-        """Upload this checkpoint next; it replaces one that waits."""
+        """Upload this checkpoint after the one in progress; it replaces an older one in the queue."""
         with self._changed:
             self._offered = (path, manifest)
             self._changed.notify_all()
 
     def in_use(self) -> frozenset[int]:
-        """Steps whose files must not be deleted now."""
+        """Steps whose files are needed for an upload and must not be deleted."""
         with self._changed:
             waiting = {self._offered[1].step} if self._offered else set()
             return frozenset(waiting | ({self._uploading} if self._uploading is not None else set()))
 
     def finish(self, seconds: float) -> bool:
-        """Wait until all uploads are complete; False if that takes longer than `seconds`."""
+        """Wait until all uploads are complete; False after `seconds`."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._offered is None and self._uploading is None, timeout=seconds
@@ -93,7 +95,7 @@ class Uploader:
                 self._changed.notify_all()
 
     def _upload(self, path: Path, manifest: Manifest) -> None:
-        """Retry until the checkpoint is uploaded, or a newer one waits."""
+        """Retry until the checkpoint is uploaded, or a newer one is in the queue."""
         attempt = 0
         while True:
             began = time.monotonic()
@@ -122,7 +124,8 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """The manifest of the whole checkpoint; None if another node writes it, or a newer one waits."""
+        """The manifest of the complete checkpoint; None if another node writes it, or a newer one is in the
+        queue."""
         step = manifest.step
         present = self._uploaded().get(step)
         if present is not None and present.run.id != manifest.run.id:
@@ -149,11 +152,12 @@ class Uploader:
 
     @staticmethod
     def _key(manifest: Manifest, node: int) -> str:
-        """The key of a node's part. It contains the time, as a run that rolled back saves a step twice."""
+        """The key of a node's part. It contains the time, because a run that rolled back saves a step
+        twice."""
         return f"uploaded/{manifest.saved!r}/{node}"
 
     def _uploaded(self) -> dict[int, Manifest | None]:
-        """The manifests in the store, by step; each is read once. Raises RemoteStoreError."""
+        """The manifests in the store, by step; each manifest is read once. Raises RemoteStoreError."""
         known, steps = self._manifests, self._store.steps()
         self._manifests = {step: known[step] if step in known else self._read(step) for step in steps}
         return self._manifests
@@ -165,7 +169,7 @@ class Uploader:
             return None
 
     def _delete_old(self, run: RunIdentity) -> None:
-        """Keep the newest saves of this run; after a rollback they may have lower steps."""
+        """Delete all but the newest saves of this run; after a rollback they may have lower steps."""
         try:
             own = [
                 checkpoint

@@ -1,4 +1,4 @@
-"""The weights of a checkpoint without its optimizer, to export them or to start another run."""
+"""Weights of a checkpoint without its optimizer, for an export or the start of another run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from trainer.weights.source import OverlaidWeights, RenamedWeights, WeightSource
 
 
 def newest_good(path: Path, report: Callable[[str], object]) -> Path:
-    """The checkpoint at `path`, or the newest good one in that folder; skipped ones are reported.
+    """The checkpoint at `path`, or the newest good checkpoint in the folder; report each skipped checkpoint.
 
     Raises:
-        CheckpointError: if there is none.
+        CheckpointError: if there is no good checkpoint.
     """
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a folder")
@@ -39,10 +39,10 @@ def newest_good(path: Path, report: Callable[[str], object]) -> Path:
 
 
 def open_weights(path: Path, manifest: Manifest) -> SavedWeights:
-    """Open every weight by its name in the model; ZeRO's are its full-precision copies.
+    """Open every weight by its name in the model; for ZeRO, the full-precision copies.
 
     Raises:
-        CheckpointError: if some are on another node, or the strategy that saved them is unknown.
+        CheckpointError: if some weights are on another node, or the strategy that saved them is unknown.
     """
     layout = layout_of(manifest.strategy, manifest.layout)
     if not layout.replicated and not manifest.shared and manifest.nodes > 1:
@@ -57,11 +57,11 @@ def init_weights(
 ) -> tuple[str, WeightSource]:
     """Load the weights of a .safetensors file, of a folder of them, or of a checkpoint into the model.
 
-    Every weight must exist. Low-rank updates that the file lacks keep their initial values. Returns the path,
+    Every weight must exist, except low-rank updates, which may keep their initial values. Returns the path,
     and the new source of weights on the meta device, which replaces `source`.
 
     Raises:
-        UsageError: if there are no such weights, or they do not match the model.
+        UsageError: if there are no weights, or they do not match the model.
     """
     location = local_path(where)
     try:
@@ -88,16 +88,16 @@ def _open(location: Path, report: Callable[[str], object]) -> tuple[Path, SavedW
 
 
 def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, str]:
-    """The name in the file of each weight and buffer that the file has.
+    """By weight and buffer of the model, its name in the file.
 
-    The model's own `load_state_dict` matches them, with tensors that have no memory: modules with low-rank
-    updates know several names of a weight.
+    The model's own `load_state_dict` matches the names, with tensors that have no memory: modules with
+    low-rank updates have several names for a weight.
 
     Raises:
         UsageError: with the first name or shape that does not match.
     """
     own = dict(model.named_parameters())
-    # A causal-lm is exported with its library's names, without our wrapper's prefix.
+    # An exported causal-lm has its library's names, without our wrapper's prefix.
     wrapper = "model." if shapes.keys().isdisjoint(own) else ""
     stand_ins = {
         f"{wrapper}{name}": nn.Parameter(torch.empty(shape, device="meta"), requires_grad=False)
@@ -109,7 +109,7 @@ def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, st
     try:
         missing, unknown = probe.load_state_dict(stand_ins, strict=False, assign=True)
     except RuntimeError as error:
-        # The first line names only the class, the second one the first weight with another shape.
+        # The first line names only the class; the second line names the first weight with another shape.
         reason = str(error).splitlines()[1:2] or [str(error)]
         raise UsageError(reason[0].strip()) from error
     # Tied weights and buffers that are never saved are already in the model.

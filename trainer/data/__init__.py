@@ -1,1 +1,1 @@
-"""The training data: samples, their order, and the processes that read them ahead."""
+"""The training data: samples, their order, and the processes that prefetch them."""

@@ -1,4 +1,4 @@
-"""Conversations as text of which only the assistant's part is learned, by a chat template or as ChatML."""
+"""Conversations as text, by a chat template or as ChatML; only the assistant's messages are targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from trainer.data.tokenizer import TEMPLATE_FILES, is_bytes
 from trainer.errors import DataError, one_line
 
 Message = dict[str, Any]
-"""`role` and `content`; a template may read more keys. The content is text, or a list of texts and images."""
+"""A message: `role`, `content`, and any keys that the template reads. The content is text, or a list of texts
+and images."""
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 """An image in a prompt of Qwen's models."""
 
@@ -22,7 +23,7 @@ IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 class ChatTemplate(Protocol):
     """Renders messages as text; with `prompt` the text ends where the assistant's next message begins.
 
-    Templates with the same `identity` give the same text. `ends` are texts that may end a turn.
+    Templates with the same `identity` render the same text. `ends` are the texts that may end a turn.
     """
 
     identity: str
@@ -34,7 +35,7 @@ class ChatTemplate(Protocol):
 class ChatML:
     """Renders each message as `<|im_start|>ROLE`, a newline, the content, `<|im_end|>` and a newline.
 
-    An image is written as for Qwen's models: one placeholder between two marks.
+    An image is written as in prompts of Qwen's models: one placeholder between two marks.
     """
 
     identity = "ChatML"
@@ -70,7 +71,7 @@ class FolderTemplate:
 
 
 def load_template(tokenizer: str) -> ChatTemplate:
-    """The template in the folder of `--tokenizer`, or ChatML if the folder has none.
+    """Load the template in the folder of `--tokenizer`; ChatML if the folder has no template.
 
     Raises:
         DataError: if the folder's tokenizer can't be read.
@@ -87,7 +88,8 @@ def load_template(tokenizer: str) -> ChatTemplate:
         raise DataError(f"--tokenizer {tokenizer}: its chat template can't be read: {error}") from error
     whole = folder / "chat_template.json"
     if whole.is_file():
-        # A vision-language model may keep its template here, as the tokenizer's own may lack the images.
+        # A vision-language model may have its template in this file: the tokenizer's template may lack the
+        # images.
         loaded.chat_template = _read_template(whole)
     return FolderTemplate(loaded) if loaded.chat_template else ChatML()
 
@@ -100,7 +102,7 @@ def _read_template(path: Path) -> str:
 
 
 class TemplatePart(NamedTuple):
-    """A part of a conversation's text."""
+    """A part of a conversation's text, and whether it is a target."""
 
     text: str
     is_target: bool
@@ -109,7 +111,7 @@ class TemplatePart(NamedTuple):
 def chat_pieces(
     files: Sequence[DocumentFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The conversations: the list of messages in the `field` of each line.
+    """The text of each conversation: the list of messages in the `field` of each line.
 
     Raises:
         DataError: with the file and the line that can't be read.
@@ -129,20 +131,20 @@ def chat_pieces(
 def _messages(where: str, value: Any, field: str) -> list[Message]:
     messages = value.get(field) if isinstance(value, dict) else None
     if not isinstance(messages, list):
-        raise DataError(f'{where}: it has no list of messages in "{field}"; --field selects another')
+        raise DataError(f'{where}: "{field}" must have a list of messages; --field selects another field')
     for message in messages:
         if not (isinstance(message, dict) and {"role", "content"} <= message.keys()):
             raise DataError(f'{where}: each message must be {{"role": …, "content": …}}')
     if not any(message["role"] == "assistant" for message in messages):
-        raise DataError(f"{where}: it has no assistant message, so there is nothing to learn")
+        raise DataError(f"{where}: at least one message must be the assistant's")
     return messages
 
 
 def documents_of(where: str, messages: list[Message], template: ChatTemplate) -> list[list[TemplatePart]]:
-    """The conversation in one document, or in one document per answer.
+    """The conversation as one document, or as one document per answer.
 
-    A template may write an answer differently once others follow it, e.g. without its reasoning. Then each
-    answer is learned after the text that the model reads before it writes that answer.
+    A template may render an answer differently when another message follows, e.g. without its reasoning. Then
+    each answer is the target after the text that the model reads before it writes that answer.
 
     Raises:
         DataError: beginning with `where`, if the template refuses the messages.
@@ -151,9 +153,9 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
     def render(count: int, *, prompt: bool) -> str:
         try:
             return template.render(messages[:count], prompt=prompt)
-        # The template is a program by the model's authors.
+        # The model's authors wrote the template, which is a program.
         except Exception as error:
-            raise DataError(f"{where}: the chat template refuses it: {error}") from error
+            raise DataError(f"{where}: the chat template refuses the messages: {error}") from error
 
     whole = render(len(messages), prompt=False)
     single: list[TemplatePart] = []
@@ -177,7 +179,7 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
 
 
 def _end_of_turn(text: str, start: int, ends: Sequence[str]) -> int:
-    """Where a turn from `start` ends: after the text that ends it, or at the end."""
+    """The end of the turn that begins at `start`: behind the first of `ends`, or the end of the text."""
     stripped = text.rstrip()
     closed = len(stripped) > start and any(end and stripped.endswith(end) for end in ends)
     return len(stripped) if closed else len(text)

@@ -1,7 +1,7 @@
 """Files derived from `--data`, on the node's disk: written once, then mapped by every process.
 
-Their names are hashes of their origin: other data gets another name, and a restart finds the file of the
-first start. The folder may be deleted while no run uses it.
+A file's name is a hash of its inputs: other data has another name, and a restart finds the file of the first
+start. The folder may be deleted while no run uses it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class DataProgress:
     """Receives the progress of the data's preparation; this base class reports nothing."""
 
     def begin(self, name: str, size: int, unit: str = "MB") -> None:
-        """A file is being written from `size` bytes, or from `size` items called `unit`."""
+        """Begin to write a file from `size` units of the data."""
 
     def read(self, count: int) -> None:
-        """`count` more of them were read; 0 while waiting for another process."""
+        """Count `count` more units as read; 0 while another process writes the file."""
 
     def ready(self, text: str) -> None:
         """The file is usable."""
@@ -45,13 +45,13 @@ def cache_folder(config: Config) -> Path:
 
 
 def cache_name(**origin: Any) -> str:
-    """A file name for what is derived from `origin`, JSON values."""
+    """A file name for the data that is derived from `origin`, JSON values."""
     return hashlib.blake2b(json.dumps(origin, sort_keys=True).encode(), digest_size=12).hexdigest()
 
 
 @contextlib.contextmanager
 def only_writer(path: Path, progress: DataProgress) -> Iterator[None]:
-    """Wait until no other process of this machine writes the file. A dead process frees its lock.
+    """Wait until no other process of this machine writes the file. The lock of a dead process is released.
 
     Raises:
         DataError: if the folder can't be written to.

@@ -1,4 +1,4 @@
-"""Documents of files and folders, in the same order on every machine, read in pieces of bounded size."""
+"""Documents in files and folders, in the same order on every machine, read in chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PYTHON = Path(sysconfig.get_paths()["stdlib"])
 _SKIPPED_OF_PYTHON = {"site-packages", "test"}
 """Folders of Python's library that are not part of the default data."""
 PIECE = 512 * 1024
-"""Most bytes of text that are read and tokenised at once."""
+"""Largest text that is read and tokenised at once, in bytes."""
 
 OnRead = Callable[[int], None]
-"""Receives the number of bytes that were read."""
+"""Function that receives the number of bytes that were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """A file; `name` is its path below the requested one, the same on every machine."""
+    """A file with documents; `name` is its path below the requested folder, equal on every machine."""
 
     path: Path
     name: str
@@ -40,7 +40,7 @@ class DocumentFile:
 
 
 class TextPiece(NamedTuple):
-    """A document or a part of it; a target is learned, other text is only read."""
+    """A document or a part of a document; the model learns a target, and only reads other text."""
 
     text: str
     ends_document: bool = True
@@ -48,7 +48,8 @@ class TextPiece(NamedTuple):
 
 
 def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> list[DocumentFile]:
-    """The files, and those with one of the suffixes at any depth below the folders, sorted by name.
+    """The named files, and the files with one of the suffixes at any depth below the named folders, sorted by
+    name.
 
     Links to folders are not followed, because they may form cycles.
 
@@ -70,7 +71,7 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
             else:
                 status = path.stat()
                 if not stat.S_ISREG(status.st_mode):
-                    raise DataError(f"--data {path} is neither a file nor a folder: it can't be read twice")
+                    raise DataError(f"--data {path} must be a file or a folder, which can be read twice")
                 files.append(DocumentFile(path, f"{number}/{path.name}", status.st_size, status.st_mtime_ns))
         except FileNotFoundError as error:
             raise DataError(f"--data {error.filename} does not exist on this node") from error
@@ -101,7 +102,8 @@ def _below(folder: Path, skipped: set[str], prefix: str = "") -> Iterator[tuple[
 def text_pieces(
     files: Sequence[DocumentFile], field: str, *, needs_utf8: bool, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The text of each file, or of the `field` in each line of a .jsonl file; skips documents without text.
+    """The text of each file, or of the `field` in each line of a .jsonl file; documents without text are
+    skipped.
 
     Bytes that are not UTF-8 are an error in JSON, and if the tokenizer needs UTF-8; otherwise they become
     lone surrogates, as with `surrogateescape`.
@@ -139,18 +141,18 @@ def parse_json(path: Path, number: int, line: bytes, offset: int) -> Any:
     """Parse a line that begins at byte `offset`.
 
     Raises:
-        DataError: if it is not JSON in UTF-8.
+        DataError: if the line is not JSON in UTF-8.
     """
     try:
         return json.loads(line.removeprefix(codecs.BOM_UTF8).decode())
     except UnicodeDecodeError as error:
         raise DataError(_not_utf8(path, number, offset + error.start)) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}:{number}: it is not JSON: {error}") from error
+        raise DataError(f"{path}:{number}: the line must be JSON: {error}") from error
 
 
 def check_text(path: Path, number: int, text: str) -> None:
-    r"""Refuse half of a surrogate pair, which JSON can express (`"\ud83d"`) and UTF-8 can't.
+    r"""Refuse half of a surrogate pair: JSON can express it (`"\ud83d"`), UTF-8 can't.
 
     Raises:
         DataError: with the file and the line.
@@ -160,7 +162,7 @@ def check_text(path: Path, number: int, text: str) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise DataError(
-                f"{path}:{number}: its text has half of a surrogate pair, \\u{ord(text[error.start]):04x}, "
+                f"{path}:{number}: the text has half of a surrogate pair, \\u{ord(text[error.start]):04x}, "
                 "which is not a character; correct the line"
             ) from error
 
@@ -169,9 +171,11 @@ def _field_of(path: Path, number: int, value: Any, field: str) -> str:
     text = value.get(field) if isinstance(value, dict) else None
     if not isinstance(text, str):
         if isinstance(value, dict) and field in value:
-            raise DataError(f'{path}:{number}: its "{field}" is {type(value[field]).__name__}, not text')
+            raise DataError(f'{path}:{number}: "{field}" must be text, not {type(value[field]).__name__}')
         known = f"; it has {', '.join(map(str, value))}" if isinstance(value, dict) else ""
-        raise DataError(f'{path}:{number}: it has no text in "{field}"{known}; --field selects another')
+        raise DataError(
+            f'{path}:{number}: the line has no text in "{field}"{known}; --field selects another field'
+        )
     check_text(path, number, text)
     return text
 
@@ -189,7 +193,7 @@ def _split(text: str) -> Iterator[TextPiece]:
 
 
 def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
-    """The text of a file, cut at the ends of lines."""
+    """The text of a file, in chunks that end with a line."""
     try:
         with path.open("rb") as file:
             rest, offset, last = b"", 0, False
@@ -214,7 +218,7 @@ def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
 
 
 def _cut(data: bytes) -> int:
-    """Where to cut a piece: after a line, else before a space (part of the next word), never in a
+    """The index for a cut: after a line, else before a space (which begins the next word), never within a
     character."""
     cut = data.rfind(b"\n") + 1 or max(0, data.rfind(b" "))
     if cut:
@@ -234,4 +238,4 @@ def _line_at(path: Path, position: int) -> int:
 
 
 def _not_utf8(path: Path, line: int, position: int) -> str:
-    return f"{path}:{line}: it is not text in UTF-8, at byte {position} of the file; convert it to UTF-8"
+    return f"{path}:{line}: the text must be UTF-8: byte {position} of the file is not; convert it to UTF-8"

@@ -1,4 +1,4 @@
-"""Copy inputs in Cloud Storage (`--data` and others) to this node's disk if no bucket is mounted."""
+"""Copy inputs in Cloud Storage (`--data` and other flags) to this node's disk if no bucket is mounted."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from trainer.hang.heartbeat import DOWNLOADING
 from trainer.structured_log import emit
 
 FOLDER = Path("fetched")
-"""Folder of the copies, at BUCKET/OBJECT below it; a copy that is up to date is used again."""
+"""Folder of the copies, by BUCKET/OBJECT; a copy that is up to date is used again."""
 
 
 def download_inputs(config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> Config:
-    """Return the settings with paths of copies instead of gs://. Every rank calls it; one rank per node
-    copies.
+    """Return the settings with the paths of local copies instead of gs://. Every rank calls it; one rank per
+    node copies.
 
-    Images that a .jsonl names are not copied. `received` returns the signal that this rank got, or 0.
+    Images that a .jsonl file names are not copied. `received` returns the signal that this rank got, or 0.
 
     Raises:
         DataError: on every rank, if a node can't copy a file.
@@ -63,7 +63,7 @@ def _copy_of(uri: str) -> str:
 
 
 class _Copying(threading.Thread):
-    """Copies in a thread that ends with its process: a signal need not wait for a bucket."""
+    """A daemon thread that copies the inputs, so that a signal need not wait for a bucket."""
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(name="copy inputs", daemon=True)
@@ -82,7 +82,7 @@ class _Copying(threading.Thread):
         return not self.is_alive()
 
     def result(self) -> str | None:
-        """The problem, or None. Raises other errors than the bucket's."""
+        """Return the problem with the bucket, or None. Raises any other error of the thread."""
         if self._error is not None:
             raise self._error
         return self._problem

@@ -10,14 +10,15 @@ import torch
 from trainer.data.loader import Dataset
 
 _READ = 16
-"""Samples that are hashed, at equal distances: inserted text moves all samples after it."""
+"""Number of samples that are hashed, at equal distances: inserted text moves all samples after it."""
 
 
 @runtime_checkable
 class HasFingerprint(Protocol):
-    """A dataset that knows what its samples depend on, equal on every machine and at no cost.
+    """A dataset with a hash of everything that determines its samples, equal on every machine and fast to
+    get.
 
-    Files carry the hash of their content from when they were written.
+    The hash of a file's content is computed when the file is written.
     """
 
     def fingerprint(self) -> str: ...
@@ -26,8 +27,8 @@ class HasFingerprint(Protocol):
 def data_fingerprint(train: Dataset) -> dict[str, Any]:
     """`samples`, the number of samples for training, and `hash`, in hexadecimal digits.
 
-    The hash is exact if the dataset has a `fingerprint`. Otherwise it covers some samples, or is "" if a
-    sample changes each time it is read.
+    The hash is exact if the dataset has a `fingerprint`. Otherwise it covers some samples; it is "" if a
+    sample changes with each read.
     """
     return {"samples": len(train), "hash": _hash(train)}
 
@@ -46,7 +47,7 @@ def _hash(dataset: Dataset) -> str:
 
 
 def fingerprint_of(dataset: Dataset) -> str:
-    """What the samples depend on; "" if the dataset does not know."""
+    """The hash of everything that determines the samples; "" if the dataset has no hash."""
     return dataset.fingerprint() if isinstance(dataset, HasFingerprint) else ""
 
 

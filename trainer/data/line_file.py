@@ -1,4 +1,5 @@
-"""JSON lines by number: the file and the positions of its lines are mapped into memory, and shared."""
+"""JSON lines by number: the file and the positions of its lines are mapped into memory, which processes
+share."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ _PLACE = np.dtype("<i8")
 _BUFFERED_LINES = 1 << 16
 
 Check = Callable[[int, Any], object]
-"""Receives the number (from 1) and the value of each line; raises DataError for a wrong line."""
+"""Function that checks the number (from 1) and the value of each line; raises DataError for a wrong line."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Info:
-    """An index of `lines` lines; `hash` covers the whole .jsonl file."""
+    """The description of an index of `lines` lines; `hash` covers the complete .jsonl file."""
 
     lines: int
     hash: str
@@ -36,9 +37,9 @@ class _Info:
 
 
 class JsonLines:
-    """Item n is the value of the n-th non-blank line of a .jsonl file.
+    """The non-blank lines of a .jsonl file: item n is the value of the n-th line.
 
-    All lines are checked once, and their positions (int64, in bytes) are kept in the data cache.
+    All lines are checked once, and their positions (int64, in bytes) are stored in the data cache.
 
     Raises:
         DataError: with the file and the line that can't be read.
@@ -81,7 +82,7 @@ class JsonLines:
         return count
 
     def beside(self, suffix: str) -> Path:
-        """Where to keep files derived from the lines, beside their index."""
+        """The path for a file derived from the lines, beside their index."""
         return self._places_path.with_suffix(suffix)
 
     def fingerprint(self) -> str:
@@ -90,10 +91,10 @@ class JsonLines:
 
 
 def _index(path: Path, cache: Path, check: Check, progress: DataProgress) -> tuple[Path, _Info]:
-    """The file with the places of the lines, written now if the cache has none."""
+    """The file with the positions of the lines, written now if the cache has none."""
     try:
         status = path.stat()
-        # Now rather than at the first sample.
+        # Report an unreadable file now rather than at the first sample.
         with path.open("rb"):
             pass
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Batches from a map-style dataset, optionally read ahead by worker processes."""
+"""Batches from a map-style dataset, optionally prefetched by worker processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IGNORED = -100
 """Target that the loss ignores."""
 Batch = tuple[torch.Tensor, ...]
 Collate = Callable[[list[Any]], Batch]
-"""Makes a micro-batch of samples."""
+"""Function that makes a micro-batch of samples."""
 
 
 class Dataset(Protocol):
@@ -34,9 +34,10 @@ def batches(
     pinned: bool,
     collate: Collate | None = None,
 ) -> Iterator[Batch]:
-    """The micro-batches of a sampler: tuples of stacked tensors [micro-batch, …], or what `collate` makes.
+    """The micro-batches of a sampler: tuples of stacked tensors [micro-batch, …], or the results of
+    `collate`.
 
-    The loader has its own generator: starting it with the process's would change the dropout masks.
+    The loader has its own generator: seeding it from the process's generator would change the dropout masks.
     """
     loader: DataLoader[Any] = DataLoader(
         dataset,  # type: ignore[arg-type]
@@ -56,6 +57,6 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 
 
 def _init_worker(_: int) -> None:
-    # A signal reaches the whole process group: without the worker the last save would abort.
+    # A signal reaches the whole process group: a worker that ends early would abort the last save.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     die_with_parent()

@@ -16,13 +16,13 @@ from trainer.registry import model_entry, resolve
 from trainer.structured_log import emit
 
 _REPORT_EVERY = 10.0
-"""Seconds between two progress lines."""
+"""Seconds between two lines about the progress."""
 _EXCHANGE_EVERY = 2.0
-"""Seconds between two collective calls of the ranks, in which they learn of a signal at any of them."""
+"""Seconds between two collective calls of the ranks, which exchange received signals."""
 
 
 class _Outcome(NamedTuple):
-    """Result of the rank that prepared its node's data: `paths` as in `--data`, or a problem."""
+    """Result of the rank that prepares its node's data: `paths` as in `--data`, or a problem."""
 
     node: int
     paths: str | None = None
@@ -31,7 +31,7 @@ class _Outcome(NamedTuple):
 
 def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> Config:
     """Return the settings with paths that can be mapped. Every rank calls it; local rank 0 of each node
-    prepares.
+    prepares the data.
 
     `received` returns the signal that this rank got, or 0.
 
@@ -54,7 +54,7 @@ def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int
 
 
 class _Ranks:
-    """The collective calls of the ranks while some of them prepare."""
+    """The collective calls of the ranks while some of them prepare data."""
 
     def __init__(self, group: ProcessGroup, received: Callable[[], int]) -> None:
         self.group, self.received = group, received
@@ -70,7 +70,8 @@ class _Ranks:
     def gather(self, outcome: _Outcome) -> list[_Outcome]:
         """The outcomes of all ranks. Raises StoppedBySignal.
 
-        A collective call has a timeout and preparing has none, so the ranks exchange repeatedly.
+        A collective call has a timeout, but the preparation has no limit, so the ranks exchange outcomes
+        repeatedly.
         """
         reported = False
         while True:
@@ -101,7 +102,7 @@ def _prepare(target: str, config: Config, ranks: _Ranks) -> _Outcome:
 
 
 class _Reported(DataProgress):
-    """Prints lines about this node's data, while the other ranks wait in `gather`."""
+    """Prints the progress of this node's data, while the other ranks wait in `gather`."""
 
     def __init__(self, ranks: _Ranks) -> None:
         self._ranks = ranks

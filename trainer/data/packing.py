@@ -1,4 +1,4 @@
-"""An index of the documents that share a sample, in the data cache."""
+"""An index of the documents in each sample, in the data cache."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trainer.errors import DataError
 
 _FORMAT = 1
 _CHUNK = 1 << 16
-"""Documents whose lengths are in memory at once."""
+"""Number of documents whose lengths are in memory at once."""
 
 
 def packs_of(tokens: TokenFile, context: int, cache: Path, progress: DataProgress | None = None) -> Path:
-    """A file of int64: sample n has the documents from its n-th number up to the next number, exclusive.
+    """A file of int64: sample n has the documents from the n-th number up to the next number, exclusive.
 
-    Documents keep their order: a sample ends where the next document does not fit into `context` tokens.
+    Documents stay in order: a sample ends where the next document does not fit into `context` tokens.
 
     Raises:
         DataError: if the file can't be written.
@@ -44,7 +44,7 @@ def _write(path: Path, tokens: TokenFile, context: int) -> None:
 
 
 def _firsts(tokens: TokenFile, context: int) -> array[int]:
-    """The first document of each sample, then the number of documents."""
+    """The index of the first document of each sample, and last the number of documents."""
     count, firsts, used = tokens.info.documents, array("q", [0]), 0
     for begin in range(0, count, _CHUNK):
         # The last token of a document is only a target.

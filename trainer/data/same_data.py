@@ -1,4 +1,5 @@
-"""Check that all nodes see the same data: each reads its own, and takes its share of one order of samples."""
+"""Check that all nodes have the same data: each node reads a copy, and takes its share of one order of
+samples."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from trainer.errors import DataError
 
 
 def same_data(fingerprint: dict[str, Any], group: ProcessGroup) -> dict[str, Any]:
-    """The fingerprint (`data_fingerprint`) that the data of all ranks has; a collective call of all ranks.
+    """The `data_fingerprint` of all ranks; a collective call.
 
     Raises:
-        DataError: on every rank, if a node's data differs from that of most nodes.
+        DataError: on every rank, if a node's data differs from the data of most nodes.
     """
     fingerprints = [
         (node, tuple(sorted(own.items()))) for node, own in group.all_gather((group.node_rank, fingerprint))

@@ -1,9 +1,10 @@
 """The order of the samples: a pure function of seed and position, for any world size.
 
-It is a permutation of any number of samples, computed per index without a list. A Feistel network permutes
-the integers below the next power of two. A result that is not a sample is permuted again until it is one
-(cycle walking): the inverse walks the same way back, so this is a bijection too. It uses only operations on
-64-bit integers, so the result is the same on every machine and with every numpy.
+The order is a permutation of any number of samples, computed per index without a list. A Feistel network
+permutes the integers below the next power of two. A result that is not a sample is permuted again until it is
+a sample (cycle walking): the inverse follows the same steps backwards, so the result is a bijection too. The
+network uses only operations on 64-bit integers, so the result is equal on every machine and with every
+version of NumPy.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import numpy.typing as npt
 from trainer.distributed.batch_plan import BatchPlan
 
 _BLOCK = 4096
-"""Samples whose order is computed together: one micro-batch at a time would cost ten times as much."""
+"""Samples whose order is computed together: one call per micro-batch would take ten times as long."""
 _ROUNDS = 8
 _MIN_BITS = 4
-"""Halves of one bit have too few round functions for a permutation that looks random."""
+"""Smallest number of bits: halves of one bit have too few round functions for a random-looking
+permutation."""
 _GOLDEN, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 Words = npt.NDArray[np.uint64]
@@ -30,8 +32,9 @@ class Sampler:
     """Endless micro-batches of one rank, as indices, from a global position.
 
     A position counts samples over all ranks and epochs. A global batch is the next `plan.batch` positions at
-    any world size; rank r takes every world_size-th of them, starting at the r-th. As `batch_sampler` of a
-    DataLoader it gives the same batches with any number of workers. A step must begin at `position`.
+    any world size. Rank r has every world_size-th position of the batch, from the r-th on. As `batch_sampler`
+    of a DataLoader the sampler yields equal batches with any number of workers. `position` must be the first
+    position of a step.
     """
 
     def __init__(self, count: int, plan: BatchPlan, *, seed: int, rank: int, position: int = 0) -> None:
@@ -56,9 +59,9 @@ class Sampler:
 
 
 def permute(seed: int, epochs: Indices, places: Indices, count: int) -> Indices:
-    """The sample at each place of its epoch, all int64 [N]: places and samples are below `count`.
+    """The sample at each position of its epoch, all int64 [N]; positions and samples are below `count`.
 
-    For each pair of seed and epoch the samples are a permutation of the places.
+    For each pair of seed and epoch the result is a permutation.
     """
     bits = max(_MIN_BITS, (count - 1).bit_length())
     keys = _keys(seed, epochs)
@@ -72,7 +75,7 @@ def permute(seed: int, epochs: Indices, places: Indices, count: int) -> Indices:
 
 
 def _keys(seed: int, epochs: Indices) -> Words:
-    """A key of 64 bits for each epoch; the keys of one seed all differ."""
+    """A key of 64 bits for each epoch; all keys of a seed differ."""
     of_seed = _mix(np.array([(seed + _GOLDEN) & _MASK], np.uint64))
     return _mix(of_seed + epochs.astype(np.uint64))
 
@@ -80,8 +83,8 @@ def _keys(seed: int, epochs: Indices) -> Words:
 def _feistel(values: Words, keys: Words, bits: int) -> Words:
     """A permutation of the integers below 2**bits for each key, both [N].
 
-    A round makes the low half the high one, and combines the high half with a function of the low one. If
-    `bits` is odd, the halves differ by one bit.
+    A round moves the low half into the high half, and combines the high half with a function of the low half.
+    If `bits` is odd, the halves differ by one bit.
     """
     low, high = bits // 2, bits - bits // 2
     for number in range(_ROUNDS):

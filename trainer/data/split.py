@@ -1,4 +1,4 @@
-"""The part of a dataset that is held out for the evaluation."""
+"""Split a dataset into a part for training and a part for the evaluation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trainer.data.fingerprint import fingerprint_of
 from trainer.data.loader import Dataset
 
 HELD_OUT = 16
-"""One sample of this many is held out, at the end."""
+"""Divisor of the dataset: the last 1/16 of the samples is held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Slice:
 
 
 def hold_out(dataset: Dataset) -> tuple[Slice, Slice]:
-    """The samples for training and those for evaluation, at least one; a single sample is for evaluation."""
+    """The samples for training and the samples for the evaluation, at least one; a single sample is for the
+    evaluation."""
     end = len(dataset)
     edge = end - max(1, end // HELD_OUT)
     return Slice(dataset, 0, edge), Slice(dataset, edge, end)

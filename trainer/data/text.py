@@ -1,7 +1,7 @@
 """The samples of a language model: windows of tokens, and conversations.
 
-Each is (inputs, targets), or with separate documents (inputs, targets, positions), int64 [context] each. A
-position counts from the start of the token's document; a token attends only to its own document.
+A sample is (inputs, targets), or with separate documents (inputs, targets, positions), int64 [context] each.
+A position counts from the start of the token's document; a token attends only to its own document.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from trainer.data.token_file import TARGET, TokenFile
 Sample = tuple[torch.Tensor, ...]
 _ID = np.uint32(TARGET - 1)
 _CHECKED_SAMPLES = 1000
-"""Fewest samples that are checked for targets, if there are as many; takes some tens of ms."""
+"""Least number of samples that are checked for targets, in a dataset of that size; the check takes about 50
+ms."""
 
 
 class Tokens(Protocol):
-    """Token ids by slice, from a file or from memory."""
+    """Token ids that can be sliced, from a file or from memory."""
 
     def __len__(self) -> int: ...
 
@@ -33,7 +34,7 @@ class Tokens(Protocol):
 class Windows:
     """Tokens [N] in windows that do not overlap.
 
-    With the id `end`, which ends each document, documents are kept apart.
+    With the id `end`, which ends each document, a token attends only to its own document.
     """
 
     def __init__(self, tokens: Tokens, context: int, end: int | None = None) -> None:
@@ -52,7 +53,7 @@ class Windows:
         return row[:-1], row[1:], torch.from_numpy(_positions(starts))
 
     def fingerprint(self) -> str:
-        """What the samples depend on; "" if the tokens have no hash."""
+        """The hash of the tokens and of the windows; "" if the tokens have no hash."""
         known = getattr(self._tokens, "hash", "")
         return known and f"windows of {self._context}, {self._end}: {known}"
 
@@ -60,8 +61,8 @@ class Windows:
 class Conversations:
     """Documents of a token file with marked targets.
 
-    A longer document is cut; the rest of a sample has `IGNORED` targets. `packs` is a file of `data.packing`:
-    then a sample holds as many documents as fit, kept apart.
+    A document longer than the context is truncated; the rest of a sample has `IGNORED` targets. `packs` is a
+    file of `data.packing`: with it a sample has as many separate documents as fit.
     """
 
     def __init__(self, tokens: TokenFile, context: int, packs: Path | None = None) -> None:
@@ -95,12 +96,12 @@ class Conversations:
         return sum(not bool((self[number][1] != IGNORED).any()) for number in looked_at), len(looked_at)
 
     def fingerprint(self) -> str:
-        """What the samples depend on."""
+        """The hash of everything that determines the samples."""
         packed = "alone" if self._packs is None else "packed"
         return f"conversations of {self._context}, {packed}: {self._tokens.hash}"
 
 
 def _positions(starts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """The distance of each place from the last start at or before it; the first place is a start."""
+    """The distance of each position from the last start at or before it; the first position is a start."""
     places = np.arange(len(starts))
     return places - np.maximum.accumulate(np.where(starts, places, 0))

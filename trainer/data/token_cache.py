@@ -1,4 +1,4 @@
-"""The token file of `--data`: the data itself, or a file that is derived from its text in the data cache."""
+"""The token file of `--data`: the file itself, or a file in the data cache that is derived from the text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LINE_END = 10
 class TextSource:
     """Text to tokenise: `pieces` takes a function that receives the number of bytes read.
 
-    With `marked` only some of the text is learned. `identity` is what the tokens depend on besides the files
-    and the tokenizer.
+    With `marked` only the marked text is a target. `identity` is everything besides the files and the
+    tokenizer that determines the tokens.
     """
 
     tokenizer: Tokenizer
@@ -41,10 +41,11 @@ def suffixes_of(form: str) -> tuple[str, ...]:
 def text_source(
     files: list[DocumentFile], form: str, field: str, tokenizer: str, *, separate: bool
 ) -> TextSource:
-    """The text of the files: `form` is `text` or `chat`, `field` that of a JSON line ("": the default).
+    """The text of the files: `form` is `text` or `chat`, `field` is a field of the JSON lines ("" for the
+    default).
 
     `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one. Newlines separate the bytes of text files
-    unless documents must be `separate`: that gives a vocabulary of 256 and one byte per token.
+    unless documents must be `separate`: with newlines the vocabulary is 256 bytes, one byte per token.
 
     Raises:
         DataError: if the tokenizer can't be read.
@@ -86,7 +87,7 @@ def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None 
     info = _complete(path)
     if info is None:
         with only_writer(path, progress):
-            # Another process may have written it meanwhile.
+            # Another process may have written the file meanwhile.
             info = _complete(path)
             if info is None:
                 _write(path, data.data, files, source, progress)
@@ -96,7 +97,8 @@ def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None 
 
 
 def token_files_of(config: Config, tokenizer: str, progress: DataProgress | None = None) -> list[Path]:
-    """The token files that `--data` names, in order, or its text's. Raises as `token_file_of` does."""
+    """The token files that `--data` names, in order, or the token file of its text. Raises as `token_file_of`
+    does."""
     paths = [local_path(path.strip()) for path in config.data.data.split(",")]
     if all(path.suffix == ".bin" for path in paths):
         return paths

@@ -3,7 +3,7 @@
 In a file with marked targets the highest bit of an id marks a target, and NAME.starts has the positions of
 the documents (int64): 0, and the end of each document.
 
-From a mounted bucket only the ranges are read that a step needs: nothing is copied whole.
+From a mounted bucket a step reads only its ranges: no file is copied completely.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from trainer.errors import DataError
 
 FORMAT = 2
 TARGET = 1 << 31
-"""The bit of a marked target."""
+"""The bit that marks a target."""
 _DTYPES = {"|u1": 1 << 8, "<u2": 1 << 16, "<u4": TARGET}
 """The types of the ids, each with its largest vocabulary."""
 _START = np.dtype("<i8")
 _BATCH = 2 * PIECE
-"""Characters that are tokenised together: this bounds the memory, and gives each core some."""
+"""Characters that are tokenised together: enough for all cores, with bounded memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFileInfo:
-    """The description of a token file: `tokens` ids below `vocabulary`, of `documents` documents.
+    """The description of a token file: `tokens` ids below `vocabulary`, in `documents` documents.
 
-    `end` separates documents, and follows each unless targets are `marked`. `hash` covers the ids as they are
-    in the file.
+    The id `end` separates documents, and follows each document unless targets are `marked`. `hash` covers the
+    ids as they are in the file.
     """
 
     tokens: int
@@ -57,14 +57,14 @@ class TokenFileInfo:
 def write_tokens(
     path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer, *, marked: bool = False
 ) -> TokenFileInfo:
-    """Write the tokens of all documents; an error leaves no file.
+    """Write the tokens of all documents; after an error no file remains.
 
-    Needs some tens of MiB of memory for any number of documents.
+    The function needs some tens of MiB of memory for any number of documents.
 
     Raises:
         DataError: if there are no documents or the file can't be written.
     """
-    # The smallest sufficient type: the fewest bytes to read.
+    # The smallest sufficient type gives the shortest file.
     dtype = next(name for name, most in _DTYPES.items() if tokenizer.vocabulary <= most)
     dtype = "<u4" if marked else dtype
     names = {suffix: path.with_suffix(suffix) for suffix in (".part", ".starts-part", ".starts", ".json")}
@@ -126,7 +126,7 @@ def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
 def _tokens_of(
     batch: list[TextPiece], tokenizer: Tokenizer, dtype: str, *, marked: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The ids of the batch, and the positions of the documents' ends in them."""
+    """The ids of the batch, and the positions of the documents' ends within the ids."""
     end = np.array([tokenizer.end], np.uint32)
     parts: list[npt.NDArray[Any]] = []
     ends, length = [], 0
@@ -167,7 +167,7 @@ class TokenFile:
         return self[start:end]
 
     def lengths(self, first: int, end: int) -> npt.NDArray[np.int64]:
-        """The numbers of ids of documents `first` to `end` in a file with marked targets."""
+        """The lengths of documents `first` to `end` in ids, in a file with marked targets."""
         return np.diff(self._mapped_starts()[first : end + 1])
 
     def _mapped_starts(self) -> npt.NDArray[np.int64]:
@@ -191,10 +191,10 @@ class TokenFile:
 
 
 class TokenShards:
-    """The ids of several token files by slice, in the given order; windows cross their edges.
+    """The ids of several token files by slice, in the given order; a window may cross the edge of a file.
 
     Raises:
-        DataError: if a file is damaged, has conversations, or comes from another tokenizer than the first.
+        DataError: if a file is damaged, has conversations, or was written with another tokenizer.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -246,7 +246,7 @@ class TokenShards:
 
 
 def open_tokens(paths: Sequence[Path]) -> TokenFile | TokenShards:
-    """Open the tokens of one file, or of several. Raises DataError as the classes do."""
+    """Open the tokens of one file, or of several. Raises the DataError of the classes."""
     return TokenFile(paths[0]) if len(paths) == 1 else TokenShards(paths)
 
 
@@ -261,7 +261,9 @@ def read_info(path: Path) -> TokenFileInfo:
         values = json.loads(info_path.read_text())
         version = values.get("format") if isinstance(values, dict) else None
         if isinstance(version, int) and version != FORMAT:
-            raise DataError(f"{path} has format {version}, this trainer reads {FORMAT}: write it again")
+            raise DataError(
+                f"{path} has format {version}, but this trainer reads format {FORMAT}: write the file again"
+            )
         info = TokenFileInfo(**values)
         if info.dtype not in _DTYPES:
             raise ValueError(f"its ids have type {info.dtype}")
@@ -278,6 +280,6 @@ def read_info(path: Path) -> TokenFileInfo:
     for file, size in sizes.items():
         if actual_sizes[file] != size:
             raise DataError(
-                f"{file} has {actual_sizes[file]} bytes, {info_path.name} says {size}: write it again"
+                f"{file} has {actual_sizes[file]} bytes, but {info_path.name} names {size}: write it again"
             )
     return info

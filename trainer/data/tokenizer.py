@@ -23,7 +23,7 @@ BYTES = 256
 
 
 class Tokenizer(Protocol):
-    """`vocabulary` ids from 0; the id `end` separates documents.
+    """Encodes text as ids below `vocabulary`; the id `end` separates documents.
 
     Tokenizers with the same `identity` give the same tokens. With `needs_utf8`, text must not have lone
     surrogates.
@@ -43,7 +43,7 @@ class Tokenizer(Protocol):
 
 
 class ByteTokenizer:
-    """UTF-8 bytes; documents are separated by 256, which is not a byte, or by a byte."""
+    """A tokenizer of UTF-8 bytes. The id 256, which is not a byte, or a byte separates documents."""
 
     name, needs_utf8 = "bytes", False
 
@@ -62,10 +62,10 @@ class ByteTokenizer:
 
 
 class TokenizerFile:
-    """A `tokenizer.json`.
+    """A tokenizer from a `tokenizer.json`.
 
     Raises:
-        DataError: if it can't be read, or has no token that separates documents.
+        DataError: if the file can't be read, or has no token that separates documents.
     """
 
     needs_utf8 = True
@@ -76,10 +76,10 @@ class TokenizerFile:
         try:
             content = path.read_bytes()
             self._rust: Any = Rust.from_buffer(content)
-        # The library raises Exception for a file that it can't read.
+        # The library raises Exception for an unreadable file.
         except Exception as error:
-            raise DataError(f"--tokenizer {path}: it is not a tokenizer file: {error}") from error
-        # Some files truncate after a number of tokens, for another purpose.
+            raise DataError(f"--tokenizer {path} must be a tokenizer file: {error}") from error
+        # Some files set a truncation for another purpose.
         self._rust.no_truncation()
         self._rust.no_padding()
         self.name = str(path)
@@ -88,7 +88,7 @@ class TokenizerFile:
         ids = [self._rust.token_to_id(word) for word in _ENDS]
         separators = [token for token in ids if token is not None]
         if not separators:
-            raise DataError(f"--tokenizer {path}: it has none of {', '.join(_ENDS)} to separate documents")
+            raise DataError(f"--tokenizer {path} must have one of {', '.join(_ENDS)} to separate documents")
         self.end = int(separators[0])
 
     def encode(self, text: str) -> list[int]:
@@ -120,16 +120,15 @@ def load_tokenizer(spec: str) -> Tokenizer:
 
 
 def is_bytes(spec: str) -> bool:
-    """Whether `--tokenizer` means bytes rather than a file."""
+    """Whether the value of `--tokenizer` means bytes rather than a file."""
     return spec in {"", "bytes"}
 
 
 def tokenizer_of(weights: str) -> str:
-    """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" if it has none.
+    """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" without one.
 
-    Files with a chat template are downloaded with it.
-
-    `weights` is the value of `--weights`; a config.json has no tokenizer.
+    The function also downloads the files with a chat template. `weights` is the value of `--weights`; a
+    config.json has no tokenizer.
     """
     path = local_path(weights)
     if path.exists() or weights.endswith(".json"):
@@ -150,7 +149,7 @@ def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:
     """Train a byte-level BPE of `size` tokens on texts, and save it at `path` as a `tokenizer.json`.
 
     Raises:
-        DataError: for a size below 257: the bytes and the separator.
+        DataError: for a size below 257, the number of bytes and the separator.
     """
     from tokenizers import Tokenizer as Rust  # noqa: PLC0415
     from tokenizers import decoders, models, pre_tokenizers, trainers  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""Ranks, process groups, devices, and the exchange of values in each step."""
+"""Ranks, process groups, devices, and the values that ranks exchange in each step."""

@@ -1,4 +1,4 @@
-"""How a global batch is split over the ranks and their micro-batches."""
+"""The split of a global batch over the ranks and their micro-batches."""
 
 from __future__ import annotations
 
@@ -56,13 +56,14 @@ class BatchPlan:
 
     @property
     def micro_batches(self) -> tuple[int, ...]:
-        """The size of each micro-batch of a step; they differ by at most 1, larger ones first."""
+        """The size of each micro-batch of a step, in sequences; sizes differ by at most 1, larger ones
+        first."""
         small, larger = divmod(self.share, self.accumulation_steps)
         return (small + 1,) * larger + (small,) * (self.accumulation_steps - larger)
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weight of each micro-batch: averaged over the ranks, the mean over all sequences."""
+        """The weight of each micro-batch: the average over the ranks is then the mean over all sequences."""
         return tuple(size * self.world_size / self.batch for size in self.micro_batches)
 
 

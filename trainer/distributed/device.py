@@ -12,7 +12,7 @@ from trainer.errors import UsageError
 
 
 def local_gpu_count(env: Mapping[str, str]) -> int:
-    """GPUs that the processes of this node use."""
+    """The number of GPUs that the processes of this node use."""
     return min(int(env.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count())
 
 

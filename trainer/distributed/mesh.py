@@ -1,4 +1,4 @@
-"""The mesh of the ranks: copies of the model, shards of a copy, and parts of each layer."""
+"""The mesh of the ranks: replicas of the model, shards of a replica, and parts of each layer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ class ParallelMesh:
 
     @classmethod
     def of(cls, parallel: ParallelConfig, world_size: int) -> ParallelMesh:
-        """Take the shards from what `--data-parallel-replicate` and `--tensor-parallel` leave of the world.
+        """Divide the world by `--data-parallel-replicate` and `--tensor-parallel`; the quotient is the number
+        of shards.
 
         Raises:
-            UsageError: if these do not divide the world size.
+            UsageError: if the product does not divide the world size.
         """
         replicate, tensor = parallel.data_parallel_replicate, parallel.tensor_parallel
         if world_size % tensor:
@@ -44,7 +45,7 @@ class ParallelMesh:
         return self.replicate * self.shard
 
     def data_rank(self, rank: int) -> int:
-        """The part of a batch, of `data_size` parts, that a rank sees."""
+        """The index, below `data_size`, of the part of a batch that a rank sees."""
         return rank // self.tensor
 
     def devices(self, device_type: str, timeout: float) -> DeviceMesh:

@@ -17,7 +17,7 @@ from trainer.network.addresses import listen_on, listening_address
 from trainer.torch_private import set_cpu_timeout
 
 _LONG_TIMEOUT = timedelta(hours=2)
-"""Timeout for waits on disks and on Cloud Storage, as the supervisor notices a rank that dies."""
+"""Timeout for waits on disks and on Cloud Storage; the supervisor notices a rank that dies meanwhile."""
 _CHUNK = 8 << 20
 
 
@@ -40,7 +40,7 @@ class ProcessGroup:
     def init(self, device: torch.device, timeout: float) -> None:
         """Initialize the groups, with NCCL between GPUs and gloo otherwise; a collective call of all ranks.
 
-        `timeout` is the default group's, in seconds.
+        `timeout` is the timeout of the default group, in seconds.
         """
         if self.world_size == 1:
             store: dist.Store = dist.HashStore()
@@ -51,8 +51,8 @@ class ProcessGroup:
     def _env_store(self) -> dist.Store:
         """The store that MASTER_ADDR and MASTER_PORT name.
 
-        Below a supervisor or torchrun these host it. Otherwise rank 0 does, where torch would listen at all
-        addresses.
+        A supervisor or torchrun hosts the store if it started this process. Otherwise rank 0 hosts it:
+        torch's own store would listen on all addresses.
         """
         if self.rank or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             store: dist.Store = next(dist.rendezvous("env://"))[0]  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ class ProcessGroup:
     ) -> None:
         """Create the groups of these ranks, which meet in the store.
 
-        The ranks have `connect` seconds to reach one another, if that is less than the groups' timeouts.
+        The ranks have `connect` seconds to connect to one another, if that is less than the groups' timeouts.
         """
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         self.store = store
@@ -96,20 +96,20 @@ class ProcessGroup:
         self.all_gather(None)
 
     def all_gather(self, value: Any, group: Any = None) -> list[Any]:
-        """The values of all ranks, in rank order; in `group`, by default the control group."""
+        """The values of all ranks, in rank order; `group` defaults to the control group."""
         group = group or self.control_group
         values: list[Any] = [None] * dist.get_world_size(group)
         dist.all_gather_object(values, value, group=group)
         return values
 
     def first_problem(self, problem: str | None, group: Any = None) -> str | None:
-        """The problem of the first rank that has one; equal on all ranks."""
+        """The problem of the first rank with a problem; equal on all ranks."""
         return next(filter(None, self.all_gather(problem, group)), None)
 
     def broadcast_file(self, path: Path, source: int, *, lacks: bool) -> None:
         """Copy `source`'s file to the ranks that lack it, chunk by chunk; a collective call of all ranks.
 
-        Raises OSError if it can't be read or written.
+        Raises OSError if the file can't be read or written.
         """
         size = self.all_gather(path.stat().st_size if self.rank == source else 0)[source]
         mode = "rb" if self.rank == source else "wb"
@@ -124,7 +124,8 @@ class ProcessGroup:
 
 
 def new_group(ranks: list[int] | None, connect: float) -> Any:
-    """These ranks or all, which have `connect` seconds to reach one another and then longer for each call."""
+    """Create a group of these ranks or of all: `connect` seconds for the connections, then a longer timeout
+    per call."""
     seconds = min(connect, _LONG_TIMEOUT.total_seconds())
     group = dist.new_group(ranks, backend="gloo", timeout=timedelta(seconds=seconds))
     if math.isfinite(connect) and group is not dist.GroupMember.NON_GROUP_MEMBER:

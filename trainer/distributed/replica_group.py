@@ -1,6 +1,6 @@
-"""The ranks of one node that hold one copy of the model in shards, and stay together (`--elastic` with fsdp).
+"""The ranks of one node that share one sharded replica of the model (`--elastic` with fsdp).
 
-Their process groups outlive the default group, with which torch destroys all others.
+Their process groups outlive the default group; torch would destroy all groups with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from trainer.torch_private import forget_group, name_groups_from, restore_group, set_group_ranks
 
 _FIRST_NAME = 1 << 20
-"""torch numbers its groups for their names, from 0 again after each end of the default group."""
+"""First number for names of groups: torch numbers groups from 0 again after each end of the default group."""
 
 
 class Disagreed(RuntimeError):
@@ -24,10 +24,11 @@ class Disagreed(RuntimeError):
 
 
 class ModelReplica:
-    """The ranks of a node with one copy of the model. Created while they alone are the default group."""
+    """The ranks of a node that share one replica of the model. Create it while only they are in the default
+    group."""
 
     def __init__(self, timeout: float) -> None:
-        """`timeout` is that of the ranks' waits for one another, in seconds."""
+        """`timeout` limits each wait of these ranks for one another, in seconds."""
         self.local_rank, self.size = dist.get_rank(), dist.get_world_size()
         name_groups_from(_FIRST_NAME)
         self._shards, self._votes = (
@@ -37,9 +38,10 @@ class ModelReplica:
         """Mesh for the shards."""
 
     def agree(self, *, ok: bool = True) -> None:
-        """Continue only together: each rank calls it before it needs the others after calls to other nodes.
+        """Wait for the node's other ranks after calls to other nodes; all ranks continue, or all raise.
 
-        A rank whose call failed passes `ok=False` once, and the others learn of it at their next call.
+        A rank whose call failed passes `ok=False` once, and the other ranks get the result with their next
+        call.
 
         Raises:
             Disagreed: if any rank is not `ok`.
@@ -57,7 +59,7 @@ class ModelReplica:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Context in which torch destroys its groups except these."""
+        """Return a context in which torch destroys all groups except this node's."""
         groups = [(group, forget_group(group)) for group in (self._shards, self._votes)]
         try:
             yield

@@ -1,8 +1,8 @@
 """One reduction in each step: mean loss, gradient norm, and the signal of any rank.
 
-The reduction runs between the backward pass and the optimizer's step, so that all ranks decide by the same
-values. On a GPU the host reads them one step later and never waits for the device; all ranks still stop at
-the same step.
+The reduction runs between the backward pass and the optimizer's step, so that all ranks decide by equal
+values. On a GPU the host reads the values one step later and never waits for the device; all ranks still stop
+at the same step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import torch.distributed as dist
 class StepOutcome:
     """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank, or 0.
 
-    A step whose loss exceeds `limit` is skipped. `regroup`: every rank asks for other ranks (`--elastic`).
+    A step whose loss exceeds `limit` is skipped. `regroup` is true if every rank requests other ranks
+    (`--elastic`).
     """
 
     step: int
@@ -40,7 +41,7 @@ class StepReduction:
     ) -> None:
         self.step, self.limit, self._world_size = step, limit, world_size
         self.norm_after_update: float | None = None
-        """The norm, if the optimizer's step computes it."""
+        """The gradient norm, if the optimizer's step computes it."""
         self._values, self._work = values, work
         self._host, self._ready = values, None if values.device.type == "cpu" else torch.cuda.Event()
 
@@ -57,7 +58,7 @@ class StepReduction:
         return self._values[0], self._values[1].sqrt()
 
     def outcome(self) -> StepOutcome:
-        """The values on the host; blocks until they have arrived."""
+        """The values on the host; the call blocks until they are there."""
         self.wait()
         if self._ready is not None:
             self._ready.synchronize()
@@ -68,7 +69,10 @@ class StepReduction:
 
 
 class StepSync:
-    """Handles SIGTERM and shares it with the step's values: `reduce` in each step, `outcomes` to read."""
+    """Handles SIGTERM, and shares a received signal with the values of a step.
+
+    Call `reduce` in each step, and read the results with `outcomes`.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,7 @@ class StepSync:
         wants_regroup: Callable[[], bool] = lambda: False,
         asked_to_stop: Callable[[], bool] | None = None,
     ) -> None:
-        """`wants_regroup`: whether this rank asks for other ranks after the step.
+        """`wants_regroup` returns whether this rank requests other ranks after the step.
 
         `asked_to_stop` replaces SIGTERM, which then has no effect.
         """
@@ -90,7 +94,7 @@ class StepSync:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def _on_signal(self, number: int, _: object) -> None:
-        # Only set a flag: the current step must end on all ranks.
+        # Only set a flag: all ranks must complete the current step.
         self._signal = number
 
     @property

@@ -1,4 +1,4 @@
-"""Waits of all ranks together, which a signal at any of them ends."""
+"""Waits of all ranks together, which a signal at any rank ends."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""`--elastic`: when a node is lost, the others train on, and take it back without stopping."""
+"""`--elastic`: after the loss of a node the other nodes continue to train, and it can rejoin without a
+restart."""

@@ -19,7 +19,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class NewMembership:
-    """A new membership: where the store is, and this node's own address ("" if unknown)."""
+    """A new membership: the address of its store, and this node's own address ("" if unknown)."""
 
     membership: Membership
     store_address: str
@@ -28,7 +28,7 @@ class NewMembership:
 
 @dataclass(frozen=True, slots=True)
 class NodeDropped:
-    """The run continues without this node's processes: they must end; new ones may join."""
+    """The run continues without this node's processes: they must end, and new processes may join."""
 
     reason: str
 
@@ -57,7 +57,7 @@ Event = NewMembership | AttemptEnd | NodeDropped | StopTogether | RunFinished | 
 
 @dataclass(slots=True)
 class NodeContext:
-    """One node. `clock` returns seconds."""
+    """The state of one node. `clock` returns seconds."""
 
     topology: Topology
     rules: Rules
@@ -65,10 +65,10 @@ class NodeContext:
     clock: Callable[[], float] = time.monotonic
     state: NodeState = field(init=False)
     membership: Membership | None = None
-    """The newest membership, while this node's processes are in it."""
+    """The newest membership with this node's processes."""
     events: list[Event] = field(default_factory=list)
     problem: str = ""
-    """Why this node has not joined a run yet."""
+    """Why this node has not joined a run so far."""
     _last_heartbeat: float = 0.0
 
     def __post_init__(self) -> None:
@@ -79,16 +79,16 @@ class NodeContext:
         return self.topology.node_rank
 
     def heartbeat_due(self) -> bool:
-        """Whether to send a heartbeat; true once in each period."""
+        """Return whether to send a heartbeat; true once in each period."""
         if self.clock() - self._last_heartbeat <= min(HEARTBEAT, self.peer_timeout / 5):
             return False
         self._last_heartbeat = self.clock()
         return True
 
     def enter(self, membership: Membership, leader_node: int, leader_address: str, own: str) -> None:
-        """Take over a membership. Each node knows the leader by the address at which it reached it."""
-        # The store of this membership may still be open when the next one begins, so that one needs another
-        # port.
+        """Adopt a membership. Each node knows the leader by the address at which it reached the leader."""
+        # The store of this membership may still be open when the next membership begins, which needs
+        # another port.
         self.state = replace(self.state, epoch=membership.epoch, store_port=free_port())
         self.membership = membership if self.node in membership.nodes else None
         first = membership.members[0]

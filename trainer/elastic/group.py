@@ -20,8 +20,11 @@ from trainer.torch_private import name_groups_from, set_cpu_timeout
 
 _FDS = Path("/proc/self/fd")
 CONNECT_TIMEOUT = 0.6
-"""Seconds for a connection of a group; gloo waits five times as long (`waitUntilConnected` in its
-transport/tcp/pair.cc). Nothing else ends its wait for a lost rank."""
+"""Timeout for a connection of a group, in seconds.
+
+gloo waits five times as long (`waitUntilConnected` in its transport/tcp/pair.cc). Nothing else ends its wait
+for a lost rank.
+"""
 _NETWORK = {socket.AF_INET, socket.AF_INET6}
 
 
@@ -31,15 +34,15 @@ class ElasticGroup(ProcessGroup):
     def __init__(self) -> None:
         super().__init__()
         self._others: frozenset[tuple[int, int]] | None = None
-        """Sockets from before this membership; None outside a membership."""
+        """Sockets that were open before this membership; None outside a membership."""
         self.replica: ModelReplica | None = None
-        """The ranks of this node, if they share one copy of the model."""
+        """The ranks of this node, if they share one replica of the model."""
         self.counterparts: dist.ProcessGroup | None = None
         """With a replica, the ranks of all nodes with the same shards; None for a single node."""
         self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
 
     def make_replica(self, timeout: float) -> ModelReplica:
-        """Keep the ranks of this node together with one copy of the model, before the first membership."""
+        """Keep the ranks of this node together with one replica of the model, before the first membership."""
         self.replica = ModelReplica(timeout)
         return self.replica
 
@@ -90,8 +93,8 @@ class ElasticGroup(ProcessGroup):
         self._others, self.counterparts = None, None
         with self.replica.kept() if self.replica is not None else nullcontext():
             self.destroy()
-        # torch numbers its groups for their names in the store, and starts again only when it destroys them.
-        # A rank that failed to create its groups would look for other names than the rest.
+        # torch numbers groups for their names in the store, and restarts only when it destroys the groups.
+        # A rank that failed to create its groups would wait for other names than the rest.
         name_groups_from(0)
         for name in ("store", "control_group", "checkpoint_group", "node_group"):
             self.__dict__.pop(name, None)
@@ -99,10 +102,11 @@ class ElasticGroup(ProcessGroup):
         gc.collect()
 
     def abort(self) -> None:
-        """Fail the collective calls in progress of all threads. Any thread may call it.
+        """Fail the collective calls in progress in all threads. Thread-safe.
 
-        gloo has no call for that: `ProcessGroupGloo.abort` of torch 2.13 does not end a waiting call; a
-        closed connection does. torch's listening socket must stay open: gloo ends the process if it fails.
+        gloo has no call for an abort: `ProcessGroupGloo.abort` of torch 2.13 does not end a waiting call, but
+        a closed connection does. torch's listening socket must stay open: gloo ends the process if accepting
+        fails.
         """
         others = self._others
         if others is None:

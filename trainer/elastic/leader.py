@@ -1,6 +1,6 @@
-"""The leader's decisions: which nodes train together, from the state that each node reports.
+"""The leader's decisions: the nodes that train together, derived from the state that each node reports.
 
-The leader is one of the nodes and reports its own state like the others. It need not train: it may have lost
+The leader is one of the nodes and reports its own state as the others do. It need not train: it may have lost
 its processes.
 """
 
@@ -19,32 +19,34 @@ from trainer.supervision.protocol import AttemptEnd
 START_WAIT = 30.0
 """Seconds to wait for missing nodes when enough nodes are ready."""
 OPERATOR_START_WAIT = 10.0
-"""`START_WAIT` where an operator sets the number of nodes: some may not exist, and others join later."""
+"""`START_WAIT` if an operator sets the number of nodes: some nodes may not exist, and others join later."""
 SUCCESSION_WAIT = 3.0
 """Seconds in which the other nodes connect to a new leader."""
 LEAVE_WAIT = 0.5
-"""Seconds in which SIGTERM reaches the other nodes when the whole job is stopped."""
+"""Seconds in which SIGTERM reaches the other nodes when the entire job is stopped."""
 BROKEN_WAIT = 2.0
-"""Seconds in which the loss of a node shows that explains broken connections between processes."""
+"""Seconds to wait for the loss of a node that explains broken connections between processes."""
 MAX_WITHOUT_STEP = 10
-"""Memberships in a row, each after a loss, without a completed step; then the attempt ends for all nodes."""
+"""Largest number of consecutive memberships that end by a loss without a completed step; then all nodes
+restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`nodes` is the size of the whole job, `minimum` the fewest nodes that may train.
+    """Rules of an elastic run: `nodes` is the size of the job, `minimum` the smallest number of nodes that
+    may train.
 
-    `by_operator`: an operator sets the number of nodes, and never runs two of the same rank. So a node that
-    was never reached may not exist, and does not count as one that trains beyond a network partition.
+    With `by_operator` an operator sets the number of nodes, and never runs two nodes of the same rank. So a
+    node that was never reached may not exist, and can't be training behind a network partition.
     """
 
     nodes: int
     minimum: int
     by_operator: bool = False
     usable: Callable[[int], bool] = lambda _: True
-    """Whether this number of nodes can train: the batch may have to be divisible. Further nodes wait."""
+    """Whether this number of nodes can train, e.g. divides the batch. Further nodes wait."""
     join_wait: float = 0.0
-    """Seconds to wait for further nodes before new ones are taken in."""
+    """Seconds to wait for further nodes before a membership admits new nodes."""
 
     @property
     def start_wait(self) -> float:
@@ -52,13 +54,14 @@ class Rules:
         return OPERATOR_START_WAIT if self.by_operator else START_WAIT
 
     def most(self, nodes: int) -> int:
-        """The largest usable number of nodes up to this one; 0 if there is none."""
+        """The largest usable number of nodes up to this one; 0 without one."""
         return next((count for count in range(nodes, 0, -1) if self.usable(count)), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to tell the `recipients`: a new membership, the end of the attempt, or to save and stop."""
+    """A message to the `recipients`: a new membership, the end of the attempt, or a request to save and
+    stop."""
 
     recipients: frozenset[int]
     membership: Membership | None = None
@@ -68,12 +71,12 @@ class Decision:
 
 
 class Leader:
-    """Knows the connected nodes. `decide` returns what changes."""
+    """The leader's view of the connected nodes. `decide` returns the next change."""
 
     def __init__(
         self, rules: Rules, clock: Callable[[], float] = time.monotonic, before: Membership | None = None
     ) -> None:
-        """`before`: the membership that lost the last leader; its members may come for a while."""
+        """`before` is the membership that lost the last leader; its members have some time to connect."""
         self._rules, self._clock = rules, clock
         self.membership = before
         self.epoch = before.epoch if before is not None else 0
@@ -81,10 +84,10 @@ class Leader:
         self.states: dict[int, NodeState] = {}
         """States of the connected nodes."""
         self.addresses: dict[int, tuple[str, int]] = {}
-        """Where each node listens that ever connected."""
+        """The listening address of each node that ever connected."""
         self._silent: set[int] = set()
         self._unknown = set() if before is not None or rules.by_operator else set(range(rules.nodes))
-        """Nodes not reached since the run began, as far as this leader knows."""
+        """Nodes that this leader never heard of since the run began."""
         self._expected = set(range(rules.nodes))
         """Nodes to wait for before the first membership of an attempt."""
         self._awaited_until = clock() + SUCCESSION_WAIT if before is not None else 0.0
@@ -101,7 +104,7 @@ class Leader:
         """By node, the start (`spawn`) of processes whose attempt ended."""
 
     def update(self, state: NodeState, address: str) -> None:
-        """Take over the state that a connected node reports; `address` is where the others reach it."""
+        """Store the state that a connected node reports; `address` is the node's address for the others."""
         node = state.node
         self.states[node], self.addresses[node] = state, (address, state.port)
         self._silent.discard(node)
@@ -111,7 +114,7 @@ class Leader:
             self._last_step, self._without_step = state.step, 0
 
     def remove(self, node: int, reason: str, *, silent: bool = False, code: int | None = None) -> None:
-        """Remove a node: it left with an exit code, its connection closed, or it is silent."""
+        """Remove a node that left with an exit code, closed its connection, or is silent."""
         self.states.pop(node, None)
         self._reasons[node] = reason
         if silent:
@@ -120,13 +123,13 @@ class Leader:
             self._done.add(node)
 
     def fail(self, node: int, failure: AttemptFailure) -> Decision | None:
-        """End the attempt of all members: a process of the node failed by an error of its own."""
+        """End the attempt of all members: a process of the node failed by its own error."""
         if self.membership is None or node not in self.membership.nodes:
             return None
         return self._end(AttemptEnd(failure), except_node=node)
 
     def missing(self) -> str:
-        """The nodes that did not join, for a message."""
+        """The nodes that did not join, as a clause of a message."""
         names = [str(node) for node in sorted(self._expected) if not self._is_ready(node)]
         return (
             f"node {names[0]} did not join" if len(names) == 1 else f"nodes {', '.join(names)} did not join"
@@ -183,7 +186,7 @@ class Leader:
         return None
 
     def _have_waited(self, nodes: int) -> bool:
-        """Whether further nodes had time to come."""
+        """Whether further nodes had enough time to join."""
         if self._joining_since is None:
             self._joining_since = self._clock()
         waited = self._clock() - self._joining_since
@@ -198,7 +201,7 @@ class Leader:
         return all(state.settled == now.epoch for node in now.nodes if (state := self.states.get(node)))
 
     def _is_broken(self, now: Membership) -> bool:
-        """Whether processes lost their connections, and no lost node has explained that for a while."""
+        """Whether processes lost their connections, and no node was lost within `BROKEN_WAIT` seconds."""
         if not any(self.states[node].broken == now.epoch for node in now.nodes if node in self.states):
             self._broken_since = None
             return False
@@ -207,7 +210,7 @@ class Leader:
         return self._clock() - self._broken_since > BROKEN_WAIT
 
     def _other_data(self, now: Membership, ready: list[int]) -> Decision | None:
-        """Refuse a node whose data differs from the members'; removes it from `ready`."""
+        """Refuse a node whose data differs from the members' data, and remove it from `ready`."""
         known = {self.states[node].data for node in now.nodes if node in self.states}
         for node in list(ready):
             if known and self.states[node].data not in known:
@@ -242,7 +245,7 @@ class Leader:
         return ", ".join(self._reasons.get(node) or f"node {node} has lost its processes" for node in lost)
 
     def _leave(self, now: Membership, intact: list[int], leaving: list[int]) -> Decision | None:
-        """Let nodes with a signal leave after the current step; stop all if too few would be left."""
+        """Let nodes with a signal leave after the current step; stop all nodes if too few would remain."""
         if self._leaving_since is None:
             self._leaving_since = self._clock()
         if self._stopped or self._clock() - self._leaving_since < LEAVE_WAIT or not self._is_settled(now):
@@ -284,7 +287,7 @@ class Leader:
         recipients = frozenset(
             node for node in self.membership.nodes if node in self.states and node != except_node
         )
-        # Connected nodes start again together; the others join when they come.
+        # Connected nodes restart together; the others join when they connect.
         self._expected = set(self.states)
         self._ended = {member.node: member.spawn for member in self.membership.members}
         self.membership, self._enough_since, self._leaving_since = None, None, None

@@ -1,4 +1,4 @@
-"""A node that follows: it finds the leader, and after its loss the successor."""
+"""The follower's part of a node: it finds the leader, and after the loss of the leader the successor."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ RETRY = 0.25
 ANSWER_WAIT = 2.0
 """Seconds in which a leader must answer."""
 SUCCESSION_LIMIT = 10.0
-"""Seconds after which a node that finds no new leader ends its processes."""
+"""Seconds after which a node ends its processes if it finds no new leader."""
 FINISH_WAIT = 10.0
-"""Seconds for which a leader stays for the others after the last step."""
+"""Seconds for which a leader waits for the other nodes after the last step."""
 
 
 @dataclass(slots=True)
 class Succession:
-    """The search for a successor of the leader `lost`; `candidates` are the nodes that may lead now, in
-    order."""
+    """The search for a successor of the leader `lost`; `candidates` are the possible leaders, in order."""
 
     lost: int
     reason: str
@@ -42,7 +41,7 @@ class Succession:
 
 
 class LeaderClient:
-    """The follower's side of the network."""
+    """The follower's side of the connection to the leader."""
 
     def __init__(self, context: NodeContext) -> None:
         self._context = context
@@ -55,7 +54,7 @@ class LeaderClient:
 
     @property
     def knows_no_leader(self) -> bool:
-        """Whether it knows of no leader."""
+        """Whether this node knows the address of no leader."""
         return self.stream is None and self._succession is None and self.redirect is None
 
     @property
@@ -63,7 +62,7 @@ class LeaderClient:
         return self._address if self._welcomed else None
 
     def exchange(self) -> Succession | None:
-        """Read messages, or look for a leader; return the succession if this node must lead now."""
+        """Read messages, or search for a leader; return the succession if this node must lead now."""
         if self.stream is None:
             return self._seek()
         self._follow(self.stream)
@@ -79,7 +78,7 @@ class LeaderClient:
             self.stream.send(**rendezvous_protocol.failed(failure, self._context.state.epoch))
 
     def on_call(self, address: Address) -> None:
-        """Handle a call of a leader from this address."""
+        """Handle a connection of a leader from this address."""
         if self.stream is None or not self._welcomed:
             self.redirect, self._next_try = address, 0.0
 
@@ -87,11 +86,11 @@ class LeaderClient:
         return local_address(self.stream.sock) if self.stream is not None else ""
 
     def waiting_for(self) -> str:
-        """What this node waits for, in words."""
+        """The event that this node waits for, in words."""
         if self._welcomed:
             return f"node {self._leader_node} did not get enough nodes together"
         top = self._context.topology
-        return f"no leader was reached, node 0 is {top.address}:{top.port} (this is node {top.node_rank})"
+        return f"no leader was reached; node 0 is {top.address}:{top.port} (this is node {top.node_rank})"
 
     def _follow(self, leader: MessageStream) -> None:
         context = self._context
@@ -122,7 +121,7 @@ class LeaderClient:
         elif "membership" in message:
             membership, address = message["membership"], message.get("leader_address")
             if not isinstance(membership, dict) or not isinstance(address, str):
-                raise ProtocolError("it is not a membership")
+                raise ProtocolError("the message must be a membership")
             context.enter(read_membership(membership), self._leader_node, address, self.own_address())
             self.send_state()
         elif "end" in message:
@@ -148,12 +147,13 @@ class LeaderClient:
             self._context.drop("the leader had lost its connection to this node")
 
     def _on_redirect(self, leader: MessageStream, target: Address) -> None:
-        """Follow the redirect, except in a succession: that node has not noticed the leader's loss yet."""
+        """Follow the redirect, except in a succession: that node has not noticed the loss of the leader
+        yet."""
         self._leave_leader(leader)
         if self._succession is None:
             self.redirect = target
             if self._context.membership is not None:
-                self._context.drop("the run goes on under another leader")
+                self._context.drop("the run continues under another leader")
 
     def _on_refusal(self, leader: MessageStream, message: dict[str, Any]) -> None:
         context, welcomed = self._context, self._welcomed
@@ -188,7 +188,7 @@ class LeaderClient:
         leader, was_welcome, membership = self.stream, self._welcomed, self._context.membership
         assert leader is not None
         if not leader.closed:
-            # A leader that was only suspended reads this when it resumes.
+            # A leader that was only suspended reads this message when it resumes.
             leader.send(abandoned=True)
         self._leave_leader(leader)
         self.redirect = None
@@ -202,7 +202,7 @@ class LeaderClient:
         self._next_try = 0.0
 
     def _seek(self) -> Succession | None:
-        """Try the next place where a leader may be."""
+        """Try the next possible address of a leader."""
         clock = self._context.clock
         if clock() < self._next_try:
             return None

@@ -1,4 +1,4 @@
-"""A node that leads: its connections to the other nodes, and the decisions of `Leader` for them."""
+"""The leader's part of a node: its connections to the other nodes, and the decisions of `Leader` for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CALL_TIMEOUT = 1.0
 
 
 class AbsentNodeCaller:
-    """Tells absent nodes where the run continues, in a thread: connecting to an unused address takes long."""
+    """Sends the leader's address to absent nodes, in a thread: connecting to an unused address takes long."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -37,7 +37,7 @@ class AbsentNodeCaller:
         self._thread: threading.Thread | None = None
 
     def call(self, addresses: list[Address], claim: protocol.Claim, port: int) -> None:
-        """Call these addresses from now on, with the leader's claim; it listens at `port`."""
+        """Connect to these addresses repeatedly, with the leader's claim; the leader listens at `port`."""
         with self._changed:
             self._to, self._claim, self._port = addresses, claim, port
         if self._to and self._thread is None:
@@ -53,7 +53,8 @@ class AbsentNodeCaller:
                 addresses = list(self._to)
                 message = protocol.call(self._claim, self._port)
             for address in addresses:
-                # OSError, EOFError: no node listens there yet. HandshakeError: nor is what listens there one.
+                # OSError, EOFError: no node listens there yet. HandshakeError: another program listens
+                # there.
                 with (
                     contextlib.suppress(OSError, EOFError, HandshakeError),
                     socket.create_connection(address, timeout=CALL_TIMEOUT) as sock,
@@ -64,14 +65,14 @@ class AbsentNodeCaller:
 
 
 class LeaderServer:
-    """The leader's side of the network."""
+    """The leader's side of the connections to its followers."""
 
     def __init__(self, context: NodeContext, lead: Leader) -> None:
         self._context, self.lead = context, lead
         lead.epoch = max(lead.epoch, context.state.epoch)
         self.followers: dict[int, MessageStream] = {}
         self.abandoned = False
-        """Whether a follower found this node silent and follows another leader."""
+        """Whether a follower lost the connection to this node and follows another leader."""
         self._caller = AbsentNodeCaller(context.topology)
         self._update_own()
 
@@ -96,11 +97,11 @@ class LeaderServer:
 
     @property
     def claim(self) -> Claim:
-        """This leader's claim against another leader."""
+        """This leader's claim, for the comparison with another leader."""
         return Claim(self.lead.membership is not None, self.lead.epoch, -self._context.node)
 
     def admit(self, stream: MessageStream, state: NodeState, messages: list[dict[str, Any]]) -> None:
-        """Take a node in; `messages` follow its first one."""
+        """Admit a node; `messages` are the messages after its first one."""
         node, current = state.node, self.followers.get(state.node)
         is_taken = current is not None and current.silent_seconds() < REPLACE_AFTER
         if is_taken or node == self._context.node:
@@ -119,7 +120,7 @@ class LeaderServer:
         self._carry_out(self.lead.fail(self._context.node, failure))
 
     def stand_down(self, address: Address | None = None) -> None:
-        """Give up the lead: another node leads, at this address if known. Send the followers there."""
+        """Stop leading: another node leads, at this address if known. Redirect the followers to that node."""
         for stream in self.followers.values():
             if address is not None:
                 stream.send(follow=list(address))
@@ -127,18 +128,18 @@ class LeaderServer:
         self._caller.close()
 
     def close(self) -> list[MessageStream]:
-        """Stop calling absent nodes; return the connections, for the last message."""
+        """Stop connecting to absent nodes; return the connections, for the last message."""
         self._caller.close()
         return list(self.followers.values())
 
     def is_done(self) -> bool:
-        """Whether the other members have left too, after this node completed all steps."""
+        """Whether this node completed all steps and the other members have left too."""
         self.lead.remove(self._context.node, "it is done", code=exit_codes.DONE)
         membership = self.lead.membership
         return membership is None or not any(node in self.followers for node in membership.nodes)
 
     def own_address(self) -> str:
-        """The address at which the others reach this node."""
+        """The address at which the other nodes reach this node."""
         addresses = (local_address(stream.sock) for stream in self.followers.values())
         return next(filter(None, addresses), LOOPBACK)
 
@@ -173,7 +174,7 @@ class LeaderServer:
     def _drop(self, node: int, reason: str, *, silent: bool = False, code: int | None = None) -> None:
         stream = self.followers.pop(node, None)
         if stream is not None:
-            # A node that was only suspended reads this when it resumes.
+            # A node that was only suspended reads this message when it resumes.
             stream.send(dropped=reason)
             stream.close()
         self.lead.remove(node, reason, silent=silent, code=code)

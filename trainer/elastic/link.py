@@ -21,7 +21,7 @@ _POLL = 0.02
 
 @dataclass(frozen=True, slots=True)
 class MembershipNotice:
-    """A membership, this node's rank, the store's address and the network interface ("" if unknown)."""
+    """A membership, this node's rank, the store's address and the network interface (both "" if unknown)."""
 
     membership: Membership
     node: int
@@ -30,7 +30,8 @@ class MembershipNotice:
 
 
 class SupervisorLink:
-    """Reads memberships in a thread, which calls `abort` at once if the step in progress must be aborted."""
+    """Reads memberships in a thread, which immediately calls `abort` if the step in progress must be
+    aborted."""
 
     def __init__(self, path: str, local_rank: int) -> None:
         self._local_rank = local_rank
@@ -46,7 +47,7 @@ class SupervisorLink:
 
     @property
     def epoch(self) -> int:
-        """Epoch of the newest membership; 0 before the first."""
+        """Epoch of the newest membership; 0 before the first one."""
         newest = self._newest
         return 0 if newest is None else newest.membership.epoch
 
@@ -70,15 +71,15 @@ class SupervisorLink:
                 return None
 
     def ready(self, data: str) -> None:
-        """Report that this process is prepared; `data` is the hash of its data."""
+        """Report that this process is ready; `data` is the hash of its data."""
         self._send(ready=data)
 
     def settled(self, epoch: int, step: int) -> None:
-        """Report that it trains with this membership, from this step on."""
+        """Report that this process trains with this membership, from `step` on."""
         self._send(settled=epoch, step=step)
 
     def broken(self, epoch: int) -> None:
-        """Report that it lost a connection to another process of this membership."""
+        """Report that this process lost a connection to another process of this membership."""
         self._send(broken=epoch)
 
     def _send(self, **message: Any) -> None:
@@ -99,7 +100,7 @@ class SupervisorLink:
                     message["store_address"],
                     message["interface"],
                 )
-                # Before the main thread sees it: the new connections that it makes must not be closed.
+                # Abort before the main thread sees the membership: its new connections must not be closed.
                 if notice.membership.urgent:
                     self.abort()
                 with self._changed:

@@ -1,4 +1,4 @@
-"""Which nodes train together, and whether the remaining ones may train on."""
+"""The nodes that train together, and whether the remaining nodes may continue to train."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MAX_PROCESSES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node: its processes, and `address`:`port` where its supervisor listens.
+    """A node: its processes, and the listening address `address`:`port` of its supervisor.
 
-    `spawn` identifies the start of its processes: with another number they are other processes.
+    `spawn` identifies one start of its processes; processes with another number are new.
     """
 
     node: int
@@ -30,12 +30,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The nodes that train from now on. Each membership has a higher `epoch` than the one before.
+    """The nodes that train from now on. The `epoch` increases with each membership.
 
     The first process of the first member has rank 0 and serves torch's store at `store_port`. Members that
-    stay keep their order, so that rank 0 always has trained. `lost` and `joined` are the nodes that changed,
-    `left` those that leave after a signal. With `urgent` the processes abort the step in progress; otherwise
-    they complete it together.
+    stay keep their order, so that rank 0 always has trained. `lost` and `joined` are the changed nodes,
+    `left` the nodes that leave after a signal. With `urgent` the processes abort the step in progress;
+    otherwise they complete it together.
     """
 
     epoch: int
@@ -55,7 +55,7 @@ class Membership:
         return sum(member.processes for member in self.members)
 
     def index(self, node: int) -> int:
-        """The node's place among the members; -1 if it is not a member."""
+        """The node's index among the members; -1 if it is not a member."""
         return self.nodes.index(node) if node in self.nodes else -1
 
     def first_rank(self, node: int) -> int:
@@ -96,7 +96,7 @@ def read_membership(message: Mapping[str, Any]) -> Membership:
         or not members
         or not all(isinstance(member, dict) for member in members)
     ):
-        raise ProtocolError("members is not a list of nodes")
+        raise ProtocolError("members must be a list of nodes")
     return Membership(
         read_integer(message, "epoch", 1),
         tuple(_member(member) for member in members),
@@ -121,7 +121,7 @@ def _member(message: Mapping[str, Any]) -> Member:
 def _nodes(message: Mapping[str, Any], name: str) -> tuple[int, ...]:
     nodes = message.get(name)
     if not isinstance(nodes, list):
-        raise ProtocolError(f"{name} is not a list of nodes")
+        raise ProtocolError(f"{name} must be a list of nodes")
     return tuple(read_integer({name: node}, name, 0, _MAX_NODES) for node in nodes)
 
 
@@ -131,8 +131,8 @@ def may_train(
     """Whether these nodes may train without the others.
 
     A node whose connection was closed has ended. A node that is only `silent`, or was never reached
-    (`unknown`), may train on beyond a network partition: `nodes` must outnumber these. Of two equal halves
-    that trained together, the half with the lowest node may train.
+    (`unknown`), may still train behind a network partition: `nodes` must outnumber the silent and unknown
+    nodes. Of two equal halves that trained together, the half with the lowest node may train.
     """
     if len(nodes) < minimum:
         return False

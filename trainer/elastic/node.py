@@ -1,8 +1,8 @@
 """A node's side of an elastic run: it leads, or it follows the leader.
 
-Every supervisor listens. Node 0 leads first. When a leader is lost, the first of the other members takes
-over, once nothing answers at the old address; the others connect to it. A leader calls absent nodes, so that
-a node that comes back, node 0 too, learns where the run continues.
+Every supervisor listens. Node 0 leads first. When a leader is lost, the first of the other members becomes
+the leader as soon as nothing answers at the old address; the other members connect to it. A leader connects
+to absent nodes, so that a node that returns, node 0 too, gets the address of the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _POLL = 0.05
 
 
 class ElasticNode:
-    """Implements `Peers`. Call `poll` many times a second, then read `events`; no call blocks for long."""
+    """The `Peers` of an elastic run. Call `poll` many times a second, then read `events`; no call blocks for
+    long."""
 
     def __init__(
         self,
@@ -45,18 +46,19 @@ class ElasticNode:
         clock: Callable[[], float] = time.monotonic,
         **more: Any,
     ) -> None:
-        """`minimum` is that of --elastic, `peer_timeout` in seconds of `clock`; `more`: see `Rules`."""
+        """`minimum` is the value of --elastic, `peer_timeout` is in seconds of `clock`. See `Rules` for
+        `more`."""
         rules = Rules(topology.nodes, minimum, by_operator=topology.minimum > 0, **more)
         self._context = NodeContext(topology, rules, peer_timeout, clock)
         self._following = LeaderClient(self._context)
         self._serving: LeaderServer | None = None
         self._server: socket.socket | None = None
         self._unidentified: list[MessageStream] = []
-        self._rejections = RejectionLog("rendezvous", "it is not a node of this run")
+        self._rejections = RejectionLog("rendezvous", "the peer must be a node of this run")
 
     @property
     def membership(self) -> Membership | None:
-        """The newest membership, while this node's processes are in it."""
+        """The newest membership with this node's processes."""
         return self._context.membership
 
     @property
@@ -65,12 +67,12 @@ class ElasticNode:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it follows and has found no leader."""
+        """Whether this node follows and has found no leader."""
         return not self.leads and not self.is_waited_for
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether there is a leader, who may need this node later."""
+        """Whether there is a leader that may need this node later."""
         if self._serving is not None:
             return self._serving.lead.membership is not None
         return self._following.leader_address is not None
@@ -97,7 +99,7 @@ class ElasticNode:
         self._tell(broken=epoch)
 
     def lost(self) -> None:
-        """Announce that a process was killed: the others train on without this node."""
+        """Announce that a process was killed: the other nodes train on without this node."""
         self._context.membership = None
         self._tell(ready=False)
 
@@ -106,12 +108,12 @@ class ElasticNode:
         self._tell(leaving=True)
 
     def report_failure(self, failure: AttemptFailure) -> None:
-        """Report that a process failed by an error of its own, which ends the attempt of all members."""
+        """Report that a process failed by its own error, which ends the attempt of all members."""
         self._context.membership = None
         (self._serving or self._following).fail(failure)
 
     def leave(self, code: int) -> None:
-        """Tell the others this node's exit code. A leader whose run is done waits for the others."""
+        """Send this node's exit code to the others. A leader whose run is done waits for the others."""
         serving, deadline = self._serving, time.monotonic() + FINISH_WAIT
         if serving is not None and code == exit_codes.DONE:
             self._context.state = replace(self._context.state, ready=False)
@@ -126,11 +128,11 @@ class ElasticNode:
         close_all(streams, code)
 
     def missing(self) -> str:
-        """What this node waits for, in words."""
+        """The event that this node waits for, in words."""
         if self._serving is not None:
             return self._serving.lead.missing()
         if self._context.problem:
-            return f"the run did not take node {self._context.node}: {self._context.problem}"
+            return f"the run refused node {self._context.node}: {self._context.problem}"
         return self._following.waiting_for()
 
     def poll(self) -> AttemptEnd | None:
@@ -141,7 +143,7 @@ class ElasticNode:
         if self._serving is not None:
             self._serving.serve()
             if self._serving.abandoned:
-                self._stand_down("this node was silent, and the others follow another one")
+                self._stand_down("this node did not answer, and the others follow another leader")
         elif self._context.node == 0 and self._following.knows_no_leader:
             self._serving = LeaderServer(self._context, Leader(self._context.rules, self._context.clock))
         else:
@@ -168,7 +170,8 @@ class ElasticNode:
         emit("phase", text, severity="WARNING", phase="rendezvous", node_rank=context.node)
 
     def _listen(self) -> None:
-        """Listen at the port that the others know, or at any port: then nobody can call this node."""
+        """Listen at the port that the others know, or else at any port: then no node can connect to this
+        one."""
         context, own_port = self._context, self._context.topology.own_port
         top = context.topology
         address = listening_address(top.peers, top.addresses[top.node_rank][0])
@@ -184,7 +187,8 @@ class ElasticNode:
             return
 
     def _accept(self) -> None:
-        # OSError: no connection waits, the peer has gone, or this process has no free file descriptor.
+        # OSError: no connection waits, the peer has disconnected, or this process has no free file
+        # descriptor.
         with contextlib.suppress(OSError):
             while self._server is not None:
                 sock, peer = self._server.accept()
@@ -199,7 +203,7 @@ class ElasticNode:
                 self._admit(stream, messages)
 
     def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
-        """Handle the first messages of a connection, which may not come from a node."""
+        """Handle the first messages of a connection, which another program may have opened."""
         try:
             if not messages:
                 raise ProtocolError(stream.problem)
@@ -223,11 +227,11 @@ class ElasticNode:
         stream.close()
 
     def _on_call(self, address: Address, claim: protocol.Claim) -> None:
-        """Handle the call of another leader at this address."""
+        """Handle the connection of another leader at this address."""
         if self._serving is not None:
             if claim <= self._serving.claim:
                 return
-            self._stand_down(f"the run goes on at {address[0]}", address)
+            self._stand_down(f"the run continues at {address[0]}", address)
         self._following.on_call(address)
 
     def _stand_down(self, reason: str, address: Address | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The supervisor's side of the sockets to this node's processes: memberships to them, their answers back."""
+"""The supervisor's sockets to this node's processes, which get memberships and answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RankLinks:
             stream.send(**self._announcement)
 
     def stop(self) -> None:
-        """Tell the processes to save and stop."""
+        """Request that the processes save and stop."""
         self._stopping = True
         for stream in self._streams:
             stream.send(stop=True)
@@ -84,7 +84,8 @@ class RankLinks:
 
     @property
     def settled(self) -> tuple[int, int]:
-        """The membership with which all processes train, and their first step with it; (0, 0) before."""
+        """The membership with which all processes train, and their first step with it; (0, 0) before they
+        train."""
         answers = self._answers["settled"].values()
         if len(answers) < self._processes:
             return 0, 0

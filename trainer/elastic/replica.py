@@ -23,8 +23,8 @@ from trainer.torch_private import copy_each
 class ReplicaFSDP(FSDP):
     """FSDP2 within each node, whose ranks stay; the groups over the nodes change (`regroup`).
 
-    A forward or backward pass needs only the ranks of its own node, so the loss of another node never breaks
-    it. It breaks a call between nodes, and `ModelReplica.agree` tells all ranks of this node.
+    A forward or backward pass needs only the ranks of one node, so the loss of another node never breaks the
+    pass. The loss breaks a call between nodes, and `ModelReplica.agree` reports it to all ranks of this node.
     """
 
     layout = COPIES
@@ -55,7 +55,7 @@ class ReplicaFSDP(FSDP):
         return loss
 
     def _average_gradients(self) -> None:
-        """Average all gradients over the nodes, in one call; they are averages over this node already."""
+        """Average all gradients over the nodes in one call; they are averages over this node already."""
         if self._counterparts is None:
             return
         gradients = [gradient for _, gradient in self.optimizer.gradients() if gradient.numel()]
@@ -70,7 +70,7 @@ class ReplicaFSDP(FSDP):
             copy_each(same_type, [part.view_as(old) for part, old in zip(parts, same_type, strict=True)])
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
-        # All shards of this node are updated, or none: the node must keep one consistent copy of the model.
+        # All shards of this node are updated, or none: the node needs one consistent replica of the model.
         self.replica.agree()
         return super().update(rate, norm, keep)
 

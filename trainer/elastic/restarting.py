@@ -1,8 +1,8 @@
-"""A node's supervisor in a job whose operator changes the number of nodes, if processes can't stay.
+"""A node's supervisor in a job whose operator changes the number of nodes, with processes that can't regroup.
 
 GPUs, DeepSpeed and scripts keep their process groups. So when the membership changes, the processes of all
-nodes save and end together, and start again with the new membership from their checkpoint. The supervisors
-stay, and agree on the membership as in `elastic.supervisor`.
+nodes save and end together, and restart with the new membership from their checkpoint. The supervisors stay,
+and agree on the membership as in `elastic.supervisor`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTLED_AFTER = 30.0
 """Seconds after which processes that report no step count as training."""
 
 CHANGE_WAIT = 2.0
-"""Seconds in which a change of the nodes shows that explains why a script ended."""
+"""Seconds to wait for a change of the nodes that explains the end of a script."""
 JOIN_WAIT = 3.0
 """Seconds to wait for further new nodes before all processes restart."""
 
@@ -50,12 +50,13 @@ class _Running:
 
 
 class RestartingSupervisor(Supervisor):
-    """Runs attempts as a series of memberships: a change of nodes does not end an attempt, an error does."""
+    """Runs an attempt as a series of memberships. A change of nodes does not end an attempt; an error ends
+    it."""
 
     _next: NewMembership | None = None
-    """The membership to continue with."""
+    """The next membership."""
     _over: int | None = None
-    """The exit code with which the run ended for this node."""
+    """The exit code of this node after the end of the run."""
 
     def _make_peers(self) -> Peers:
         launch = self._program.launch
@@ -95,22 +96,23 @@ class RestartingSupervisor(Supervisor):
         return self._program.can_use(nodes * self._count)
 
     def _check_sizes(self) -> None:
-        """Refuse a job whose batch fits no allowed number of nodes."""
+        """Refuse a job whose batch can't be split for any allowed number of nodes."""
         top = self._topology
         if not any(map(self._usable, range(top.minimum, top.nodes + 1))):
             raise UsageError(
                 f"--batch can't be split over {self._count} processes on each of {top.minimum} to {top.nodes}"
-                " nodes: take a multiple of the processes"
+                " nodes: use a multiple of the number of processes"
             )
 
     def _await_imports(self) -> None:
-        """Import torch before joining: the others stop for a new node and should not wait for its imports."""
+        """Import torch before joining: the others stop for a new node, and would otherwise wait for its
+        imports."""
         while self._processes.gpu_count(TICK) is None:
             if self._signal:
                 raise ShutdownRequested
 
     def _offer(self) -> None:
-        """Tell the others that this node can train."""
+        """Announce that this node can train."""
         self._node.begin(self._count)
         self._node.ready("")
 
@@ -130,7 +132,8 @@ class RestartingSupervisor(Supervisor):
                     return None
                 self._on_event(news, None)
             if self._over is None and self._node.is_alone and self._run_end.is_over():
-                # The others have gone already, so no node tells this one.
+                # The other nodes have disconnected already, so no node sends the end of the run to this
+                # one.
                 self._report("stopping", "the run is done, without this node", 0)
                 self._over = exit_codes.DONE
             if self._over is not None:
@@ -181,7 +184,7 @@ class RestartingSupervisor(Supervisor):
                 self._processes.signal(signal.SIGKILL)
 
     def _on_exit(self, run: _Running) -> float:
-        """Handle a process that failed or left; return the deadline of the others."""
+        """Handle a process that failed or left; return the deadline for the remaining processes."""
         cause = run.failures.cause
         assert cause is not None
         if run.stopping or cause.code in self._program.final_codes(signalled=True) - {exit_codes.USAGE}:
@@ -193,7 +196,7 @@ class RestartingSupervisor(Supervisor):
         return time.monotonic() + FAILURE_GRACE
 
     def _settle(self, run: _Running, *, anyway: bool = False) -> None:
-        """Tell the others that these processes train: from then on the nodes may change."""
+        """Announce that these processes train: from then on the nodes may change."""
         if run.settled:
             return
         step = self._program.last_step()
@@ -212,13 +215,14 @@ class RestartingSupervisor(Supervisor):
             case NewMembership():
                 self._next = event if event.membership.index(self._topology.node_rank) >= 0 else None
                 if run is not None:
-                    # Processes without a completed step have nothing to save, and may wait for a lost one.
+                    # Processes without a completed step have nothing to save, and may wait for a lost
+                    # process.
                     self._stop(run, at_once=event.membership.urgent or not run.settled)
             case AttemptEnd():
                 if run is not None:
                     run.end, run.deadline = event, 0.0
             case NodeDropped():
-                self._report("failed", f"this node joins the others again: {event.reason}", 0, "WARNING")
+                self._report("failed", f"this node rejoins the others: {event.reason}", 0, "WARNING")
                 self._offer()
                 if run is not None:
                     run.deadline = 0.0
@@ -234,31 +238,31 @@ class RestartingSupervisor(Supervisor):
                     run.deadline = 0.0
 
     def _stop(self, run: _Running, *, at_once: bool = False) -> None:
-        """Stop the processes together with those of the other nodes, or `at_once` without saving."""
+        """Stop the processes together with the other nodes' processes, or `at_once` without a save."""
         run.deadline = min(run.deadline, 0.0 if at_once else time.monotonic() + self._shutdown_seconds())
         if not run.stopping:
             run.stopping = True
             self._processes.signal(signal.SIGTERM)
 
     def _outcome(self, run: _Running, number: int) -> int | None:
-        """Exit code of the attempt after these processes; None to continue with another membership."""
+        """The exit code of the attempt after these processes; None to continue with another membership."""
         done = not self._signal and self._is_done(run)
         if self._over is not None:
             return self._over
         if self._signal or run.end is not None or done or not self._may_continue(run):
             return self._attempt_code(number, run.codes, run.end, run.failures)
         run.failures.report(is_cause=False)
-        # A signal to another node stops all nodes; its supervisor tells which ones train on.
+        # A signal to another node stops all nodes; its supervisor decides which nodes continue.
         self._settle(run, anyway=True)
         return None
 
     def _is_done(self, run: _Running) -> bool:
-        """Whether the processes completed all steps, rather than ended because the nodes change."""
+        """Whether the processes completed all steps; otherwise they ended because the nodes change."""
         if run.codes != {exit_codes.DONE}:
             return False
         if self._program.outcome(exit_codes.DONE, signalled=True) == exit_codes.DONE:
             return True
-        # A script exits with 0 also after SIGTERM, which another node may have got.
+        # A script exits with 0 also after SIGTERM, which another node may have received.
         self._settle(run, anyway=True)
         until = time.monotonic() + (0 if run.stopping else CHANGE_WAIT)
         while self._next is None and run.end is None and self._over is None and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Whether the run is over, for a node that came too late to be told."""
+"""Whether the run is over, for a node that connects after the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PERIOD = 10.0
 
 
 class RunEnd:
-    """Calls `is_done` in a thread, as the checkpoint store may not answer."""
+    """Calls `is_done` in a thread, because the checkpoint store may not answer."""
 
     def __init__(self, is_done: Callable[[], bool]) -> None:
         self._is_done = is_done
@@ -20,7 +20,7 @@ class RunEnd:
         self._over = False
 
     def is_over(self) -> bool:
-        """Whether the run is known to be over; starts the next check when it is due."""
+        """Return whether the run is known to be over; start the next check when it is due."""
         idle = self._thread is None or not self._thread.is_alive()
         if idle and not self._over and time.monotonic() >= self._next:
             self._next = time.monotonic() + PERIOD

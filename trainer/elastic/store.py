@@ -22,12 +22,13 @@ class Superseded(RuntimeError):
 
 
 class AbortableStore(dist.Store):
-    """A TCPStore whose waits can be aborted: its own wait for a key outlives the rank that would set it."""
+    """A TCPStore whose waits can be aborted; torch's wait for a key continues after the loss of the rank that
+    sets it."""
 
     def __init__(
         self, address: str, port: int, *, serves: bool, superseded: Callable[[], bool], timeout: float
     ) -> None:
-        """Connect to rank 0, which `serves`; waits for it and later for keys up to `timeout` seconds.
+        """Connect to rank 0, which `serves`; `timeout` limits this wait and each wait for a key, in seconds.
 
         Raises:
             Superseded: as soon as `superseded` is true, here and in each wait.

@@ -1,7 +1,7 @@
 """The supervisor of a node in an elastic run.
 
-Each node starts its own processes, which prepare themselves alone. Once they are ready, the node joins the
-training nodes. A killed process costs the others only its node for a while.
+Each node starts its processes, which prepare themselves alone. When they are ready, the node joins the
+training nodes. If a process is killed, the others continue without its node for a while.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from trainer.supervision.supervisor import TICK, Before, Supervisor, environment
 _SIGNALLED = 128
 """Exit codes above this one are 128 + the signal that killed the process."""
 LEAVE_SHARE = 0.4
-"""Share of the grace period in which the others let a signalled node go; after it all save and stop."""
+"""Share of the grace period in which the others continue without a signalled node; afterwards all nodes
+stop."""
 
 
 @dataclass(slots=True)
@@ -39,23 +40,23 @@ class _Running:
     end: AttemptEnd | None = None
     killed: bool = False
     deadline: float = float("inf")
-    """When remaining processes are killed."""
+    """Time at which the remaining processes are killed."""
     reported: tuple[bool, tuple[int, int], int] = (False, (0, 0), 0)
-    """What the node last learned from the links."""
+    """The last values of the links that this node has sent."""
     member: bool = False
     waiting_since: float = field(default_factory=time.monotonic)
     signalled_at: float | None = None
     leaving: bool = False
-    """Whether the others are to train on without this node after the signal."""
+    """Whether the others continue without this node after the signal."""
     stopping: bool = False
     """Whether the processes were asked to save and stop."""
 
 
 class ElasticSupervisor(Supervisor):
-    """Runs attempts of this node's own: each is one start of its processes."""
+    """Runs attempts of this node only: each attempt is one start of its processes."""
 
     _lost_code: int | None = None
-    """Exit code of an attempt that ended because this node was lost; None if it ended otherwise."""
+    """Exit code of an attempt that ended because this node was lost; None after any other end."""
 
     def _make_peers(self) -> Peers:
         launch = self._program.launch
@@ -64,7 +65,7 @@ class ElasticSupervisor(Supervisor):
         return self._node
 
     def _made_progress(self, before: Before) -> bool:
-        # The completed steps are in the others' memory.
+        # The completed steps are in the memory of the other nodes.
         if self._lost_code is not None and self._made_steps(before):
             return True
         return super()._made_progress(before)
@@ -130,7 +131,7 @@ class ElasticSupervisor(Supervisor):
         self._lost_code, run.deadline = code, 0.0
 
     def _pass_on(self, run: _Running) -> None:
-        """Tell the others what this node's processes report."""
+        """Send the reports of this node's processes to the other nodes."""
         links = run.links
         links.poll()
         ready, settled, broken = links.ready, links.settled, links.broken
@@ -152,7 +153,7 @@ class ElasticSupervisor(Supervisor):
             case AttemptEnd():
                 run.end, run.deadline = event, 0.0
             case NodeDropped():
-                text = f"the other nodes lost this node; it joins them again: {event.reason}"
+                text = f"the other nodes lost this node; this node rejoins them: {event.reason}"
                 self._report("failed", text, number, "WARNING")
                 self._lose(run, exit_codes.PEER_LOST)
             case StopTogether():
@@ -168,11 +169,11 @@ class ElasticSupervisor(Supervisor):
             run.stopping = True
             run.deadline = min(run.deadline, time.monotonic() + self._shutdown_seconds())
             run.links.stop()
-            # For a process that still prepares and is not connected yet.
+            # Signal processes that still prepare and have no connection yet.
             self._processes.signal(signal.SIGTERM)
 
     def _check_signal(self, run: _Running) -> None:
-        """After a signal leave the run; if too few nodes would be left, stop all."""
+        """After a signal leave the run; stop all nodes if too few would remain."""
         if not self._signal or run.stopping:
             return
         now = time.monotonic()
@@ -195,7 +196,7 @@ class ElasticSupervisor(Supervisor):
         if not run.reported[0] or run.member or run.stopping or self._lost_code is not None:
             return
         if self._node.is_alone and self._run_end.is_over():
-            # The others have gone already, so no node tells this one.
+            # The other nodes have disconnected already, so no node sends the end of the run to this one.
             self._finish(run, exit_codes.DONE, number)
         elif waited > launch.join_timeout:
             raise RendezvousError(f"{self._node.missing()} within {launch.join_timeout:.0f} s")

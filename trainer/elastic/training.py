@@ -1,11 +1,11 @@
 """The training loop of a rank in an elastic run.
 
-It prepares itself alone and then trains with whoever is there. When the membership changes, it leaves the
-process groups, makes new ones, and continues: the most advanced rank gives its state to those that lack the
-last step, and to new ones. Each step is done with all samples of its global batch, or not at all.
+A rank prepares alone and then trains with the nodes of the membership. When the membership changes, it leaves
+the process groups, creates new ones, and continues: the most advanced rank sends its state to the ranks that
+lack the last step, and to new ranks. Each step covers all samples of its global batch, or is not done.
 
-With fsdp the ranks of a node are one copy of the model (`distributed.replica_group`): they enter and leave
-each membership together, and each gives its shards to its counterparts on other nodes.
+With fsdp the ranks of a node are one replica of the model (`distributed.replica_group`): they enter and leave
+each membership together, and each rank sends its shards to its counterparts on other nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DECISION_MARGIN = 15.0
 
 
 _NOTICE_SECONDS = 1.0
-"""Seconds in which the loss of another node shows, if the error's text does not name it."""
+"""Seconds to wait for the news of a lost node, if the error's text does not name the node."""
 
 
 class MembershipChanges(Exception):
@@ -54,29 +54,30 @@ class MembershipChanges(Exception):
 
 
 class HeldState(Enum):
-    """How much of the run's weights, optimizer and progress this rank has."""
+    """How much of the run's weights, optimizer and progress a rank has."""
 
     NONE = 0
     PARTIAL = 1
-    """Lost while loading: no other rank may take it over."""
+    """The state was lost while loading: no other rank may copy it."""
     COMPLETE = 2
-    """Complete after a step."""
+    """The state is complete, as after a step."""
 
 
 class ElasticTrainer(Trainer):
-    """The train loop of one rank below `elastic.supervisor`."""
+    """The training loop of one rank below `elastic.supervisor`."""
 
     strategy: DDP | ReplicaFSDP
     group: ElasticGroup
 
     def __init__(self, config: Config, link_path: str) -> None:
         self._epoch, self._changes = 0, False
-        """The membership of this rank, 0 before the first; whether this step is the last one with it."""
+        """The epoch of this rank's membership (0 before the first), and whether this step is the last one in
+        it."""
         self._profiles = False
         """Whether this rank has the profiler of rank 0."""
         self._held = HeldState.NONE
         self._stepped_at = 0.0
-        """When the last step ended, or the training began in this membership (monotonic)."""
+        """Time (monotonic) at which the last step ended, or the training began in this membership."""
         group = ElasticGroup()
         self._link = SupervisorLink(link_path, group.local_rank)
         self._link.abort = group.abort
@@ -87,7 +88,7 @@ class ElasticTrainer(Trainer):
     def _use_ranks(self) -> None:
         config, data = self.config, self.config.data
         if not self._epoch:
-            # Neither the ranks nor their number is known yet.
+            # The ranks and their number are not known yet.
             self.world_size = 1
             self.profiler = StepProfiler(config, 1)
             self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, 1, 0)
@@ -101,8 +102,8 @@ class ElasticTrainer(Trainer):
             self.profiler = StepProfiler(config, 0)
 
     def _asked_to_stop(self) -> bool:
-        """Whether all ranks must stop. SIGTERM does not count: it may reach one node while others train
-        on."""
+        """Whether all ranks must stop. SIGTERM does not count: it may reach only one node while the others
+        train on."""
         return self._link.stopping
 
     def run(self) -> int:
@@ -122,7 +123,8 @@ class ElasticTrainer(Trainer):
         return code
 
     def _data_signature(self, data: Mapping[str, Any]) -> str:
-        """What all nodes must agree on: a node that joins later with another signature is refused."""
+        """The data signature, equal on all nodes: the run refuses a node that joins later with another
+        signature."""
         shards = "" if self.group.replica is None else f"{SHARDS}{self.group.replica.size}"
         return f"{data['samples']} {data['hash']}{shards}"
 
@@ -144,7 +146,8 @@ class ElasticTrainer(Trainer):
         replica = self.group.make_replica(self.config.launch.hang_timeout)
         batch, size = self.config.data.batch, replica.size
         if batch % size:
-            # The ranks of a node gather weights together, so all need the same number of micro-batches.
+            # The ranks of a node gather weights together, so all of them need equal numbers of
+            # micro-batches.
             raise UsageError(
                 f"--batch {batch} can't be split over the {size} processes of a node, as --elastic needs it "
                 f"with --strategy fsdp; use {max(1, batch // size) * size}"
@@ -169,7 +172,7 @@ class ElasticTrainer(Trainer):
         return None
 
     def _next_membership(self) -> MembershipNotice:
-        """Wait for the newest membership; the ranks of a replica continue with the same one."""
+        """Wait for the newest membership; the ranks of a replica continue with the same membership."""
         after = self._epoch
         while True:
             notice = self._link.wait(after, self._received_while_waiting)
@@ -182,14 +185,15 @@ class ElasticTrainer(Trainer):
             after -= 1
 
     def _received_while_waiting(self) -> int:
-        """The signal of this rank, or 0 if it has trained: then it saves together with the others."""
+        """The signal of this rank; 0 if the rank has trained, because then it saves together with the
+        others."""
         return 0 if self._held is HeldState.COMPLETE else self.sync.received_signal
 
     def _await_decision(self, error: Exception) -> None:
-        """Return once another membership follows an error that the end of another rank explains.
+        """Return when another membership follows an error that the end of another rank explains.
 
         Raises:
-            Exception: `error`, if it is this rank's own, or if no membership follows.
+            Exception: `error`, if this rank caused it, or if no membership follows.
         """
         if not self._explained_by_others(error):
             raise error
@@ -215,7 +219,7 @@ class ElasticTrainer(Trainer):
         self.group.leave()
 
     def _left(self) -> int:
-        """Leave after a signal; the others train on and have the state."""
+        """Leave after a signal; the others have the state and train on."""
         events.left(self.state.step, self.rank)
         self.checkpoints.close()
         return exit_codes.PREEMPTED
@@ -253,14 +257,15 @@ class ElasticTrainer(Trainer):
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:
-        """The last step that each rank completed, or all ranks of its replica; -1 without a full state."""
+        """By rank, the last step that the rank, or each rank of its replica, completed; -1 without a complete
+        state."""
         steps: list[int] = self.group.all_gather(self.state.step if self._held is HeldState.COMPLETE else -1)
         size = 1 if self.group.replica is None else self.group.replica.size
         lowest = [min(steps[first : first + size]) for first in range(0, len(steps), size)]
         return [step for step in lowest for _ in range(size)]
 
     def _begin_together(self, data: dict[str, Any]) -> None:
-        """Load the newest checkpoint or begin at step 0, if no rank has a state."""
+        """Load the newest checkpoint or begin at step 0, if no rank has the state."""
         self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
         checkpoint = self.checkpoints.find(same_data(data, self.group))
         if checkpoint is not None:
@@ -303,8 +308,8 @@ class ElasticTrainer(Trainer):
         self._held = HeldState.COMPLETE
 
     def _wants_change(self) -> bool:
-        """Whether a new membership waits; a save in progress, which its ranks complete together, ends
-        first."""
+        """Whether a new membership waits. A save in progress ends first, because its ranks complete it
+        together."""
         return self._link.epoch > self._epoch and not self.checkpoints.saving
 
     def _handle(self, outcome: StepOutcome) -> None:
@@ -336,5 +341,5 @@ def _check_sizes(notice: MembershipNotice, replica: ModelReplica) -> None:
         if member.processes != replica.size:
             raise UsageError(
                 f"node {member.node} has {member.processes} processes and node {notice.node} {replica.size}: "
-                "--elastic with --strategy fsdp needs the same number on each, for the same shards"
+                "--elastic with --strategy fsdp needs equal numbers of processes, for equal shards"
             )

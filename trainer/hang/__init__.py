@@ -1,1 +1,1 @@
-"""Hangs: a node's supervisor notices them and reports the rank and the source line that cause them."""
+"""Hangs: a node's supervisor detects them and reports the rank and the source line that cause them."""

@@ -1,8 +1,8 @@
 """Answers the supervisor's requests in a rank, with a thread and a signal handler.
 
 The handler writes the stacks of all threads in C, so that it works in an infinite loop, in a lock, and while
-native code holds the GIL. The thread adds what torch knows of the collectives; it needs the GIL. If it can't
-answer, the other ranks show what this rank has not joined.
+native code holds the GIL. The thread adds the collectives that torch recorded; it needs the GIL. If it can't
+answer, the records of the other ranks show the collective that this rank has not joined.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ STACKS_SIGNAL = signal.SIGRTMIN + 10
 """A real-time signal, because scripts use SIGUSR1 and SIGUSR2."""
 _POLL = 0.25
 _COUNT_EVERY = 4
-"""Polls between two reads of the collectives."""
+"""Number of polls between two reads of the collectives."""
 _SET_PTRACER = 0x59616D61
 
 
 def start() -> None:
-    """Answer this process's supervisor, if it reads heartbeats."""
+    """Answer this process's supervisor if it reads heartbeats."""
     heartbeat = progress.connect()
     if heartbeat is None:
         return
     with contextlib.suppress(OSError, ValueError, RuntimeError):
-        # The handler keeps it open.
+        # The handler keeps the file open.
         stacks = os.open(stacks_path(heartbeat.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
-    # With Yama py-spy may read this process only with its permission; the supervisor starts py-spy.
+    # With Yama py-spy needs this process's permission to read it; the supervisor starts py-spy.
     ctypes.CDLL(None).prctl(_SET_PTRACER, _supervisor(), 0, 0, 0)
     heartbeat.introduce()
     threading.Thread(target=_serve, args=(heartbeat,), name="hang-agent", daemon=True).start()
@@ -58,19 +58,20 @@ def _serve(heartbeat: RankHeartbeat) -> None:
         polls += 1
         if polls % _COUNT_EVERY == 0:
             with contextlib.suppress(Exception):
-                # The recorder's format may have changed: then only the stacks are reported.
+                # The recorder's format may have changed: report only the stacks.
                 collectives.poll()
 
 
 class _Collectives:
-    """Counts the collectives. Reads pending ones only while nothing moves, as that takes milliseconds."""
+    """Counts the collectives. It reads pending collectives only while nothing moves, because a read takes
+    milliseconds."""
 
     def __init__(self, heartbeat: RankHeartbeat) -> None:
         self._heartbeat = heartbeat
         self._begun, self._still = -1, 0
         self._moved_at = self._ahead = self._ahead_before = 0.0
-        """At the last movement: the monotonic time; the time of day ahead of it, now and one movement
-        before."""
+        """The monotonic time of the last movement, and the offset of the time of day at the last two
+        movements."""
 
     def poll(self) -> None:
         begun, pending = flight_recorder.begun()
@@ -82,8 +83,8 @@ class _Collectives:
             self._heartbeat.count_collectives(begun, 0.0, 0.0)
         elif self._still % 5 == 3:
             began, timeout = flight_recorder.oldest_pending()
-            # The time of day may have jumped since, or shortly before the last movement was seen. A begin
-            # that is too early would end a healthy attempt.
+            # The time of day may have jumped since the last movement, or shortly before it was seen. A
+            # begin that is too early would end a healthy attempt.
             began = max(began - self._ahead, began - (self._ahead_before or self._ahead))
             since = min(began, self._moved_at) if timeout else 0.0
             self._heartbeat.count_collectives(begun, since, since + timeout if timeout else 0.0)

@@ -1,4 +1,5 @@
-"""Find the rank that the others wait for, from what all ranks do. Pure: no torch, no files, no clock."""
+"""Find the rank that the others wait for, from the records of all ranks. Pure: no torch, no files, no
+clock."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from trainer.hang.processes import ENDED, STOPPED
 from trainer.hang.records import Collective, RankRecord
 
 _CONTEXT = 8
-"""Most collectives before a collective that are compared with earlier ones."""
+"""Largest number of collectives before a collective that are compared with earlier ones."""
 
 
 class Cause(StrEnum):
-    """Why no step ends."""
+    """Cause of a hang."""
 
     STOPPED = "stopped"
     ENDED = "ended"
@@ -35,7 +36,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HangFinding:
-    """The cause and its ranks. `missed` is the collective that they should be in.
+    """The cause and its ranks. `missed` is the collective that these ranks should be in.
 
     `waiting` are the other ranks that wait, each with its collective if known.
     """
@@ -44,12 +45,12 @@ class HangFinding:
     ranks: tuple[int, ...]
     missed: Collective | None = None
     instead: Collective | None = None
-    """What a rank began instead."""
+    """The collective that a rank began instead."""
     waiting: tuple[tuple[int, Collective | None], ...] = ()
 
 
 def analyze(records: Sequence[RankRecord]) -> HangFinding:
-    """Analyse the records of all ranks; a rank that no node knows of is not among them."""
+    """Analyse the records of all ranks. A rank without a record on any node is ignored."""
     for background in (False, True):
         finding = _in_collectives(records, background=background)
         if finding is not None:
@@ -58,7 +59,7 @@ def analyze(records: Sequence[RankRecord]) -> HangFinding:
 
 
 def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangFinding | None:
-    """The finding in collectives; None if no rank waits in one."""
+    """The finding in collectives; None if no rank waits in a collective."""
     heads = _heads(records, background=background)
     if not heads:
         return None
@@ -79,7 +80,7 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
     roots = [by_rank[rank] for rank in sorted(missing) if rank in by_rank and rank not in heads]
     if roots:
         return _found(Cause.NOT_JOINED, roots, heads, absent, waiting)
-    # All ranks that are missing somewhere wait elsewhere: a rank that computes only began its collective
+    # All ranks that are missing somewhere wait elsewhere: a rank that computes only began its collective #
     # early.
     busy = [record for record in records if record.rank in missing and record.frames and not record.waits]
     if busy and len(busy) < len(heads):
@@ -115,7 +116,7 @@ def _absent(
             if collective.group == head.group and collective.p2p == head.p2p
         ]
         behind = max(begun, default=0) < head.seq
-        # A rank that can't answer may have begun it.
+        # A rank that can't answer may have begun the collective.
         if behind or (not record.answered and record.rank not in heads):
             absent.add(record.rank)
     return absent
@@ -152,7 +153,7 @@ def _mismatch(
     *,
     background: bool,
 ) -> HangFinding | None:
-    """Ranks whose collectives with the same number differ."""
+    """The finding for ranks whose collectives with the same number differ, or None."""
     for head in sorted(heads.values(), key=lambda collective: collective.seq):
         if head.p2p:
             continue
@@ -173,7 +174,8 @@ def _deviating(
     *,
     background: bool,
 ) -> HangFinding:
-    """The wrong ones of these collectives: by what the ranks did before, else by the majority."""
+    """The deviating collectives and their ranks, judged by the ranks' earlier collectives, else by the
+    majority."""
     by_rank = {record.rank: record for record in records}
     usual = {
         rank: _usual(by_rank[rank].known(background=background), collective)
@@ -205,7 +207,7 @@ def _deviating(
 
 
 def _usual(begun: Sequence[Collective], head: Collective) -> list[tuple[object, ...]]:
-    """What followed the collectives before `head` the last time they occurred: two of them, if known."""
+    """The two collectives that followed the collectives before `head` at their last occurrence, if known."""
     keys = [_key(collective) for collective in begun]
     at = next(index for index, collective in enumerate(begun) if collective is head)
     for length in range(min(_CONTEXT, at), 0, -1):
@@ -228,7 +230,8 @@ def _wrong_order(
     *,
     background: bool,
 ) -> HangFinding:
-    """Ranks that wait for each other in different groups, or at different places of one group."""
+    """The finding for ranks that wait for each other in different groups, or at different positions of one
+    group."""
     by_rank = {record.rank: record for record in records}
     wrong = []
     for rank in sorted(missing):
@@ -245,7 +248,7 @@ def _wrong_order(
 
 
 def _in_own_code(records: Sequence[RankRecord]) -> HangFinding:
-    """No collective is pending, as far as known."""
+    """The finding without a pending collective, as far as known."""
     unwell = [record for record in records if record.state in STOPPED]
     if unwell:
         others = tuple((record.rank, None) for record in records if record not in unwell and record.waits)

@@ -1,4 +1,5 @@
-"""Collect what the ranks of one node do: their stacks, their collectives, their state in the kernel."""
+"""Collect the records of the ranks of one node: their stacks, their collectives, their state in the
+kernel."""
 
 from __future__ import annotations
 
@@ -36,15 +37,15 @@ _HANDLER_SECONDS = 2.0
 _PY_SPY_SECONDS = 10.0
 _POLL = 0.05
 _WATCH_SECONDS = 1.0
-"""Seconds in which a process is watched: whether it runs, reads or writes."""
+"""Seconds for which a process is watched to see whether it runs, reads or writes."""
 _SAMPLES = 8
-"""Samples of a process in this time."""
+"""Number of samples of a process in `_WATCH_SECONDS`."""
 _MAX_WORKERS = 4
-"""Most processes of a rank, e.g. for its data, whose stacks are read."""
+"""Largest number of a rank's worker processes, e.g. of a DataLoader, whose stacks are read."""
 _MAX_STACKS = 1 << 20
-"""Most bytes of faulthandler's text that are read."""
+"""Longest output of faulthandler that is read, in bytes."""
 _MAX_CODE = 120
-"""Most characters of a source line."""
+"""Longest source line, in characters."""
 _MAX_ANSWER = 4 << 20
 
 
@@ -88,8 +89,8 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
             record |= {"state": "starting", "problem": "the process has not started yet"}
         return record
     began, number = time.monotonic(), beat.request()
-    # Before the signal for the stacks, which ends a sleep in native code: then this rank continues, and so do
-    # the others.
+    # Watch before the signal for the stacks: it ends a sleep in native code, and then this rank and the
+    # others continue.
     answer = _answer(beat, number, began + ANSWER_SECONDS) if before.state not in STOPPED else None
     threads, record["stacks_by"] = _stacks(pid, before, stacks_path(beat.path), beat.main_thread)
     record["threads"] = [_as_json(thread) for thread in threads]
@@ -99,7 +100,7 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
             if stacks:
                 record["workers"].append({"pid": child, "threads": [_as_json(thread) for thread in stacks]})
         if answer is None:
-            record["problem"] = "its thread does not answer: native code holds the GIL"
+            record["problem"] = "the rank's thread does not answer: native code holds the GIL"
         else:
             record |= {"answered": True, "groups": _with_code_of_calls(answer.get("groups") or {})}
             record["problem"] = str(answer.get("problem", ""))
@@ -111,15 +112,18 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
 
 
 def _watch(beat: RankHeartbeat) -> dict[str, float]:
-    """What shows that a process works: `running` is its share of the time, `calls` are the different
-    functions it was in, `io_rate` are the bytes per second that it and its own processes read and write."""
+    """The activity of a process within `_WATCH_SECONDS`.
+
+    `running` is the share of the time in which it ran, `calls` is the number of different functions that it
+    called, `io_rate` is the bytes per second that it and its children read and wrote.
+    """
     pid, began, running, calls = beat.pid, time.monotonic(), 0, set[tuple[str, str]]()
     family = [pid, *children(pid)]
     before = {member: io_bytes(member) for member in family}
     for number in range(_SAMPLES):
         state = process_state(pid)
         if state.state == RUNNING:
-            # A sleeping process is not woken for it: a signal ends a sleep in native code.
+            # Do not signal a sleeping process: a signal ends a sleep in native code.
             running += 1
             frames = main_frames(_stacks(pid, state, stacks_path(beat.path), beat.main_thread)[0])
             calls.update((frame.file, frame.function) for frame in frames[:1])
@@ -130,7 +134,8 @@ def _watch(beat: RankHeartbeat) -> dict[str, float]:
 
 
 def _stacks(pid: int, state: ProcessState, file: Path, main_thread: int) -> tuple[list[Thread], str]:
-    """The threads of a process and who read them: py-spy, also for a stopped process, or its handler."""
+    """The threads of a process and the tool that read them: py-spy, also for a stopped process, or its
+    handler."""
     for by, read in (
         ("py-spy", lambda: from_py_spy(_py_spy(pid, stopped=state.state in STOPPED))),
         ("faulthandler", lambda: from_faulthandler(_handler(pid, state, file), main_thread)),
@@ -155,7 +160,7 @@ def _py_spy(pid: int, *, stopped: bool) -> str:
 
 
 def _handler(pid: int, state: ProcessState, file: Path) -> str:
-    """What the process's signal handler writes; "" if it can't."""
+    """The output of the process's signal handler; "" if it has no handler."""
     if state.state in STOPPED or not has_handler(pid, STACKS_SIGNAL):
         return ""
     with contextlib.suppress(OSError):
@@ -164,7 +169,7 @@ def _handler(pid: int, state: ProcessState, file: Path) -> str:
         if _wait(lambda: file.stat().st_size > begin, time.monotonic() + _HANDLER_SECONDS):
             size = -1
             while size != file.stat().st_size:
-                # The handler writes call by call; a pause is the end.
+                # The handler writes call by call; a pause means that it has finished.
                 size = file.stat().st_size
                 time.sleep(_POLL)
             with file.open("rb") as text:
@@ -194,7 +199,7 @@ def _wait(condition: Callable[[], bool], deadline: float) -> bool:
 
 
 def _with_code(thread: Thread) -> Thread:
-    """Add the source lines, which only this node has for certain."""
+    """Add the source lines: only this node is certain to have the files."""
     frames = tuple(replace(frame, code=_code(frame.file, frame.line)) for frame in thread.frames)
     return replace(thread, frames=frames)
 

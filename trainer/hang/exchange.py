@@ -1,7 +1,7 @@
-"""What the supervisors exchange about a hang, over the connections of the rendezvous.
+"""The supervisors' messages about a hang, over the connections of the rendezvous.
 
 A follower requests a report, or answers node 0, which collects the records of all nodes. An answer is
-compressed and cut into parts; a peer can't make this node read more than `_MAX_JSON` bytes.
+compressed and split into parts; a peer can't make this node read more than `_MAX_JSON` bytes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _PART = 64 << 10
 _MAX_PARTS = 128
 _MAX_JSON = 32 << 20
 _OTHER_THREADS = 8
-"""Threads of a rank besides the main thread that stay in an answer that would be too long."""
+"""Number of a rank's threads besides the main thread that remain in an answer that would be too long."""
 
 
 def request(trigger: str, seconds: float, usual: float, phase: str) -> dict[str, Any]:
-    """Request a report: a follower's ranks make no progress, or a user asks what they do."""
+    """The request for a report: a follower's ranks make no progress, or a user requests their state."""
     return {"request": trigger, "seconds": seconds, "usual": usual, "phase": phase}
 
 
@@ -52,13 +52,13 @@ def _shortened(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class NodeAnswer:
-    """The parts of one node's answer, as they arrive."""
+    """The parts of one node's answer that have arrived."""
 
     def __init__(self) -> None:
         self._parts: dict[int, str] = {}
 
     def add(self, message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """The records once all parts have arrived. Raises ValueError if it is not an answer."""
+        """The records when all parts have arrived. Raises ValueError for a message that is not an answer."""
         number, count, data = message.get("part"), message.get("parts"), message.get("data")
         if not isinstance(number, int) or not isinstance(count, int) or not isinstance(data, str):
             raise ValueError("part, parts and data are missing")
@@ -75,7 +75,7 @@ class NodeAnswer:
                 raise ValueError(f"more than {_MAX_JSON >> 20} MiB")
             records = json.loads(text)
         except (binascii.Error, zlib.error, KeyError, RecursionError) as error:
-            raise ValueError(f"it can't be unpacked: {error}") from error
+            raise ValueError(f"the answer can't be unpacked: {error}") from error
         if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-            raise ValueError("it is not a list of records")
+            raise ValueError("the answer must be a list of records")
         return records

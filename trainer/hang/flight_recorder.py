@@ -1,8 +1,8 @@
-"""What torch's flight recorder knows of this process's collectives, in a few kilobytes.
+"""The collectives of this process in torch's flight recorder, in a few kilobytes.
 
 torch records gloo's collectives since 2.10, and NCCL's in another recorder; both need a buffer
 (TORCH_FR_BUFFER_SIZE). torch's own `torchfrtrace` can't read gloo's dumps (KeyError). The recorder's
-functions are private: if another version lacks one, the report loses the collectives, not the stacks. This
+functions are private: if another version lacks one, the report has no collectives, but still the stacks. This
 module does not import torch: a process that has not imported it has no collectives.
 """
 
@@ -20,14 +20,14 @@ BUFFER_SIZE = "TORCH_FR_BUFFER_SIZE"
 """Variable with the number of collectives that torch remembers; 0 turns the recorder off."""
 DEFAULT_BUFFER = 1000
 _MAX_ENTRIES = 64
-"""Newest collectives of each group that are reported."""
+"""Largest number of collectives of a group that are reported, the newest ones."""
 _MAX_FRAMES = 12
 _MAX_DIMENSIONS = 8
 _RECORDERS = (("_dump_fr_trace", "_dump_fr_trace_json"), ("_dump_nccl_trace", "_dump_nccl_trace_json"))
 
 
 def begun() -> tuple[int, bool]:
-    """How many collectives this process has begun, and whether one is pending."""
+    """The number of collectives that this process has begun, and whether a collective is pending."""
     total, pending = 0, False
     for _, name in _RECORDERS:
         for status in _status(name):
@@ -40,7 +40,7 @@ def begun() -> tuple[int, bool]:
 
 
 def _status(name: str) -> list[Mapping[str, Any]]:
-    """The status of each group, without its collectives, which takes 30 µs."""
+    """The status of each group without its collectives; the call takes 30 µs."""
     function = _function(name)
     if function is None:
         return []
@@ -50,7 +50,8 @@ def _status(name: str) -> list[Mapping[str, Any]]:
 
 
 def oldest_pending() -> tuple[float, float]:
-    """Begin (epoch seconds) and timeout (seconds) of the oldest pending collective; (0, 0) without one."""
+    """Begin (epoch seconds) and timeout (seconds) of the oldest pending collective, (0, 0) without a pending
+    one."""
     pending = [entry for entry in _entries() if not _done(entry) and entry.get("timeout_ms")]
     if not pending:
         return 0.0, 0.0
@@ -99,7 +100,8 @@ def _condensed(entry: Mapping[str, Any], background: bool) -> dict[str, Any]:
 
 
 def _done(entry: Mapping[str, Any]) -> bool:
-    """Whether a collective ended: gloo's entries stay `scheduled`, and retire at the end."""
+    """Whether a collective ended: the state of gloo's entries stays `scheduled`, but they are retired at the
+    end."""
     return bool(entry.get("retired")) or entry.get("state") == "completed"
 
 

@@ -1,4 +1,4 @@
-"""A rank's progress, in a file that its supervisor maps too: a step needs no system call."""
+"""A rank's progress in a file that its supervisor maps too: recording a step needs no system call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE = "VXTUI_HEARTBEAT_FILE"
 SUPERVISOR = "VXTUI_SUPERVISOR_PID"
 """Variable with the id of the process that reads the heartbeat, and may read the rank's stacks."""
 STARTING, TRAINING, DOWNLOADING, ENDING = "starting", "training", "downloading", "ending"
-"""Phases of the trainer; others have the names of goodput's buckets, or names that a script gives them.
+"""Phases of the trainer; others have the names of goodput's buckets, or a script's own names.
 
 "" is the phase of a script that does not report progress.
 """
@@ -23,7 +23,8 @@ _PHASE_BYTES = 32
 
 
 class _Fields(ctypes.Structure):
-    """Aligned, so that each field is written at once. Times are seconds of the machine's monotonic clock."""
+    """Fields of the file, aligned so that each write is atomic. Times are seconds of the machine's monotonic
+    clock."""
 
     _fields_ = (
         ("pid", ctypes.c_uint64),
@@ -56,7 +57,7 @@ class RankHeartbeat:
         self._fields = _Fields.from_buffer(self._map)
 
     def introduce(self) -> None:
-        """Identify the rank's process; called in the rank."""
+        """Write the id and the main thread of the rank's process; called in the rank."""
         self._fields.main_thread = threading.main_thread().ident or 0
         self._fields.ticked_at = time.monotonic()
         self._fields.pid = os.getpid()
@@ -77,7 +78,7 @@ class RankHeartbeat:
         self._fields.ticked_at = time.monotonic()
 
     def count_collectives(self, begun: int, pending_since: float, pending_until: float) -> None:
-        """Record the number of begun collectives, and the oldest pending one's begin and timeout, or 0."""
+        """Record the number of begun collectives, and begin and timeout of the oldest pending one, or 0."""
         self._fields.collectives = begun
         self._fields.pending_since, self._fields.pending_until = pending_since, pending_until
 
@@ -92,7 +93,7 @@ class RankHeartbeat:
 
     @property
     def pid(self) -> int:
-        """Process id of the rank; 0 until it has introduced itself."""
+        """Process id of the rank; 0 before `introduce`."""
         return int(self._fields.pid)
 
     @property
@@ -120,7 +121,8 @@ class RankHeartbeat:
 
     @property
     def pending(self) -> tuple[float, float]:
-        """Since when the oldest pending collective waits, and when its wait fails; (0, 0) if unknown."""
+        """The time since which the oldest pending collective waits, and the time of its timeout; (0, 0) if
+        unknown."""
         return float(self._fields.pending_since), float(self._fields.pending_until)
 
     @property
@@ -134,5 +136,5 @@ def answer_path(heartbeat: Path, number: int) -> Path:
 
 
 def stacks_path(heartbeat: Path) -> Path:
-    """Path where the rank's signal handler writes the stacks of its threads."""
+    """Path of the file in which the rank's signal handler writes the stacks of its threads."""
     return heartbeat.with_suffix(".stacks")

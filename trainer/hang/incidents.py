@@ -25,9 +25,10 @@ NODES_SECONDS = 20.0
 """Longest wait for the records of the other nodes."""
 _POLL = 0.2
 _UNCERTAIN_FACTOR = 3.0
-"""Factor of the floor that a rank may take in its own code while it works or has not reported a step."""
+"""Factor of the floor that is allowed for a rank in its own code while it works or has not reported a
+step."""
 _MAX_INCIDENTS = 20
-"""Incidents whose files are kept."""
+"""Number of incidents whose files are saved."""
 SIGNAL, STALL, TIMEOUT = "signal", "stall", "timeout"
 
 
@@ -35,10 +36,10 @@ class Channel(Protocol):
     """The part of the rendezvous that carries these messages."""
 
     def send_about_hang(self, message: dict[str, Any]) -> None:
-        """Send a message: node 0 to all others, another node to node 0."""
+        """Send a message: node 0 to all other nodes, another node to node 0."""
 
     def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
-        """Messages since the last call, with the node that sent each."""
+        """Messages since the last call, each with the node that sent it."""
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ class Incidents:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder` is for the reports; `floor` is that of `limits`."""
+        """`folder` is for the reports; `floor` is the one of `Limits`, in seconds."""
         self._node, self._nodes, self._channel, self._folder = node, nodes, channel, folder
         self._floor, self._clock = floor, clock
         self._ranks: NodeRanks | None = None
@@ -78,7 +79,7 @@ class Incidents:
         self._collects_for: int | None = None
         """The incident of node 0 for which this node collects records."""
         self._reported_at: float | None = None
-        """When the present stall was reported, or a report requested from node 0."""
+        """Time at which the present stall was reported, or a report was requested from node 0."""
         self._quiet_until = 0.0
 
     def begin(self, ranks: NodeRanks, attempt: int) -> None:
@@ -189,7 +190,7 @@ class Incidents:
         self._report(incident, finding, dump, records, seconds)
 
     def _allowed(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
-        """Seconds without a step that this finding does not report."""
+        """Seconds without a step that are allowed for this finding and not reported."""
         if incident.trigger != STALL:
             return 0.0
         culprits = [record for record in records if record.rank in finding.ranks]
@@ -202,11 +203,11 @@ class Incidents:
         return 0.0
 
     def _may_go_on(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
-        """Seconds that the ranks which the others wait for may still take, e.g. for a save on rank 0."""
+        """Seconds that the ranks which the others wait for may still need, e.g. for a save on rank 0."""
         if incident.trigger != STALL or finding.cause is not Cause.NOT_JOINED:
             return 0.0
         left = [record.seconds_left for record in records if record.rank in finding.ranks]
-        # Check again after a while: it may have ended.
+        # Check again after a while: the stall may have ended.
         return min(self._floor, max(left, default=0.0))
 
     def _report(

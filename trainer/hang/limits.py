@@ -1,4 +1,4 @@
-"""When the ranks of a node have been without progress for too long. Pure except for its clock."""
+"""Decide when the ranks of a node have been without progress for too long. Pure except for its clock."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from dataclasses import dataclass
 from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
 
 _MAX_DURATIONS = 64
-"""Durations of a phase that are remembered."""
+"""Number of a phase's durations that are remembered."""
 _MIN_DURATIONS = 3
-"""Durations after which a phase's usual one is known; the first, with compilation, does not count."""
+"""Number of durations from which a phase's usual duration is known; the first, with compilation, does not
+count."""
 _LONGEST = 1.5
-"""Factor of the longest duration so far that is allowed too, e.g. for a step with an evaluation."""
+"""Allowed multiple of the longest duration so far, e.g. for a step with an evaluation."""
 UNKNOWN = 10.0
-"""Factor of the floor that is allowed while the usual duration is unknown."""
+"""Allowed multiple of the floor while the usual duration is unknown."""
 _START = 30.0
-"""Like `UNKNOWN`, at the start and in a script that does not report progress."""
+"""Allowed multiple of the floor at the start, and in a script that does not report progress."""
 _OWN_LIMITS = frozenset({DOWNLOADING, ENDING})
-"""Phases that end by a timeout of their own."""
+"""Phases with their own timeout."""
 SAFETY = 0.8
-"""Share of a collective's timeout after which it is reported, as the timeout ends the process."""
+"""Share of a collective's timeout after which it is reported: the timeout would end the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankSample:
-    """What a rank's heartbeat contains; times are in seconds of the machine's monotonic clock."""
+    """The values of a rank's heartbeat; times are in seconds of the machine's monotonic clock."""
 
     ticks: int
     ticked_at: float
@@ -40,10 +41,10 @@ class RankSample:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """No progress for `seconds`; `usual` is how long a step takes, 0 if unknown.
+    """A stall without progress for `seconds`; `usual` is the usual duration of a step, 0 if unknown.
 
-    `certain` is false for a process that does not report what it does: it may do something that takes long.
-    `before_timeout`: a collective is about to fail.
+    `certain` is false for a process that does not report its phases: it may be in a long operation. With
+    `before_timeout` a collective is about to fail.
     """
 
     seconds: float
@@ -55,14 +56,15 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A stall is `factor` times the usual time of a step (0: never), and at least `floor` seconds."""
+    """The limits of a stall: `factor` times the usual duration of a step (0: never), and at least `floor`
+    seconds."""
 
     factor: float
     floor: float
 
 
 class RankProgress:
-    """Measures how long one rank's steps take, and how long it has been without progress."""
+    """Measures the steps of one rank, and the time since its last progress."""
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._factor, self._floor = limits.factor, limits.floor
@@ -72,16 +74,16 @@ class RankProgress:
         self._moved_at = self._collectives_at = now
         self._first_in_phase = True
         self._paused = 0.0
-        """Seconds since the last progress in which the machine or the container was suspended."""
+        """Seconds since the last progress for which the machine or the container was suspended."""
 
     def pause(self, seconds: float) -> None:
-        """Do not count these seconds since the last update."""
+        """Do not count `seconds` since the last update."""
         self._paused += seconds
         self._moved_at += seconds
         self._collectives_at += seconds
 
     def update(self, sample: RankSample, now: float) -> None:
-        """Take in a sample; called several times a second."""
+        """Add a sample; called several times a second."""
         last, self._last = self._last, sample
         if last is None:
             self._moved_at = self._collectives_at = now
@@ -125,7 +127,7 @@ class RankProgress:
         return None
 
     def left(self, now: float) -> float:
-        """Seconds that it may still be without progress; infinite in a phase with its own timeout."""
+        """Seconds that the rank may still be without progress; infinite in a phase with its own timeout."""
         if self._last is None:
             return math.inf
         phase = self._last.phase
@@ -151,7 +153,7 @@ class RankProgress:
 
 
 def node_stall(ranks: Iterable[RankProgress], now: float) -> Stall | None:
-    """The stall of the rank that moved last: a step ends for all ranks of a run or for none."""
+    """The stall of the rank that progressed last: a step ends for all ranks of a run or for none."""
     stalls = [rank.stall(now) for rank in ranks]
     present = [stall for stall in stalls if stall is not None]
     if len(present) < len(stalls) and not any(stall.before_timeout for stall in present):

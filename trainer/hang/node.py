@@ -17,14 +17,14 @@ from trainer.hang.limits import Limits, RankProgress, RankSample, Stall, node_st
 from trainer.structured_log import emit
 
 _PAUSED = 5.0
-"""Seconds between two polls that mean a suspended machine: a paused container, or a live migration."""
+"""Seconds between two polls that indicate a suspended machine: a paused container, or a live migration."""
 
 _NO_LIMIT = 1e9
-"""Seconds; JSON has no infinity."""
+"""Substitute for infinity, in seconds: JSON has no infinity."""
 
 
 class NodeRanks:
-    """The ranks' heartbeats, in files below `folder`."""
+    """The heartbeats of the ranks, in files below `folder`."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class NodeRanks:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ranks` are those of this node. Without space in the folder there are no heartbeats."""
+        """`ranks` are the ranks of this node. Without space in the folder there are no heartbeats."""
         self._clock, self.codes = clock, dict[int, int]()
-        """Exit codes of local ranks that ended."""
+        """Exit codes by local rank, of ranks that ended."""
         self._beats: list[RankHeartbeat] = []
         with contextlib.suppress(OSError):
             self._beats = [
@@ -103,6 +103,6 @@ class NodeRanks:
             emit("phase", text, severity="WARNING", phase="hang")
 
     def collected(self) -> list[dict[str, Any]] | None:
-        """The records, once; None before they are complete."""
+        """The records, once; None until they are complete."""
         records, self._collected = self._collected, None
         return records

@@ -1,4 +1,4 @@
-"""What the kernel knows of a process that does not answer."""
+"""The kernel's information about a process that does not answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """`state` in words; `wait` is the kernel function that it waits in, "" if unknown."""
+    """The state of a process in words; `wait` is the kernel function that it waits in, "" if unknown."""
 
     state: str
     wait: str = ""
@@ -48,7 +48,7 @@ def io_bytes(pid: int) -> int:
 
 
 def has_handler(pid: int, number: int) -> bool:
-    """Whether the process has a handler for this signal, which would otherwise end it."""
+    """Whether the process has a handler for this signal; the signal would end a process without a handler."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -58,7 +58,7 @@ def has_handler(pid: int, number: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that its threads started, e.g. to load data."""
+    """Processes that the threads of a process started, e.g. to load data."""
     pids: list[int] = []
     with contextlib.suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):

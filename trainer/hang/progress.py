@@ -45,7 +45,7 @@ def training(step: int) -> None:
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Mark the time within as another phase: an evaluation, a save, the start."""
+    """A context for another phase: an evaluation, a save, the start."""
     if _own is None:
         yield
         return
@@ -58,6 +58,6 @@ def phase(name: str) -> Iterator[None]:
 
 
 def enter(name: str) -> None:
-    """Begin another phase, until the next one."""
+    """Enter another phase."""
     if _own is not None:
         _own.enter(name)

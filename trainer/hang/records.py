@@ -1,4 +1,4 @@
-"""The ranks' records, as the analysis reads them. Pure; a record is JSON from any node's `collect`."""
+"""The ranks' records, parsed for the analysis. Pure; a record is JSON from `collect` on any node."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DEFAULT_GROUP = "default"
 _BUSY = 0.5
 """Share of the time in which a computing rank has or wants a processor."""
 _CALLS = 3
-"""Different functions per second in a computing process; a loop that waits for something has fewer."""
+"""Number of different functions per second in a computing process; a waiting loop calls fewer functions."""
 _IO_RATE = 256 << 10
-"""Bytes per second of a process that reads or writes; its heartbeat and its stacks need less."""
+"""Bytes per second of a process that reads or writes; its heartbeat and its stacks cause less."""
 _SAME_SIZES = frozenset({
     "all_reduce", "allreduce_coalesced", "broadcast", "reduce", "reduce_scatter", "_reduce_scatter_base",
     "_allgather_base", "_all_gather_base", "reduce_scatter_tensor_coalesced",
@@ -25,7 +25,7 @@ _SAME_SIZES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A collective that a rank began. `order` numbers all of a rank's, `seq` those of the group."""
+    """A collective that a rank began. `order` counts all collectives of a rank, `seq` those of the group."""
 
     group: str
     seq: int
@@ -40,7 +40,7 @@ class Collective:
 
     @property
     def signature(self) -> tuple[Any, ...]:
-        """What all ranks of the group must have in common."""
+        """The properties that all ranks of the group must have in common."""
         return self.kind, *((self.sizes, self.dtype) if self.kind in _SAME_SIZES else ())
 
     @property
@@ -52,12 +52,13 @@ class Collective:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What one rank does. `frames` are those of its main thread, the innermost first.
+    """The state of one rank. `frames` are the frames of its main thread, the innermost first.
 
-    `answered`: its collectives are known. `state` is the process's in words; `members` are the ranks of each
-    group, as far as it knows them. `running` is the share of a second in which it had or wanted a processor,
-    `calls` are the functions that its main thread was in meanwhile, `io_rate` are the bytes that it read and
-    wrote. In its phase it may be without progress for `seconds_left` more.
+    With `answered` its collectives are known. `state` is the state of its process in words; `members` are the
+    ranks of each group, as far as the rank knows them. `running` is the share of a second in which it had or
+    wanted a processor, `calls` is the number of functions that its main thread called in that second,
+    `io_rate` is the bytes that it read and wrote. For `seconds_left` more it may be without progress in its
+    phase.
     """
 
     rank: int
@@ -82,13 +83,13 @@ class RankRecord:
 
     @property
     def works(self) -> bool:
-        """Whether it computes, reads or writes, rather than waits or repeats one function forever."""
+        """Whether the rank computes, reads or writes, rather than waits or repeats one function forever."""
         busy = max(self.running, self.cpu_share) > _BUSY
         return self.io_rate > _IO_RATE or (busy and (computes(self.frames) or self.calls >= _CALLS))
 
     @property
     def place(self) -> Frame | None:
-        """The line of the user's code that the main thread is in."""
+        """The line of the user's code in the main thread."""
         return user_frame(self.frames)
 
     @cached_property
@@ -97,12 +98,13 @@ class RankRecord:
         return waits_in_collective(self.frames)
 
     def known(self, *, background: bool) -> list[Collective]:
-        """Its collectives in the order of their begin; those of other threads only with `background`."""
+        """The rank's collectives in the order of their begin; collectives of other threads only with
+        `background`."""
         return [collective for collective in self.collectives if background or not collective.background]
 
 
 def read_record(record: Mapping[str, Any], node: int) -> RankRecord:
-    """Parse a record. Raises ValueError, KeyError or TypeError if it is not a record."""
+    """Parse a record. Raises ValueError, KeyError or TypeError for other content."""
     threads = list(record["threads"])
     main = next((thread for thread in threads if thread["main"]), threads[-1] if threads else None)
     groups: Mapping[str, Any] = dict(record["groups"])
@@ -158,7 +160,7 @@ def _collective(group: str, entry: Mapping[str, Any]) -> Collective:
 
 
 def group_words(records: list[RankRecord], name: str) -> str:
-    """The group's name for people."""
+    """The name of a group in words."""
     titles = [record.titles[name] for record in records if record.titles.get(name)]
     title = titles[0] if titles else ""
     if title == "default_pg":

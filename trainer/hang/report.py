@@ -1,4 +1,4 @@
-"""Write a finding as one structured line, and the incident as a file for people. Pure."""
+"""Write a finding as one structured line, and the incident as a text file. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from trainer.hang.records import Collective, RankRecord, group_words
 from trainer.hang.stacks import Frame, activity, is_library, starts_scripts, user_frame
 
 _MAX_RANKS = 16
-"""Most ranks that a line names; the file has all."""
+"""Largest number of ranks that a line names; the file has all of them."""
 _MAX_PLACES = 3
 _MAX_STACK = 20
 
 
 def message(finding: HangFinding, records: Sequence[RankRecord]) -> str:
-    """The finding in one sentence: which ranks, which collective, where, and what the others wait in."""
+    """The finding in one sentence: the ranks, the collective, the source line, and the wait of the others."""
     parts = [_cause(finding, records)]
     where = _places(finding, records)
     if where:
@@ -49,9 +49,7 @@ def _cause(finding: HangFinding, records: Sequence[RankRecord]) -> str:
         return f"{ranks} {verb} {missed or 'the collective of the others'} and began {instead} instead"
     if finding.cause is Cause.ORDER:
         instead = _collective(finding.instead, records)
-        return (
-            f"{ranks} began {instead} and not {missed or 'that of the others'}: left out, or in another order"
-        )
+        return f"{ranks} began {instead} and not {missed or 'that of the others'}: left out, or out of order"
     if finding.cause is Cause.UNANSWERED:
         return f"{ranks} have all joined {missed}, which does not end: the network between them, or a device"
     if finding.cause is Cause.NOT_JOINED:
@@ -69,7 +67,7 @@ def _rank_words(ranks: Sequence[int], records: Sequence[RankRecord]) -> str:
 
 
 def numbers(ranks: Sequence[int]) -> str:
-    """`0, 2-5, 9`."""
+    """The ranks as text, e.g. `0, 2-5, 9`."""
     runs: list[list[int]] = []
     for rank in sorted(ranks):
         if runs and rank == runs[-1][-1] + 1:
@@ -89,9 +87,9 @@ def _collective(collective: Collective | None, records: Sequence[RankRecord]) ->
 
 
 def place_of(record: RankRecord, collective: Collective | None = None) -> Frame | None:
-    """Where the rank is; if it waits for a worker, the worker's line.
+    """The source line of the rank; if it waits for a worker, the worker's line.
 
-    With a wrong `collective`, the place where it began: the main thread may be further.
+    For a wrong `collective`, the line that began it: the main thread may be further.
     """
     frames = record.frames
     if collective is not None and (began := user_frame(collective.frames)) is not None:
@@ -105,7 +103,7 @@ def place_of(record: RankRecord, collective: Collective | None = None) -> Frame 
 
 
 def _places(finding: HangFinding, records: Sequence[RankRecord]) -> str:
-    """Where the culprits are, grouped by line."""
+    """The source lines of the culprits, grouped by line."""
     places: dict[str, list[int]] = {}
     ranks = finding.ranks
     for record in records:
@@ -178,7 +176,7 @@ def fields(finding: HangFinding, records: Sequence[RankRecord]) -> dict[str, Any
 
 
 def stack(record: RankRecord) -> list[str]:
-    """The calls of the main thread, the innermost first, without those that started the script."""
+    """The calls of the main thread, the innermost first, without the calls that started the script."""
     below = next((at for at, frame in enumerate(record.frames) if starts_scripts(frame.file)), None)
     return [frame.place for frame in record.frames[:below][:_MAX_STACK]]
 
@@ -196,7 +194,7 @@ def _collective_fields(collective: Collective | None, records: Sequence[RankReco
 
 
 def text(heading: str, dump: Sequence[Mapping[str, Any]], records: Sequence[RankRecord]) -> str:
-    """The incident for people: each rank with its newest collectives and all stacks."""
+    """The incident as text: each rank with its newest collectives and all stacks."""
     lines = [heading, ""]
     by_rank = {record.rank: record for record in records}
     for dumped in sorted(dump, key=lambda rank_dump: int(rank_dump["rank"])):

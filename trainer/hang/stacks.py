@@ -1,4 +1,4 @@
-"""Python stacks as faulthandler and py-spy write them, and the frame that shows where a rank is. Pure."""
+"""Parse Python stacks of faulthandler and py-spy, and find the frame of the user's code. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Frame:
 
     @property
     def place(self) -> str:
-        """`name.py:12 (function: code)`."""
+        """The location as `name.py:12 (function: code)`."""
         location = f"{self.function}: {self.code}" if self.code else self.function
         return f"{Path(self.file).name}:{self.line} ({location})"
 
@@ -50,7 +50,7 @@ class Thread:
 
 
 def from_faulthandler(text: str, main_thread: int) -> list[Thread]:
-    """The threads of the last report in `text`."""
+    """The threads of the last report in faulthandler's output."""
     threads: list[tuple[int, list[Frame]]] = []
     for line in text.splitlines():
         begins = _THREAD.match(line)
@@ -64,7 +64,7 @@ def from_faulthandler(text: str, main_thread: int) -> list[Thread]:
 
 
 def from_py_spy(text: str) -> list[Thread]:
-    """The threads of `py-spy dump --json`; none for any other text."""
+    """The threads of `py-spy dump --json`; empty for any other text."""
     try:
         return [
             Thread(
@@ -83,18 +83,18 @@ def from_py_spy(text: str) -> list[Thread]:
 
 
 def main_frames(threads: Sequence[Thread]) -> tuple[Frame, ...]:
-    """The frames of the main thread; of the last thread if the main thread is unknown."""
+    """The frames of the main thread, or of the last thread if the main thread is unknown."""
     main = next((thread for thread in threads if thread.main), None)
     return main.frames if main else threads[-1].frames if threads else ()
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame outside of libraries, else the innermost frame; None without frames."""
+    """The innermost frame outside of libraries, else the innermost frame; None for no frames."""
     return next((frame for frame in frames if not is_library(frame.file)), frames[0] if frames else None)
 
 
 def is_library(file: str) -> bool:
-    """Whether the file belongs to Python, or to an installed package other than this one."""
+    """Whether the file belongs to Python, or to an installed package other than `trainer`."""
     if file.startswith(f"{_OWN}/"):
         return starts_scripts(file)
     return file.startswith(("<frozen", *_LIBRARIES)) or any(part in file for part in _INSTALLED)
@@ -106,7 +106,7 @@ def starts_scripts(file: str) -> bool:
 
 
 def waits_in_collective(frames: Sequence[Frame]) -> bool:
-    """Whether the innermost calls are torch.distributed's, or those of the backward pass around it."""
+    """Whether the innermost calls belong to torch.distributed, or to a backward pass around it."""
     return any(_has(frame, _IN_COLLECTIVES) for frame in _library_calls(frames))
 
 
@@ -115,19 +115,19 @@ def compiles(frames: Sequence[Frame]) -> bool:
 
 
 def computes(frames: Sequence[Frame]) -> bool:
-    """Whether the innermost calls are a model's."""
+    """Whether the innermost calls belong to a model."""
     return any(_has(frame, _COMPUTING) for frame in _library_calls(frames))
 
 
 def activity(frames: Sequence[Frame]) -> str:
-    """What the frames are part of, in words; "" if they are only the user's code."""
+    """The activity of the frames in words; "" if they are only the user's code."""
     if any(_has(frame, _LOADING) for frame in frames):
         return "data loading"
     return "compiling" if compiles(frames) else ""
 
 
 def _library_calls(frames: Sequence[Frame]) -> list[Frame]:
-    """The frames inside of `user_frame`."""
+    """The frames inside `user_frame`."""
     frames_inside: list[Frame] = []
     for frame in frames:
         if not is_library(frame.file):

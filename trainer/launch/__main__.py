@@ -15,7 +15,7 @@ from trainer.structured_log import emit
 
 
 def main() -> int:
-    """Run the script; return the exit code of `trainer.task`'s kind, or the script's own."""
+    """Run the script; return an exit code of `trainer.exit_codes`, or the script's own."""
     try:
         program = script.parse(sys.argv[1:])
         topology = find_topology(program.environment(os.environ))

@@ -1,9 +1,9 @@
 """The first process of a container: it forwards signals, reaps orphans, and restarts a killed supervisor.
 
-The kernel ignores signals for which PID 1 has no handler, and makes orphans (DataLoader workers, processes of
-a killed supervisor) its children. So the first process does only this, above the supervisor. Its end is the
-end of the container, which Vertex AI may take for the end of the job (docs/facts/vertex.md 3.8): so a killed
-supervisor costs only an attempt, as a killed process does.
+The kernel ignores signals without a handler in PID 1, and makes orphans (DataLoader workers, processes of a
+killed supervisor) its children. So a first process above the supervisor does only these tasks. Its end is the
+end of the container, which Vertex AI may treat as the end of the job (docs/facts/vertex.md 3.8): with it a
+killed supervisor costs only an attempt, as a killed process does.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from trainer.structured_log import emit
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 _MAX_RESTARTS = 3
-"""Restarts in a row of a supervisor that is killed within `_LIVES_SECONDS`; then the container ends."""
+"""Largest number of consecutive restarts of a supervisor that is killed within `_LIVES_SECONDS`."""
 _SHORT_LIFE_SECONDS = 30.0
 
 
 def run_as_init() -> int | None:
     """Fork in the first process, and return the child's exit code. Return None in the child and elsewhere.
 
-    The first process is PID 1, or below Vertex AI's variables the caller: the emulator has no process
+    The first process is PID 1, or with Vertex AI's variables the caller: the emulator has no process
     namespaces, and in a container a shell may be PID 1.
     """
     if os.getpid() != 1 and "CLOUD_ML_JOB_ID" not in os.environ:
@@ -54,7 +54,7 @@ class _Init:
             emit("phase", text, severity="WARNING", phase="restarting", signal=name)
 
     def _fork(self) -> bool:
-        """Fork; True in the child, which has none of our handlers."""
+        """Fork; return True in the child, which has the default signal handlers."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
         parent, self._child = os.getpid(), os.fork()
         if self._child == 0:
@@ -65,7 +65,7 @@ class _Init:
         return self._child == 0
 
     def _wait(self) -> int:
-        """The child's exit code, -n for signal n. Reaps orphans meanwhile."""
+        """Wait for the child and reap orphans; return the exit code, -n for signal n."""
         while True:
             try:
                 pid, status = os.wait()

@@ -1,8 +1,8 @@
-"""The process that forks training processes. It imports torch once, so that an attempt need not.
+"""The process that forks training processes. It imports torch once for all attempts.
 
 It starts while the supervisor joins the rendezvous, and ends with the supervisor. It computes nothing and
 opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a GPU or failed, each
-process starts as a new Python, which is slower and always works.
+rank starts as a new Python process, which is slower and always works.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _CHUNK = 65536
 
 
 def main() -> int:
-    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, `argv`."""
+    """Serve until the supervisor ends; a forked process trains. `sys.argv` has a file descriptor and the
+    program's `argv`."""
     die_with_parent()
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -46,7 +47,7 @@ def main() -> int:
     sock.set_inheritable(False)
     kind, *argv = sys.argv[2:]
     program = _PROGRAMS[kind]
-    # Modules are never garbage: collection would take a fifth of the time.
+    # Modules are never garbage: a collection would use a fifth of the time.
     gc.disable()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -58,11 +59,11 @@ def main() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Forked:
-    """A program of the forked processes; each function takes the arguments.
+    """A program for the forked processes; each function receives the command-line arguments.
 
     `preload` imports what a process needs before its first step, and nothing that opens a GPU; `run` returns
-    the exit code; `command` starts a process that can't be forked because the module `needed` is missing.
-    `alone`: a single process uses torch's store too.
+    the exit code; `command` is for a process that can't be forked because the module `needed` is missing.
+    With `alone` a single process uses torch's store too.
     """
 
     preload: Callable[[Sequence[str]], None]
@@ -149,7 +150,7 @@ class ForkServer:
     ) -> Callable[[], int] | None:
         """Fork torch's store, if it has an address, and a process for each environment.
 
-        Returns what a forked process runs, and `None` in this one.
+        In a forked process, return the function to run there; in this process, None.
         """
         if self._store:
             _kill_group(self._store, signal.SIGKILL)
@@ -226,7 +227,8 @@ def _run_forked(program: _Forked, environment: Mapping[str, str], argv: list[str
 
 
 def _host_store(listener: socket.socket) -> int:
-    """Host torch's store on this socket until the process is killed; alone it listens at all addresses."""
+    """Host torch's store on this socket until the process is killed; a single process's store listens on all
+    addresses."""
     from torch.distributed import TCPStore
 
     set_process_name("torch-store")
@@ -250,7 +252,7 @@ def _can_fork(needed: str) -> bool:
 
 
 def _count_gpus() -> int:
-    """GPUs that torch sees, counted in another process because counting may open them."""
+    """The number of GPUs that torch sees, counted in another process because counting may open them."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -29,16 +29,16 @@ def run_rank_with(argv: Sequence[str]) -> int:
 
 
 def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
-    """Train; an error becomes one record (`supervision.failure`) and an exit code.
+    """Train; report an error as one record (`supervision.failure`) and an exit code.
 
-    Without a supervisor, `exit_code` maps the outcome to the code that the process ends with.
+    Without a supervisor, `exit_code` maps the outcome to the exit code of the process.
     """
     die_with_parent()
     agent.start()
     warnings.filterwarnings("ignore")
     trainer: Any = None
     try:
-        # Imports torch only now: the launcher reports a wrong flag at once, without it.
+        # Import torch only now: the launcher reports a wrong flag without the delay of this import.
         from trainer.elastic.training import ElasticTrainer
         from trainer.train import Trainer
 
@@ -51,14 +51,14 @@ def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
         code = report_error(error, _where(trainer))
     code = exit_code(code)
     if code:
-        # Exit at once: threads that save or upload may wait for a lost rank or for a bucket.
+        # Exit immediately: threads that save or upload may wait for a lost rank or for a bucket.
         sys.stderr.flush()
         os._exit(code)
     return code
 
 
 def _where(trainer: Any) -> dict[str, Any]:
-    """The place in the training; empty rather than a second error."""
+    """The training's step for the error's fields; empty instead of a second error."""
     with contextlib.suppress(Exception):
         return trainer.where() if trainer is not None else {}
     return {}

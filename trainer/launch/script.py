@@ -1,7 +1,7 @@
 """A user's own training script below the supervisor: `python -m trainer.launch [options] script.py …`.
 
-The script gets torchrun's variables and knows nothing of this package. Its processes are forked from one that
-has imported torch, as the trainer's are.
+The script gets torchrun's variables and needs no code of this package. Its processes are forked from a
+process that has imported torch, as the trainer's processes are.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _DESCRIPTION = (
     "It gets torchrun's variables. A failed attempt starts again on all nodes at once; signals are passed on."
 )
 _CLUSTER_VARIABLES = ("CLUSTER_SPEC", "TF_CONFIG", "PET_NNODES", "PET_NODE_RANK", "RANK", "WORLD_SIZE")
-"""Variables that name this node's place; --nnodes replaces all of them."""
+"""Variables with the rank of this node; --nnodes replaces all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptProgram:
-    """Implements `Program` for a script, or with `is_module` for a module, and its arguments.
+    """The `Program` for a script, or with `is_module` for a module, and its arguments.
 
-    `checkpoint_dir` is where it saves its checkpoints, if known; `preload` are modules to import before the
-    fork, `fork` is false for new processes. `nodes` are variables that name this node's place.
+    `checkpoint_dir` is the folder of its checkpoints, if known; `preload` are modules to import before the
+    fork, `fork` is false for new processes. `nodes` are variables with the rank of this node.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ScriptProgram:
     fork: bool
     nodes: Mapping[str, str]
     words: tuple[str, ...]
-    """The whole command line."""
+    """The entire command line."""
 
     uses_gpus = True
     prints_text = True
@@ -72,20 +72,20 @@ class ScriptProgram:
         return {CHECKPOINT_DIR: str(Path(self.checkpoint_dir).absolute())} if self.checkpoint_dir else {}
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The environment that names this node's place: that of --nnodes, else `env`."""
+        """The environment with the rank of this node: from --nnodes, else `env`."""
         if not self.nodes:
             return dict(env)
         return {k: v for k, v in env.items() if k not in _CLUSTER_VARIABLES} | dict(self.nodes)
 
     def saves(self) -> frozenset[tuple[str, int]]:
-        """The files and folders in its checkpoint folder, two levels deep."""
+        """The files and folders in the script's checkpoint folder, two levels deep."""
         paths = set[tuple[str, int]]()
         if self.checkpoint_dir:
             for path in (*Path(self.checkpoint_dir).glob("*"), *Path(self.checkpoint_dir).glob("*/*")):
                 try:
                     paths.add((str(path), path.stat().st_mtime_ns))
                 except OSError:
-                    # Deleted just now.
+                    # Another process has just deleted the file.
                     continue
         return frozenset(paths)
 
@@ -105,18 +105,20 @@ class ScriptProgram:
         return True
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
-        """After a signal any end is final; otherwise a process that SIGTERM ended has failed."""
+        """The final exit codes: after a signal any code is final; otherwise a process that SIGTERM ended has
+        failed."""
         return exit_codes.FINAL if signalled else frozenset({exit_codes.DONE, exit_codes.USAGE})
 
     def outcome(self, code: int, *, signalled: bool) -> int:
-        """A script that exits with 0 after SIGTERM has saved but not finished: a restart continues."""
+        """The outcome of an exit code: a script that exits with 0 after SIGTERM has saved, and a restart
+        continues."""
         if signalled and code in {exit_codes.DONE, exit_codes.STOPPED}:
             return exit_codes.PREEMPTED if self.has_checkpoint() else exit_codes.STOPPED
         return code
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UsageError instead of exiting."""
+    """An argument parser that raises UsageError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
@@ -199,7 +201,7 @@ def _parser() -> _Parser:
 
 
 def _processes(text: str) -> int:
-    """The number of processes, as for torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
+    """The number of processes of torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
     named = {"gpu": 0, "auto": 0, "cpu": os.cpu_count() or 1}
     if text not in named and not text.removeprefix("-").isdigit():
         raise argparse.ArgumentTypeError(f"{text} is neither a number nor gpu, auto or cpu")
@@ -225,9 +227,7 @@ def _nodes(options: Mapping[str, str]) -> dict[str, str]:
                 raise UsageError(f"--{name.replace('_', '-')} needs --nnodes")
         return {}
     if options["nnodes"] != "1" and not options["node_rank"]:
-        raise UsageError(
-            f"--nnodes {options['nnodes']} needs --node-rank: which of them this node is, from 0"
-        )
+        raise UsageError(f"--nnodes {options['nnodes']} needs --node-rank, the rank of this node from 0")
     host, _, port = options["master_addr"].partition(":")
     variables = {
         "PET_NNODES": options["nnodes"],

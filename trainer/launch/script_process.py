@@ -1,6 +1,6 @@
-"""A process of a user's script: it runs as `python script.py` would, and records its error.
+"""A process of a user's script: it runs like `python script.py`, and records its error.
 
-It is forked from the fork server, or a new Python: `python -m trainer.launch.script_process WORDS`.
+The process is a fork of the fork server, or a new Python: `python -m trainer.launch.script_process WORDS`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from trainer.supervision.failure import report_error
 
 _PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data")
 _TEARDOWN_SECONDS = 10.0
-"""Longest that a process lives after an error: threads of its libraries may wait for a lost rank."""
+"""Seconds that a process may live after an error: threads of its libraries may wait for a lost rank."""
 _OWN_PACKAGE = "trainer"
-"""This package; the script may have a package of the same name."""
+"""Name of this package; the script may have a package of the same name."""
 _FOREIGN_FRAMES = (__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
 
 
 def preload(words: Sequence[str]) -> None:
-    """Import in the fork server what the script needs; the script itself reports what is missing."""
+    """Import the script's modules in the fork server; the script itself reports missing modules."""
     program = parse(words)
     for name in (*_PRELOADED, *program.preload) if program.fork else ():
         try:
@@ -86,7 +86,8 @@ def _failed(error: BaseException) -> int:
 
 
 def _print(error: BaseException) -> None:
-    """Print as Python does, with the script's own hook if there is one, without the frames of this module."""
+    """Print the error as Python does, with the script's own hook if it has one, without the frames of this
+    module."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in _FOREIGN_FRAMES:
         trace = trace.tb_next
@@ -95,7 +96,8 @@ def _print(error: BaseException) -> None:
 
 
 def _run_file(name: str) -> None:
-    """Execute the file as `__main__`, which stays so for what the script pickles and runs at exit."""
+    """Execute the file as `__main__`, which remains for objects that the script pickles and for exit
+    handlers."""
     path = Path(name).absolute()
     _set_path(str(path.resolve().parent))
     main = types.ModuleType("__main__")
@@ -123,7 +125,8 @@ def _run_module(name: str) -> None:
 
 
 def _set_path(folder: str) -> None:
-    """Search modules in this folder first; a package there with our name is then the script's."""
+    """Search modules in this folder first; a package there with the name of this package is then the
+    script's."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
     elif "PYTHONSAFEPATH" not in os.environ:
@@ -159,7 +162,7 @@ def _exit_code(ending: SystemExit) -> int:
 
 
 def _use_one_thread() -> None:
-    """Use one thread, as torchrun does if several processes share a machine without OMP_NUM_THREADS."""
+    """Use one thread, as torchrun does for several processes on a machine without OMP_NUM_THREADS."""
     if "OMP_NUM_THREADS" in os.environ or os.environ.get("LOCAL_WORLD_SIZE", "1") == "1":
         return
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -27,7 +27,7 @@ def start(program: Program, topology: Topology) -> int:
     for text in topology.warnings:
         emit("phase", text, severity="WARNING", phase="starting")
     if not topology.trains:
-        text = f"this replica is a {topology.role} and takes no part in the training"
+        text = f"this replica is a {topology.role} and does not take part in the training"
         emit("phase", text, phase="idle")
         return exit_codes.DONE
     # PID 1 only waits for a child, which continues here.
@@ -67,7 +67,7 @@ def elastic_flags(config: Config, flags: Sequence[str], topology: Topology) -> l
             raise UsageError("GPUs keep their process groups")
         parse([*flags, *added])
     except UsageError as error:
-        text = f"when the number of nodes changes, all processes save and start again: {error}"
+        text = f"when the number of nodes changes, all processes save and restart: {error}"
         emit("phase", text, phase="starting")
         return []
     return added

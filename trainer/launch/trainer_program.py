@@ -22,7 +22,7 @@ from trainer.supervision.program import HANG_FOLDER
 
 
 class TrainerProgram:
-    """Implements `Program` for `trainer.task`."""
+    """The `Program` for `trainer.task`."""
 
     prints_text = False
 
@@ -31,13 +31,13 @@ class TrainerProgram:
         checkpoint_dir = config.checkpoint.checkpoint_dir
         self._folder = checkpoint_folder(checkpoint_dir)
         self._is_usable = bucket_path(checkpoint_dir) is None or buckets_mounted()
-        """Whether this node can have the folder; if not, its processes refuse it."""
+        """Whether this node can have the checkpoint folder; otherwise its processes refuse it."""
         self._hold: LaunchHold | None = None
         self._run_id = launch_id(os.environ)
-        """Id of this launch, by which its processes find their own run after a restart."""
+        """Id of this launch, with which its processes find their own run after a restart."""
         self.launch, self.grace = config.launch, config.checkpoint.grace
         self.uses_gpus = config.parallel.device != "cpu"
-        # In an elastic run every node has the whole state.
+        # In an elastic run every node has the complete state.
         self._peer_copies = 0 if config.launch.elastic else config.checkpoint.peer_copies
         self._copies: StoreProcess | None = None
         self.hang_folder = self._folder.parent / HANG_FOLDER
@@ -49,7 +49,7 @@ class TrainerProgram:
 
     def open(self, topology: Topology) -> None:
         if self._is_usable:
-            # Also between two attempts: no other job may take the folder.
+            # Hold the folder also between two attempts: no other job may take it.
             self._hold = LaunchHold(self._folder, self._run_id)
         if self._peer_copies and topology.nodes > 1 and not topology.minimum:
             self._copies = StoreProcess(topology, self._peer_copies)
@@ -74,7 +74,7 @@ class TrainerProgram:
         return -1
 
     def has_checkpoint(self) -> bool:
-        # Resuming checks it for damage; now there is no time.
+        # A resumed run checks the checkpoint for damage; now there is no time for a check.
         if self.saves():
             return True
         with contextlib.suppress(RemoteStoreError):
@@ -88,7 +88,7 @@ class TrainerProgram:
         uri = upload_uri(self._upload_dir, os.environ)
         if not uri:
             return self.newest_step() >= self._steps
-        # The next start uploads what is not uploaded yet.
+        # The next start uploads the remaining checkpoints.
         with contextlib.suppress(RemoteStoreError, OSError):
             return max(open_store(uri).steps(), default=-1) >= self._steps
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class EarlyStopping:
-    """Ends a run after `patience` evaluations in a row without a new best loss; 0 never ends it."""
+    """Ends a run after `patience` consecutive evaluations without a new best loss; 0 never ends the run."""
 
     patience: int
     min_delta: float = 0.0
@@ -17,7 +17,7 @@ class EarlyStopping:
     without_improvement: int = 0
 
     def update(self, loss: float) -> bool:
-        """Whether to end the run after an evaluation with this loss."""
+        """Add the loss of an evaluation; return whether to end the run."""
         if loss < self.best - self.min_delta:
             self.best, self.without_improvement = loss, 0
             return False
@@ -30,7 +30,7 @@ class EarlyStopping:
         return 0 < self.patience <= self.without_improvement
 
     def state(self) -> list[float] | None:
-        """The state for the checkpoint; `None` before the first evaluation."""
+        """Return the state for the checkpoint; `None` before the first evaluation."""
         return [self.best, self.without_improvement] if math.isfinite(self.best) else None
 
     def load_state(self, state: list[float] | None) -> None:

@@ -23,9 +23,9 @@ from trainer.strategy.base import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The mean loss over the targets, equal on all ranks; or the signal that ended the evaluation early.
+    """The mean loss over the targets, equal on all ranks, or the signal that ended the evaluation early.
 
-    `accuracy`, 0 to 1, is that of generated answers, if the model generates any.
+    `accuracy` is the accuracy of generated answers, 0 to 1, if the model generates answers.
     """
 
     loss: float
@@ -40,7 +40,8 @@ class Evaluated:
 
 
 class Evaluation:
-    """Evaluates the model on `--eval-samples` held-out samples, the same for any ranks and micro-batches."""
+    """Evaluates the model on `--eval-samples` held-out samples, the same for any number of ranks and any
+    micro-batch."""
 
     def __init__(
         self, config: Config, workload: Workload, plan: BatchPlan, group: ProcessGroup, device: torch.device
@@ -49,7 +50,7 @@ class Evaluation:
         self._workload, self._group, self._device = workload, group, device
         data_rank = ParallelMesh.of(config.parallel, group.world_size).data_rank(group.rank)
         self._share = data_rank, plan.world_size
-        # Equal on all ranks, also in an elastic run, whose ranks differ in their shares of a batch.
+        # Equal on all ranks, also in an elastic run with different shares of a batch.
         auto = config.data.micro_batch == AUTO
         most = plan.micro_batch if auto else config.data.max_micro_batch
         self._micro_batch = min(most, plan.batch // plan.world_size)
@@ -62,9 +63,9 @@ class Evaluation:
         return bool(self._every and step and step % self._every == 0 and self.step != step)
 
     def run(self, step: int, strategy: Strategy, sync: StepSync) -> Evaluated | None:
-        """Evaluate after `step`, with no reduction outstanding.
+        """Evaluate after `step`, with no pending reduction.
 
-        None without held-out samples, or if it was interrupted.
+        Returns None without held-out samples, or after an interruption.
         """
         self.regroup = False
         data = self._workload.evaluation
@@ -73,7 +74,7 @@ class Evaluation:
         total, targets = 0.0, 0
         right: list[float] = []
         rows = sample_rows(self._count, len(data), *self._share, self._micro_batch)
-        # A rank without samples of its own joins the collective calls with any sample.
+        # A rank without samples joins the collective calls with any sample.
         held_out = batches(
             data, [row or [0] for row in rows], 0, pinned=False, collate=self._workload.collate
         )
@@ -96,7 +97,8 @@ class Evaluation:
         return Evaluated(total / max(1, targets), accuracy=self._mean(right))
 
     def _accuracies(self, samples: Sequence[int], batch: Batch, strategy: Strategy) -> list[float]:
-        """Accuracies of this rank's samples; all ranks generate at the same time, as many tokens."""
+        """The accuracies of this rank's samples; all ranks generate at the same time, with equal numbers of
+        tokens."""
         check = self._workload.answers
         if check is None:
             return []
@@ -114,8 +116,8 @@ class Evaluation:
 def sample_rows(count: int, held_out: int, rank: int, world_size: int, micro_batch: int) -> list[list[int]]:
     """This rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
 
-    All ranks have the same number of micro-batches; the last may be empty. No sample comes twice, so all have
-    the same weight in the mean.
+    All ranks have equal numbers of micro-batches; the last one may be empty. No sample occurs twice, so all
+    samples have equal weights in the mean.
     """
     count = min(count, held_out)
     positions = np.arange(rank, count, world_size, dtype=np.int64)

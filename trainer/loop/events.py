@@ -1,4 +1,4 @@
-"""The events that the training loop logs: a sentence for readers and fields for the console."""
+"""The events that the training loop logs: a sentence for the reader and fields for the console."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def resumed(checkpoint: FoundCheckpoint, position: int) -> None:
 
 
 def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) -> None:
-    """`metrics` contain the loss and the tokens per second."""
+    """Log a step; `metrics` contain the loss and the tokens per second."""
     emit(
         "step",
         f"step {number}/{total}  loss {metrics['loss']:.4f}  {metrics['tokens_per_second']:,.0f} tok/s",
@@ -56,7 +56,7 @@ def rank_step(rank: int, number: int, seconds: float, waited: float) -> None:
 
 
 def evaluated(number: int, loss: float, accuracy: float | None) -> None:
-    """`accuracy` is that of generated answers, 0 to 1."""
+    """Log an evaluation; `accuracy` is the accuracy of generated answers, 0 to 1."""
     text, more = f"step {number}  evaluation loss {loss:.4f}", dict[str, Any]()
     if accuracy is not None:
         text, more = f"{text}  accuracy {accuracy:.1%}", {"accuracy": accuracy}
@@ -110,13 +110,13 @@ def no_checkpoint(number: int) -> None:
 
 
 def left(number: int, rank: int) -> None:
-    """This node leaves an elastic run after a signal, and the others train on."""
+    """Log that this node leaves an elastic run after a signal, and the others train on."""
     text = f"rank {rank} leaves after step {number}; the other nodes train on"
     emit("preempted", text, severity="WARNING", step=number, rank=rank)
 
 
 def preempted(number: int, at: int, ending: RunEnding, goodput: Goodput) -> None:
-    """The run stops after signal `number`, at step `at`."""
+    """Log that the run stops after signal `number`, at step `at`."""
     name = signal.Signals(number).name
     emit(
         "preempted",
@@ -130,13 +130,13 @@ def preempted(number: int, at: int, ending: RunEnding, goodput: Goodput) -> None
 
 
 def preempted_at_start(number: int) -> None:
-    """The run stops after signal `number`, before the first step."""
+    """Log that the run stops after signal `number`, before the first step."""
     name = signal.Signals(number).name
     emit("preempted", f"{name} before the first step, exiting", severity="WARNING", step=0, signal=name)
 
 
 def not_saved(number: int, ending: RunEnding, seconds: float, goodput: Goodput) -> None:
-    """The run ends after that many steps and seconds, and its last checkpoint is lost."""
+    """Log that the run ends after `number` steps and `seconds`, without its last checkpoint."""
     emit(
         "save_failed",
         f"the run reached step {number}, but {ending.loss}",
@@ -151,7 +151,7 @@ def not_saved(number: int, ending: RunEnding, seconds: float, goodput: Goodput) 
 def done(
     number: int, seconds: float, losses: tuple[float | None, float], skipped_steps: int, goodput: Goodput
 ) -> None:
-    """The run is done after that many steps and seconds; `losses` are the first and the last."""
+    """Log the end of the run after `number` steps and `seconds`; `losses` are the first and the last loss."""
     first, last = losses
     text = f"{math.nan if first is None else first:.3f} → {last:.3f}"
     if skipped_steps:

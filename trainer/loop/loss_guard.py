@@ -1,4 +1,4 @@
-"""The loss guard: a step whose loss or gradient is not finite, or whose loss spikes, changes no weight."""
+"""The loss guard: it skips a step whose loss or gradient is not finite, or whose loss spikes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import torch
 from trainer.errors import UsageError
 
 MIN_LOSSES = 20
-"""Losses needed to distinguish a spike from the decrease in the first steps."""
+"""Number of losses that are needed to distinguish a spike from the decrease in the first steps."""
 
 
 class GuardAction(StrEnum):
-    """What to do with a step."""
+    """Decision about a step."""
 
     KEEP = "keep"
     SKIP = "skip"
@@ -28,25 +28,25 @@ class GuardAction(StrEnum):
 
 
 class Diverged(UsageError):
-    """Too many steps in a row were skipped, and a rollback is impossible."""
+    """Too many consecutive steps were skipped, and a rollback is impossible."""
 
 
 @dataclass(slots=True)
 class LossGuard:
     """Decides on each step by its loss and the norm of its gradient.
 
-    A step is skipped if its loss or norm is not finite, or its loss exceeds the recent median by more than
-    `spike` median deviations; more than `patience` skipped steps in a row request a rollback. All ranks must
-    pass the same values, so that all decide the same. With `spike` 0 only finiteness counts.
+    A step is skipped if its loss or norm is not finite, or if its loss exceeds the recent median by more than
+    `spike` median deviations. More than `patience` consecutive skipped steps request a rollback. All ranks
+    must pass equal values, so that all ranks decide alike. With `spike` 0 only finiteness counts.
     """
 
     spike: float = 0.0
     patience: int = 3
     window: int = 100
     skipped: int = 0
-    """Skipped steps in a row."""
+    """Number of consecutive skipped steps."""
     total: int = 0
-    """Skipped steps of the whole run."""
+    """Number of skipped steps in the entire run."""
     reason: str = ""
     _losses: deque[float] = field(default_factory=deque)
 
@@ -55,13 +55,13 @@ class LossGuard:
         if not self.spike or len(self._losses) < MIN_LOSSES:
             return math.inf
         median = statistics.median(self._losses)
-        # Unlike the standard deviation, it does not grow with spikes.
+        # Unlike the standard deviation, the median deviation does not grow with spikes.
         deviation = statistics.median(abs(loss - median) for loss in self._losses)
-        # The device compares in float32, and must decide the same.
+        # The device compares in float32, and both comparisons must agree.
         return ctypes.c_float(median + self.spike * max(deviation, 1e-3 * abs(median), 1e-12)).value
 
     def check(self, loss: float, norm: float, limit: float | None = None) -> GuardAction:
-        """The action for a step with this loss and gradient norm; `reason` says why it is skipped.
+        """The action for a step with this loss and gradient norm; `reason` explains a skipped step.
 
         `limit` is the result of `limit()` before the step, by default the current one.
         """
@@ -79,7 +79,7 @@ class LossGuard:
         return GuardAction.SKIP
 
     def state(self) -> dict[str, Any]:
-        """The state for the checkpoint."""
+        """Return the state for the checkpoint."""
         return {"losses": list(self._losses), "skipped": self.skipped, "total": self.total}
 
     def load_state(self, state: Mapping[str, Any] | None) -> None:
@@ -89,7 +89,7 @@ class LossGuard:
         self.skipped, self.total = state.get("skipped", 0), state.get("total", 0)
 
     def roll_back(self, state: Mapping[str, Any] | None) -> None:
-        """Restore the losses of a saved state; keep the run's count of skipped steps."""
+        """Restore the losses of a saved state, but not the run's count of skipped steps."""
         total = self.total
         self.load_state(state)
         self.skipped, self.total = 0, total
@@ -104,7 +104,7 @@ class LossGuard:
         if not math.isfinite(loss):
             return f"the loss is {loss}"
         if not math.isfinite(norm):
-            return f"the gradient's norm is {norm}"
+            return f"the norm of the gradient is {norm}"
         if loss <= limit:
             return ""
         median = f", the recent median is {statistics.median(self._losses):.4g}" if self._losses else ""
@@ -112,6 +112,6 @@ class LossGuard:
 
 
 def should_keep(loss: torch.Tensor, norm: torch.Tensor | None, limit: float) -> torch.Tensor:
-    """Whether to keep a step, a scalar on the device; the guard on the host decides the same."""
+    """Whether to accept a step, a scalar on the device; the guard on the host decides alike."""
     keep = torch.isfinite(loss) & (loss <= limit)
     return keep if norm is None else keep & torch.isfinite(norm)

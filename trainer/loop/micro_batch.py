@@ -1,9 +1,9 @@
 """`--micro-batch auto`: the largest micro-batch that fits the device's memory, computed before step 1.
 
-A step needs memory for weights, gradients and optimizer, and for what the forward pass keeps for the backward
-pass. The latter is found by a forward pass of one sample without data or memory (torch's fake tensors), so it
-costs the same for any size of the model. The result depends only on the model, the strategy and the device,
-not on other memory in use: a restart finds the same. The global batch never changes.
+A step needs memory for weights, gradients and optimizer, and for the activations that the forward pass saves
+for the backward pass. A forward pass of one sample without data or memory (torch's fake tensors) measures the
+activations, at the same cost for any size of the model. The result depends only on the model, the strategy
+and the device, not on other memory in use, so it is equal after a restart. The global batch never changes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from trainer.torch_private import FakeTensorMode, storage_id
 
 GIB = float(1 << 30)
 GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
-"""Share of a GPU's memory that the allocator can use; bytes of contexts and of NCCL's buffers."""
+"""Share of a GPU's memory that the allocator can use, and bytes of contexts and of NCCL's buffers."""
 CPU_SHARE = 0.5
-"""Usable share of a machine's memory, for all of its ranks; the rest is for data, checkpoints and others."""
+"""Usable share of a machine's memory, for all of its ranks; data, checkpoints and other programs use the
+rest."""
 MARGIN = 1.25
 """Factor for temporary buffers of kernels, and for gradients of activations."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes of one rank: usable memory, the need of each step, and the need of each sample."""
+    """Memory of one rank in bytes: usable memory, the need of each step, and the need of each sample."""
 
     usable: float
     fixed: float
@@ -53,7 +54,7 @@ class MemoryEstimate:
 
 
 def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup, device: torch.device) -> int:
-    """The micro-batch that fits on every rank; a collective call.
+    """The largest micro-batch that fits on every rank; a collective call.
 
     Raises:
         UsageError: for a model whose forward pass can't be traced.
@@ -88,12 +89,12 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
 
 
 def device_memory(device: torch.device, local_ranks: int) -> float:
-    """Bytes that a rank may use."""
+    """Memory that a rank may use, in bytes."""
     if device.type == "cuda":
         return GPU_SHARE * torch.cuda.get_device_properties(device).total_memory - GPU_OTHER
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):
-        # A container's limit; "max" without a limit.
+        # The limit of a container; "max" without a limit.
         whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return CPU_SHARE * whole / max(1, local_ranks)
 
@@ -106,7 +107,7 @@ def fixed_bytes(
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     low = torch.empty((), dtype=dtype).element_size()
     if sharded == "optimizer":
-        # Weights and gradients of the forward pass are whole; a full copy and the moments are sharded.
+        # Weights and gradients of the forward pass are complete; a full copy and the moments are sharded.
         weights = float(sum(p.numel() * min(low, p.element_size()) for p in model.parameters()))
         return weights + low * trained + 12.0 * trained / world_size
     whole = stored + 12.0 * trained
@@ -119,7 +120,7 @@ def fixed_bytes(
 
 
 def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float:
-    """Bytes that the forward pass of one sample keeps for the backward pass.
+    """Bytes that the forward pass of one sample saves for the backward pass.
 
     Raises:
         UsageError: if they depend on values, which the trace does not have.
@@ -135,10 +136,10 @@ def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float
             with _counted(workload, checkpointed=config.parallel.activation_checkpointing == "on") as count:
                 run(*(_fake_input(part, mode, dtype) for part in inputs))
             return count()
-    # The model's own code fails in its own way when it needs a value.
+    # The model's own code may raise any error when it needs a value.
     except Exception as error:
         raise UsageError(
-            f"--micro-batch auto can't trace this model ({one_line(error)}): give a number"
+            f"--micro-batch auto can't trace this model ({one_line(error)}): set a number"
         ) from error
 
 
@@ -153,7 +154,7 @@ def _fake_input(tensor: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype) 
 
 @contextlib.contextmanager
 def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
-    """Replace the weights by fake ones on the CPU, in the type of the forward pass."""
+    """Replace the weights by fake tensors on the CPU, in the type of the forward pass."""
     own = [
         (module, name, tensor)
         for module in model.modules()
@@ -177,7 +178,7 @@ def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
 def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[], float]]:
     """Count the bytes saved for the backward pass, without weights.
 
-    With checkpointed activations the input of each block stays, and one block is recomputed at a time.
+    With checkpointed activations the input of each block is saved, and one block is recomputed at a time.
     """
     weights = {storage_id(tensor.untyped_storage()) for tensor in workload.model.parameters()}
     saved: dict[int, torch.UntypedStorage] = {}
@@ -187,7 +188,7 @@ def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[],
         storage = tensor.untyped_storage()
         key = storage_id(storage)
         if key not in weights:
-            # Kept, so that its id is not reused.
+            # Keep a reference, so that the id is not reused.
             saved[key] = storage
         return tensor
 

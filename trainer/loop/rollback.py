@@ -13,21 +13,21 @@ class Rollback:
     """The requested rollback of a run, and the last one."""
 
     reason: str = ""
-    """Why the last checkpoint must be restored; "" if no rollback is requested."""
+    """Why the last checkpoint must be restored; "" without a request for a rollback."""
     restored_step: int = -1
     """Step of the last rollback's checkpoint; -1 before the first rollback."""
 
     def take(self) -> str:
-        """Return the reason of the requested rollback, which is handled now."""
+        """Return the reason of the requested rollback, and clear the request."""
         reason, self.reason = self.reason, ""
         return reason
 
     def helps(self, checkpoint: FoundCheckpoint | None) -> bool:
-        """Whether to restore this checkpoint: after a rollback to the same one it did not help."""
+        """Whether to restore this checkpoint: a second rollback to the same checkpoint would not help."""
         return checkpoint is not None and checkpoint.manifest.step != self.restored_step
 
     def refusal(self, checkpoint: FoundCheckpoint | None, guard: GuardConfig) -> str:
-        """Return why the run ends instead of rolling back to this checkpoint, and what to do."""
+        """Return why the run ends instead of rolling back to this checkpoint, and the remedy."""
         if checkpoint is not None:
             return (
                 f"as before the rollback to step {self.restored_step}: other batches did not help. Start "

@@ -1,4 +1,4 @@
-"""Where a run is: what its loop counts, and what a checkpoint keeps of it."""
+"""The progress of a run: the counters of its loop, and the state that a checkpoint saves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrainState:
             self.first_loss = loss
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps; the manifest has the step."""
+        """Return the state for the checkpoint; the manifest has the step."""
         return {
             "position": self.position,
             "first_loss": self.first_loss,
@@ -44,7 +44,7 @@ class TrainState:
         }
 
     def load_state(self, step: int, saved: Mapping[str, Any]) -> None:
-        """Restore step and losses; the position stays, as a rollback continues with the next batches."""
+        """Restore step and losses; the position stays, because a rollback continues with the next batches."""
         self.step = step
         self.first_loss = saved["first_loss"]
         self.last_loss = math.nan if saved["last_loss"] is None else saved["last_loss"]

@@ -1,4 +1,4 @@
-"""Metrics for a network service, written by a thread, so that the training never waits for it."""
+"""Metrics for a network service, written by a thread, so that the training never waits for the service."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trainer.errors import one_line
 from trainer.structured_log import emit
 
 LIMIT = 1000
-"""Reported steps that may wait; later ones are dropped until there is room."""
+"""Largest number of queued steps; further steps are dropped while the queue is full."""
 
 
 class Writer(Protocol):
-    """A run in a service. One thread calls it; any error ends its use."""
+    """A run in a service. One thread calls it; after an error it is not called again."""
 
     name: str
-    """Name in messages, with the flag that turns it on."""
+    """Name of the service in messages, with the flag that enables it."""
     package: str
     """Package to install with pip."""
 
@@ -31,11 +31,12 @@ class Writer(Protocol):
         """Record the metrics of a step."""
 
     def close(self, *, finished: bool) -> None:
-        """Send the rest; `finished` is false if the run will be resumed."""
+        """Send the remaining metrics; `finished` is false if the run will be resumed."""
 
 
 class BackgroundSink:
-    """Implements `sinks.MetricSink` with a writer. Its first error is one WARNING and ends its use."""
+    """A `sinks.MetricSink` that calls a writer. Its first error is reported as one WARNING and ends its
+    use."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -45,7 +46,7 @@ class BackgroundSink:
         self._thread.start()
 
     def record(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Queue the metrics of a step, by name; returns at once."""
+        """Queue the metrics of a step, by name; returns immediately."""
         copied = {name: float(value) for name, value in metrics.items()}
         if self._failed:
             return
@@ -71,7 +72,7 @@ class BackgroundSink:
             while (act := self._queue.get()) is not None:
                 act()
         except ModuleNotFoundError as error:
-            self._give_up(f"it needs the package {error.name}: pip install {self._writer.package}")
+            self._give_up(f"the package {error.name} is missing: pip install {self._writer.package}")
         except BaseException as error:  # noqa: BLE001 - a library may even ask to exit
             self._give_up(one_line(error))
 

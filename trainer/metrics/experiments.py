@@ -8,11 +8,11 @@ from typing import Any
 
 
 class ExperimentsWriter:
-    """Implements `background.Writer` with a run of an experiment, which a restart continues.
+    """A `background.Writer` for a run of an experiment, which a restart continues.
 
-    Project and region are those that Vertex AI sets for a job (google.cloud.aiplatform.initializer), or
-    $GOOGLE_CLOUD_PROJECT and $GOOGLE_CLOUD_REGION. Without `tensorboard` (a resource name), the experiment's
-    own is used, or the region's default.
+    Project and region are the variables that Vertex AI sets for a job (google.cloud.aiplatform.initializer),
+    or $GOOGLE_CLOUD_PROJECT and $GOOGLE_CLOUD_REGION. Without `tensorboard` (a resource name), the writer
+    uses the experiment's own TensorBoard, or the region's default.
     """
 
     name, package = "Vertex AI Experiments (--vertex-experiment)", "google-cloud-aiplatform"

@@ -1,9 +1,9 @@
-"""Goodput: the share of the time that goes into useful steps, and the rest by cause.
+"""Goodput: the share of the time for useful steps, and the remaining time by cause.
 
 Buckets, in seconds: `init` (start to first step), `restore` (loading a checkpoint), `data` (waiting for a
 batch), `step`, `eval`, `checkpoint` (training stopped for a save), `lost` (steps repeated after a restart),
-`restart` (from the previous attempt's last step to this one's start). They add up over attempts: checkpoints
-contain them. Events name them as Google's library does: see `SOURCES`.
+`restart` (from the previous attempt's last step to this one's start). Checkpoints contain the buckets, which
+accumulate over attempts. Events have the names of Google's library: see `SOURCES`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ SOURCES = {
     "lost": "WASTED_PROGRESS_FROM_DISRUPTION",
     "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
 }
-"""The `badput_source` of each bucket except `step` in ml-goodput-measurement 0.2.3: goodput_utils.BadputType,
-and monitoring._flatten_badput_dict for custom events. The metrics' names are those that it writes below
-compute.googleapis.com/workload/: monitoring._upload_goodput_metrics_to_gcm."""
+"""The `badput_source` of each bucket except `step`, as in ml-goodput-measurement 0.2.3.
+
+See goodput_utils.BadputType, and monitoring._flatten_badput_dict for custom events. The metrics have the
+names that the library writes below compute.googleapis.com/workload/:
+monitoring._upload_goodput_metrics_to_gcm.
+"""
 BUCKETS = (*SOURCES, "step")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """A step in a progress file: when it ended (epoch seconds), and how long it took."""
+    """A step in a progress file: the time of its end (epoch seconds), and its duration."""
 
     step: int
     at: float
@@ -43,12 +46,12 @@ class RecordedStep:
 
 
 class Goodput:
-    """Seconds by bucket. `progress_file`, on the node's disk, keeps the last step for the next attempt."""
+    """Seconds by bucket. `progress_file`, on the node's disk, has the last step for the next attempt."""
 
     def __init__(self, progress_file: Path | None) -> None:
         self.seconds = dict.fromkeys(BUCKETS, 0.0)
         self.disruptions = 0
-        """Restarts of the run, over all attempts."""
+        """Number of restarts of the run, over all attempts."""
         self._file = progress_file
         self._previous = last_step(progress_file) if progress_file is not None else None
         self._started, self._began = time.time(), time.monotonic()
@@ -60,7 +63,8 @@ class Goodput:
 
     @contextmanager
     def measure(self, bucket: str, phase: str = "") -> Iterator[None]:
-        """Count this time in `bucket`; the supervisor sees a phase of that name, or of `phase`."""
+        """A context whose time counts in `bucket`; the supervisor sees the phase `phase`, by default the
+        bucket's name."""
         began = time.monotonic()
         try:
             with progress.phase(phase or bucket):
@@ -69,7 +73,7 @@ class Goodput:
             self.seconds[bucket] += time.monotonic() - began
 
     def resume(self, step: int, saved: Mapping[str, float]) -> None:
-        """Continue from a checkpoint of `step`: add its seconds, and those since the last attempt."""
+        """Continue from a checkpoint of `step`: add its seconds, and the seconds since the last attempt."""
         for name in BUCKETS:
             self.seconds[name] += float(saved.get(name, 0.0))
         self.disruptions = int(saved.get("disruptions", 0)) + 1
@@ -92,16 +96,16 @@ class Goodput:
                 self._file.write_text(json.dumps({"step": step, "at": time.time(), "seconds": step_seconds}))
 
     def count_restore(self, seconds: float) -> None:
-        """Count seconds of the start, part of `init`, as loading a checkpoint."""
+        """Count seconds of the start, until now in `init`, as loading a checkpoint."""
         self.seconds["restore"] += seconds
         self.seconds["init"] -= seconds
 
     def state(self) -> dict[str, float]:
-        """The figures that a checkpoint keeps."""
+        """Return the values for the checkpoint."""
         return {**self._rounded(), "disruptions": self.disruptions}
 
     def load_state(self, saved: Mapping[str, float]) -> None:
-        """Replace the figures by those of another process of this run."""
+        """Replace the values by those of another process of this run."""
         self.seconds = {name: float(saved[name]) for name in BUCKETS}
         self.disruptions = int(saved["disruptions"])
 

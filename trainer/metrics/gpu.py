@@ -1,6 +1,6 @@
 """Utilization and memory of this node's GPUs, measured by the driver: a structured line every 10 seconds.
 
-One process per node reports them. A value that the driver does not report is omitted, never zero; a GPU
+One process per node reports all GPUs. A value that the driver does not report is omitted, never zero; a GPU
 without values is not read again.
 """
 

@@ -19,7 +19,7 @@ PEAKS: tuple[tuple[str, float], ...] = (
 )
 """Peak FLOP/s of dense 16-bit matrix products, by words of the device's name; the first match applies.
 
-They are from data sheets, without sparsity: if a sheet has only the sparse number, half of that.
+The values are from data sheets, without sparsity: half of the sparse value if a sheet has no other.
 """
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 TAG = "vxtui.run"
-"""The tag by which a restart finds its run, as MLflow gives runs its own ids."""
+"""The tag with which a restart finds its run: MLflow assigns its own ids to runs."""
 _PARAMETERS = 100
-"""Most parameters per MLflow request (mlflow.utils.validation.MAX_PARAMS_TAGS_PER_BATCH)."""
+"""Largest number of parameters per request (mlflow.utils.validation.MAX_PARAMS_TAGS_PER_BATCH)."""
 
 
 class MlflowWriter:
-    """Implements `background.Writer`. The address is $MLFLOW_TRACKING_URI, or MLflow's default."""
+    """A `background.Writer` for MLflow. The address is $MLFLOW_TRACKING_URI, or MLflow's default."""
 
     name, package = "MLflow (--mlflow-experiment)", "mlflow-skinny"
 

@@ -51,11 +51,12 @@ class StepProfiler:
         except OSError as error:
             emit("phase", f"no trace in {path}: {error}", severity="WARNING", phase="metrics")
             return
-        emit("phase", f"a trace of the steps {self._first} to {self._last} is in {path}", phase="metrics")
+        emit("phase", f"the trace of steps {self._first} to {self._last} is in {path}", phase="metrics")
 
 
 def trace_folder(config: Config, env: Mapping[str, str]) -> Path:
-    """--profile-dir, else a folder beside TensorBoard's, which outlives the machine, else ./profile.
+    """The folder --profile-dir, else a folder beside TensorBoard's, which outlives the machine, else
+    ./profile.
 
     Raises:
         UsageError: for a bucket that is not mounted.
@@ -70,10 +71,10 @@ def trace_folder(config: Config, env: Mapping[str, str]) -> Path:
 
 
 def _steps(text: str) -> tuple[int, int]:
-    """`20-25` as two numbers; an empty text is an empty range."""
+    """Parse a range such as `20-25`; an empty text is an empty range."""
     if not text:
         return 0, -1
     first, dash, last = text.partition("-")
     if not (dash and first.isdigit() and last.isdigit() and 0 < int(first) <= int(last)):
-        raise UsageError(f"--profile-steps {text}: give the first and the last step, such as 20-25")
+        raise UsageError(f"--profile-steps {text} must be the first and the last step, such as 20-25")
     return int(first), int(last)

@@ -1,4 +1,4 @@
-"""The figures of a rank: device metrics of its steps, its node's GPUs, and the sinks of rank 0."""
+"""The metrics of a rank: device metrics of its steps, its node's GPUs, and the sinks of rank 0."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ class MetricsReporter:
         reports_gpus = device.type == "cuda" and local_rank == 0
         self._gpus = GpuReporter(local_gpu_count(os.environ)) if reports_gpus else None
         self._sinks: list[MetricSink] | None = None
-        """Created at the first record: before it the run's id is not known."""
+        """The sinks, created at the first record: before it the run's id is unknown."""
 
     def measure_steps(self, flops_per_token: float | None, world_size: int) -> None:
-        """Measure steps of this many ranks from now on; `None` counts the FLOPs of the first pass."""
+        """Measure steps of this many ranks from now on; without `flops_per_token` count the FLOPs of the
+        first pass."""
         compiled = self._config.parallel.compile == "on"
         self.steps = StepMetrics(self._device, world_size, flops_per_token, compiled=compiled)
 
     def tick(self) -> None:
-        """Report the GPUs, if it is time."""
+        """Report the GPUs if their interval has passed."""
         if self._gpus is not None:
             self._gpus.tick()
 

@@ -29,7 +29,7 @@ class MetricSink(Protocol):
 
 
 def make_sinks(config: Config, rank: int, run_id: str = "") -> list[MetricSink]:
-    """The sinks that settings and environment ask for; a service knows the run by `run_id`."""
+    """The sinks that settings and environment select; a service identifies the run by `run_id`."""
     if rank != 0:
         return []
     sinks: list[MetricSink] = []

@@ -1,7 +1,7 @@
 """A record of each step of a process: its samples, and the weights after it.
 
-It shows whether two runs, or two ranks, did the same. A line reaches the kernel before the step continues, so
-that it outlives a killed process.
+It shows whether two runs, or two ranks, computed the same. The kernel has each line before the step
+continues, so the line survives a killed process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StepLog:
     """Appends to `steps-<host's process id>-<start>.jsonl` below the folder; does nothing without a folder.
 
     A step has two lines: at its begin with the `samples` of this rank, and after the update with the `hash`
-    of the weights. `epoch` counts the memberships of an elastic run, otherwise the attempts.
+    of the weights. `epoch` is the number of the membership in an elastic run, otherwise of the attempt.
 
     Raises:
         UsageError: if the folder can't be written.

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trainer.metrics.mfu import mfu, peak_flops
 
 RECENT = 20
-"""Reports from which the time left is estimated."""
+"""Number of reports from which the remaining time is estimated."""
 
 
 class StepMetrics:
@@ -40,10 +40,10 @@ class StepMetrics:
 
     @contextmanager
     def counted(self, tokens: int) -> Iterator[None]:
-        """Context of a forward and backward pass of this rank over this many tokens.
+        """A context for this rank's forward and backward pass over `tokens` tokens.
 
-        The first one counts matrix products, convolutions and attention, a multiply-add as two operations,
-        unless the count is known, the model is compiled, or the peak is unknown.
+        In the first pass it counts matrix products, convolutions and attention, a multiply-add as two
+        operations, unless the count is known, the model is compiled, or the peak is unknown.
         """
         if not self._counts or self._peak is None:
             yield
@@ -54,7 +54,7 @@ class StepMetrics:
         self._flops = counter.get_total_flops() / tokens
 
     def at(self, step: int, total: int, tokens_per_second: float) -> dict[str, float]:
-        """MFU (0 to 1), peak memory (bytes) and the seconds left, each only if known."""
+        """MFU (0 to 1), peak memory (bytes) and the remaining seconds, each only if known."""
         metrics: dict[str, float] = {}
         if self._flops is not None:
             used = mfu(self._flops * tokens_per_second, 1.0, self._world_size, self._peak)
@@ -73,5 +73,5 @@ class StepMetrics:
         began, first = self._reports[0]
         if step <= first:
             return None
-        # Includes evaluations and checkpoints between the steps.
+        # The time includes evaluations and checkpoints between the steps.
         return (now - began) / (step - first) * (total - step)

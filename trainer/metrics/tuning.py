@@ -17,7 +17,7 @@ class TuningSink:
         self._failed = False
 
     def record(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Report the trial's metric if it is among these."""
+        """Report the trial's metric if `metrics` contain it."""
         if self._failed or self._metric not in metrics:
             return
         try:
@@ -36,4 +36,4 @@ class TuningSink:
             )
 
     def close(self, seconds: float, *, finished: bool) -> None:
-        """Do nothing: each report is written at once."""
+        """Do nothing: `record` writes each report immediately."""

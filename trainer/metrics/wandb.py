@@ -7,7 +7,7 @@ from typing import Any
 
 
 class WandbWriter:
-    """Implements `background.Writer` with a run of this run's id, which a restart continues.
+    """A `background.Writer` for a W&B run with this run's id, which a restart continues.
 
     In the mode `offline` it writes files below `./wandb` ($WANDB_DIR), for a later `wandb sync`.
     """
@@ -31,7 +31,7 @@ class WandbWriter:
             config=dict(self._settings),
             settings=wandb.Settings(console="off", silent=True),
         )
-        # By default W&B drops steps that are repeated after a restart: its own counter never goes back.
+        # By default W&B drops steps that are repeated after a restart: its own counter only increases.
         self._run.define_metric("*", step_metric="step")
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -1,1 +1,1 @@
-"""Workloads: models with the data that they train on."""
+"""Workloads: models with their training data."""

@@ -1,8 +1,8 @@
 """LoRA adapters as files: a folder that `peft.PeftModel.from_pretrained` loads.
 
-It has `adapter_config.json` and `adapter_model.safetensors`, whose names are `base_model.model.`, the path of
-the layer in the base model, and `.lora_A.weight` [rank, inputs] or `.lora_B.weight` [outputs, rank] (peft
-0.21: `utils/save_and_load.py:get_peft_model_state_dict`, `tuners/lora/config.py:LoraConfig`).
+The folder has `adapter_config.json` and `adapter_model.safetensors`. A weight's name is `base_model.model.`,
+the path of the layer in the base model, and `.lora_A.weight` [rank, inputs] or `.lora_B.weight` [outputs,
+rank] (peft 0.21: `utils/save_and_load.py:get_peft_model_state_dict`, `tuners/lora/config.py:LoraConfig`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def adapter_config(
 ) -> dict[str, Any]:
     """The description of an adapter of the model `base`, a folder or a name, for a causal language model.
 
-    Omitted values have peft's defaults. `targets` are those of the run.
+    Omitted values have peft's defaults. `targets` are the target layers of the run.
     """
     targets = _last_names(adapter) if ALL_LINEAR in targets else list(targets)
     first = next(tensor for name, tensor in adapter.items() if name.endswith(".lora_A.weight"))

@@ -9,9 +9,9 @@ from trainer.registry import MODELS, model_entry, resolve
 
 
 def build_workload(config: Config) -> Workload:
-    """Build the workload of `--model`, imported only here: other models may not have its packages.
+    """Build the workload of `--model`. The import is here because the other models' packages may be missing.
 
-    Its weights may be on the meta device; the strategy sets them where it keeps them.
+    Its weights may be on the meta device; the strategy then sets them.
 
     Raises:
         UsageError: for an unknown name or a missing package.
@@ -21,7 +21,7 @@ def build_workload(config: Config) -> Workload:
     if entry is None:
         names = ", ".join(sorted(MODELS))
         raise UsageError(
-            f"--model {config.model.model} is unknown; choose from {names}, or give your own module:function"
+            f"--model {config.model.model} is unknown; choose from {names}, or your own module:function"
         )
     try:
         workload: Workload = resolve(entry.target)(config)

@@ -1,4 +1,4 @@
-"""Any causal language model of Hugging Face, with its weights or random ones."""
+"""Causal language models of Hugging Face, with pretrained or random weights."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DROPOUT = (
     "attn_pdrop", "resid_pdrop", "embd_pdrop", "emb_pdrop", "hidden_dropout_prob",
     "attention_probs_dropout_prob",
 )  # fmt: skip
-"""Names of dropouts in the configurations of decoders, without those of a classifier's head."""
+"""Names of dropout rates in decoders' configurations, without the rates of a classifier's head."""
 
 
 class CausalLM(nn.Module):
-    """Tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar).
+    """Maps tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar).
 
-    The target of each position is the token after it; the loss skips `IGNORED`.
+    The target of each position is the next token; the loss skips `IGNORED`.
     """
 
     def __init__(self, model: Any, logits_memory: float = 0.0) -> None:
@@ -40,7 +40,7 @@ class CausalLM(nn.Module):
     def forward(
         self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None
     ) -> torch.Tensor:
-        # Where positions start again, transformers lets no token attend to earlier documents.
+        # Where positions restart, transformers lets no token attend to earlier documents.
         if self.chunked:
             body = self.model.base_model(input_ids=tokens, position_ids=positions, use_cache=False)
             loss: torch.Tensor = self.model.lm_head(body.last_hidden_state, targets)
@@ -56,7 +56,7 @@ class CausalLM(nn.Module):
 
     @property
     def context(self) -> int | None:
-        """Most tokens of a sequence; None if the model has no limit."""
+        """Largest number of tokens in a sequence; None without a limit."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return int(limit) if limit else None
 
@@ -74,14 +74,14 @@ def load_model(
     logits_memory: float = 0.0,
     deferred: DeferredModel | None = None,
 ) -> CausalLM:
-    """Load the model of a folder or name, or build that of a `config.json` with random weights.
+    """Load the model of a folder or name, or build the model of a `config.json` with random weights.
 
-    `dropout` replaces every dropout rate of its configuration. `logits_memory` is `LossHead`'s. With
-    `deferred`, which becomes the source of the weights, they are on the meta device, unless they can't be
+    `dropout` replaces every dropout rate of the configuration. `logits_memory` is passed to `LossHead`. With
+    `deferred`, the weights are on the meta device and `deferred` becomes their source, unless they can't be
     read part by part.
 
     Raises:
-        UsageError: if there is no such model, it is not a causal language model, or it has no dropout to set.
+        UsageError: if the model does not exist, is not a causal language model, or has no dropout to set.
     """
     from transformers import AutoModelForCausalLM  # noqa: PLC0415 - imports for seconds
 
@@ -122,7 +122,7 @@ def _is_rate(value: Any) -> bool:
 
 
 def load_config(where: str) -> Any:
-    """The configuration of a model. Raises OSError, ValueError or KeyError as transformers does."""
+    """The configuration of a model. Raises transformers' OSError, ValueError or KeyError."""
     from transformers import AutoConfig  # noqa: PLC0415
 
     return AutoConfig.from_pretrained(model_location(where))

@@ -18,7 +18,7 @@ VOCABULARY = 256
 
 
 class Attention(nn.Module):
-    """Attention of some heads: queries, keys and values [B, T, H, 3, D] to [B, T, H · D]."""
+    """Attention over several heads: queries, keys and values [B, T, H, 3, D] to [B, T, H · D]."""
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
@@ -32,7 +32,8 @@ class Attention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Pre-norm attention and MLP; `mask` [B, 1, T, T] is True where a token attends, by default causal."""
+    """Pre-norm attention and MLP. `mask` [B, 1, T, T] is True where a token attends; the default is
+    causal."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -53,7 +54,8 @@ class TransformerBlock(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens int64 [B, T] and targets [B, T] (or `IGNORED`) to the mean cross-entropy in nats (a scalar)."""
+    """Maps tokens int64 [B, T] and targets [B, T] (or `IGNORED`) to the mean cross-entropy in nats (a
+    scalar)."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class GPT(nn.Module):
 
     @property
     def tensor_plan(self) -> TensorPlan:
-        """How tensor parallelism divides the blocks."""
+        """The tensor parallelism of the blocks."""
         styles = {"query_key_value": "colwise", "out": "rowwise", "up": "colwise", "down": "rowwise"}
         block: Any = self.blocks[0]
         sizes = {
@@ -88,7 +90,7 @@ class GPT(nn.Module):
         return TensorPlan({f"blocks.*.{name}": style for name, style in styles.items()}, sizes, heads)
 
     def init_weight(self, name: str, weight: torch.Tensor, seed: int | None = None) -> None:
-        """Set a weight by its name and the seed, or with torch's own generator."""
+        """Set a weight from its name and the seed, or with torch's own generator."""
         generator = None
         if seed is not None:
             generator = torch.Generator().manual_seed(seed_of(name, seed))
@@ -113,7 +115,7 @@ class GPT(nn.Module):
 
 
 def document_mask(positions: torch.Tensor) -> torch.Tensor:
-    """Where each token attends, bool [B, 1, T, T]: to itself and to earlier tokens of its document.
+    """The mask bool [B, 1, T, T]: a token attends to itself and to earlier tokens of its document.
 
     `positions` [B, T] count from 0 in each document.
     """

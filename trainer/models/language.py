@@ -39,10 +39,10 @@ class TextData:
 
 
 def load_text(config: Config, tokenizer: str) -> TextData:
-    """The windows of the text of `--data`, or its conversations.
+    """The samples of the text or the conversations of `--data`.
 
     Raises:
-        DataError: if it can't be read or is too short.
+        DataError: if the data can't be read or is too short.
     """
     tokens, packs = _prepare(config, tokenizer, None)
     masked, context = config.data.document_masks == "on", config.model.context
@@ -62,7 +62,8 @@ def load_text(config: Config, tokenizer: str) -> TextData:
 def _prepare(
     config: Config, tokenizer: str, progress: DataProgress | None
 ) -> tuple[TokenFile | TokenShards, Path | None]:
-    """The tokens, and which conversations share a sample, both written now if they do not exist."""
+    """The tokens, and the index of conversations that share a sample, both written now if they do not
+    exist."""
     spec, context, masked = config.data.data, config.model.context, config.data.document_masks == "on"
     tokens = open_tokens(token_files_of(config, tokenizer, progress))
     info = tokens.info
@@ -78,7 +79,7 @@ def _prepare(
             f"--data {spec} has bytes separated by newlines: --document-masks can't tell documents apart"
         )
     if info.tokens <= context:
-        raise DataError(f"--data {spec} has {info.tokens} tokens; one window has {context + 1}")
+        raise DataError(f"--data {spec} has {info.tokens} tokens, but one window has {context + 1}")
     return tokens, None
 
 
@@ -90,7 +91,7 @@ def _check_targets(samples: Conversations, config: Config) -> None:
     if empty == looked_at:
         raise DataError(f"{where}: there is nothing to learn; use a larger --context")
     if empty:
-        text = f"{where}: nothing is learned from them; a larger --context would include more"
+        text = f"{where}: nothing is learned from them; a larger --context includes more answers"
         emit("phase", text, severity="WARNING", phase="starting")
 
 
@@ -105,12 +106,12 @@ def prepare_causal_lm(config: Config, progress: DataProgress) -> str:
 
 
 def count_targets(batch: Batch) -> int:
-    """Targets of a micro-batch of conversations."""
+    """The number of targets of a micro-batch of conversations."""
     return int((batch[1] != IGNORED).sum())
 
 
 def gpt(config: Config) -> Workload:
-    """The GPT, in the size of `--preset`."""
+    """The workload of the GPT, in the size of `--preset`."""
     preset, context = PRESETS[config.model.preset], config.model.context
     data = load_text(config, config.data.tokenizer)
     sizes = preset["layers"], preset["heads"], preset["width"], context
@@ -137,7 +138,7 @@ def gpt(config: Config) -> Workload:
 
 
 def causal_lm(config: Config) -> Workload:
-    """A model of Hugging Face, with the tokenizer in its folder unless `--tokenizer` names another.
+    """The workload of a model of Hugging Face, with its own tokenizer or the one of `--tokenizer`.
 
     Raises:
         UsageError: if the model does not fit the text.
@@ -155,7 +156,7 @@ def causal_lm(config: Config) -> Workload:
     data = load_text(config, _tokenizer(config))
     if data.info.vocabulary > model.vocabulary:
         raise UsageError(
-            f"--tokenizer {data.info.tokenizer} has {data.info.vocabulary} tokens, {where} has "
+            f"--tokenizer {data.info.tokenizer} has {data.info.vocabulary} tokens, but {where} has "
             f"{model.vocabulary}"
         )
     weights = sum(p.numel() for p in model.parameters())
@@ -197,7 +198,7 @@ def _tokenizer(config: Config) -> str:
     if not own_tokenizer and not where.endswith(".json") and os.environ.get("RANK", "0") == "0":
         emit(
             "phase",
-            f"{where} has no tokenizer.json: text is read as bytes, which its weights were not trained on",
+            f"{where} has no tokenizer.json: the text is read as bytes, unlike in its pretraining",
             severity="WARNING",
             phase="starting",
         )

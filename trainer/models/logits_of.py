@@ -1,7 +1,8 @@
-"""What a model of Hugging Face computes between its body's last hidden state and its logits.
+"""Recognize how a model of Hugging Face computes logits from the last hidden state of its body.
 
-transformers does that in code, not in data: the `forward` of each class calls the output layer, and some
-classes then scale or cap the logits. The code is literally the same in most classes, and recognized here.
+transformers defines this step in code, not in data: the `forward` of each class calls the output layer, and
+some classes then scale or cap the logits. Most classes contain literally the same code, which this module
+recognizes.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ _CAPPED = [f"logits / {_CAP}", "torch.tanh(logits)", f"logits * {_CAP}"]
 
 @dataclass(frozen=True, slots=True)
 class LogitsOf:
-    """Logits are `scale` times the output layer's, and with a `cap` above 0 `cap · tanh(logits / cap)`."""
+    """Logits are `scale` times the output layer's result; with a `cap` above 0, `cap · tanh(logits /
+    cap)`."""
 
     scale: float = 1.0
     cap: float = 0.0
 
 
 def logits_of(model: Any) -> LogitsOf | None:
-    """How a causal language model of transformers computes its logits; None if unknown."""
+    """The computation of the logits in a causal language model of transformers; None if unknown."""
     if type(getattr(model, "lm_head", None)) is not nn.Linear or model.base_model is model:
         return None
     try:
@@ -53,7 +55,8 @@ def logits_of(model: Any) -> LogitsOf | None:
 
 
 def _assigned(tree: ast.AST, *names: str) -> dict[str, list[str]]:
-    """The source of all assignments to these names, in order; an augmented assignment as a whole."""
+    """The sources of all assignments to these names, in order; for an augmented assignment, the entire
+    statement."""
     assigned: dict[str, list[str]] = {name: [] for name in names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):

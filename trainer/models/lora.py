@@ -16,12 +16,12 @@ from torch.nn import functional as F
 from trainer.models.loss_head import LossHead
 
 ALL_LINEAR = "all-linear"
-"""Names every linear layer except the output layer, as in peft."""
+"""The target of every linear layer except the output layer, as in peft."""
 _BASE, _A, _B = ".base.", ".lora_a", ".lora_b"
 
 
 class LowRank(nn.Module):
-    """A frozen linear layer plus `scale · x Aᵀ Bᵀ`; B starts at zero, so the output starts as the layer's.
+    """A frozen linear layer plus `scale · x Aᵀ Bᵀ`; B starts at zero, so the output starts unchanged.
 
     A is [rank, inputs] and B [outputs, rank]. `dropout` applies to the inputs of A.
     """
@@ -29,8 +29,8 @@ class LowRank(nn.Module):
     def __init__(self, base: nn.Linear, rank: int, scale: float, dropout: float = 0.0) -> None:
         super().__init__()
         self.base, self.scale, self.dropout = base, scale, dropout
-        # In full precision, because bf16 would round the steps away. Small enough to allocate at once, also
-        # if the layer is on the meta device.
+        # In full precision, because bf16 would round the steps away. Small enough to allocate immediately,
+        # also if the layer is on the meta device.
         device = "cpu" if base.weight.is_meta else base.weight.device
         self.lora_a = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
         self.lora_b = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
@@ -38,7 +38,8 @@ class LowRank(nn.Module):
         self._divided: tuple[DeviceMesh, Placement] | None = None
 
     def divide(self, mesh: DeviceMesh, *, inputs: bool) -> None:
-        """Divide the update as tensor parallelism divides the layer on `mesh`: by its inputs, or its outputs.
+        """Divide the update over `mesh` as tensor parallelism divides the layer: by its inputs, or its
+        outputs.
 
         Each rank then has its columns of A, or its rows of B, and all of the other matrix.
         """
@@ -55,7 +56,7 @@ class LowRank(nn.Module):
         return base + (self.scale * low).to(x.dtype)
 
     def _low_rank(self, x: torch.Tensor) -> torch.Tensor:
-        """`x Aᵀ Bᵀ`; if the layer is divided, for this rank's inputs or outputs."""
+        """`x Aᵀ Bᵀ`, for this rank's inputs or outputs if the layer is divided."""
         if self._divided is None:
             return F.linear(F.linear(x, self.lora_a), self.lora_b)
         mesh, inputs = self._divided
@@ -66,7 +67,7 @@ class LowRank(nn.Module):
         return local
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also load the weights of a plain layer that a model without updates saved."""
+        """Load weights, also those of a plain layer that a model without updates saved."""
         for name in ("weight", "bias"):
             if f"{prefix}{name}" in state_dict:
                 state_dict[f"{prefix}base.{name}"] = state_dict.pop(f"{prefix}{name}")
@@ -76,7 +77,7 @@ class LowRank(nn.Module):
 
 
 def linear_layers(module: nn.Module, targets: Iterable[str]) -> list[str]:
-    """The paths of the linear layers that `targets` name, as in peft: by the end of the path."""
+    """The paths of the linear layers that `targets` match, as in peft: by the end of the path."""
     suffixes = tuple(targets)
     paths = []
     for name, child in module.named_modules():
@@ -91,7 +92,7 @@ def linear_layers(module: nn.Module, targets: Iterable[str]) -> list[str]:
 def add_low_rank(
     module: nn.Module, *, rank: int, targets: Iterable[str], scale: float = 2.0, dropout: float = 0.0
 ) -> list[str]:
-    """Add a low-rank update to the linear layers that `targets` name; return their paths.
+    """Add a low-rank update to the linear layers that `targets` match; return their paths.
 
     The caller freezes the weights first.
     """
@@ -104,7 +105,7 @@ def add_low_rank(
 
 
 def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch.Tensor]:
-    """The weights of the model without updates, with each update added to its layer, as torch's `W + sBA`."""
+    """The weights of the model with each update added to its layer, as torch computes `W + sBA`."""
     weights_merged = {}
     for name, saved in weights.items():
         weight = saved
@@ -119,7 +120,7 @@ def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch
 
 
 def is_update(name: str) -> bool:
-    """Whether a weight belongs to an update, by its name."""
+    """Whether a weight belongs to an update."""
     return name.endswith((_A, _B))
 
 

@@ -1,9 +1,9 @@
-"""The output layer of a language model together with its loss, without the logits of all tokens at once.
+"""The output layer of a language model combined with its loss, without the logits of all tokens in memory.
 
 A large vocabulary makes the logits the largest tensor of a model: 8,192 tokens × 128,000 words are 4 GiB in
-float32, and their softmax and its gradient as much again. Here one chunk of tokens is scored at a time, and
-the gradients with respect to the hidden states and the weight are computed in the forward pass: they are
-linear in the gradient of the loss, by which the backward pass scales them. So nothing is computed twice.
+float32, and their softmax and its gradient need as much again. `LossHead` scores one chunk of tokens at a
+time, and computes the gradients with respect to the hidden states and the weight in the forward pass: they
+are linear in the gradient of the loss, by which the backward pass scales them. So nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _FLOAT = 4
 class LossHead(nn.Linear):
     """Maps hidden states [..., D] and targets [...] to their mean cross-entropy; without targets to logits.
 
-    `logits_memory` are the MiB of logits, in float32, that the loss holds at once; 0: all of them. `of_layer`
-    applies only in the loss: without targets the logits are the layer's.
+    `logits_memory` limits the logits that the loss holds at once, in MiB of float32; 0 is no limit.
+    `of_layer` applies only in the loss: without targets the result is the layer's output.
     """
 
     logits_memory, of_layer = 0.0, LogitsOf()
 
     @classmethod
     def of(cls, layer: nn.Linear, logits_memory: float, of_layer: LogitsOf = of_layer) -> LossHead:
-        """Create it with the weights of another layer, which may be tied to an embedding."""
+        """Create a head with the weights of another layer, which may be tied to an embedding."""
         with torch.device("meta"):
             head = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
         head.weight, head.bias = layer.weight, layer.bias
@@ -64,7 +64,7 @@ class LossHead(nn.Linear):
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """Tokens of a chunk, and the type of its matrix products."""
+    """The number of tokens in a chunk, and the type of its matrix products."""
 
     rows: int
     dtype: torch.dtype
@@ -90,7 +90,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         total = hidden.new_zeros((), dtype=torch.float32)
         gradients = [
             torch.empty_like(hidden) if wants[0] else None,
-            # Summed over the chunks in full precision, as one product over all tokens would be.
+            # Sum over the chunks in full precision, as one product over all tokens would.
             torch.zeros_like(weight, dtype=torch.float32) if wants[1] else None,
             torch.zeros_like(bias, dtype=torch.float32) if bias is not None and wants[2] else None,
         ]
@@ -121,15 +121,16 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 def _processed(logits: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
-    """The model's logits [N, V], from those of its output layer."""
+    """The model's logits [N, V], computed from the output of its output layer."""
     if of_layer.scale != 1.0:
         logits = logits * of_layer.scale
     return logits if not of_layer.cap else (logits / of_layer.cap).tanh() * of_layer.cap
 
 
 def _gradient(logits: torch.Tensor, targets: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
-    """Gradient of the summed loss of `logits` [N, V] by the layer's logits, in the same memory."""
-    # The factor of a capped logit y is 1 - (y / cap)².
+    """The gradient of the summed loss with respect to the layer's output [N, V], in the memory of
+    `logits`."""
+    # For a capped logit y the factor is 1 - (y / cap)².
     slope = 1.0 - (logits / of_layer.cap).square_() if of_layer.cap else None
     known = (targets != IGNORED)[:, None]
     softmax = logits.sub_(logits.logsumexp(1, keepdim=True)).exp_()

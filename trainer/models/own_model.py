@@ -1,4 +1,4 @@
-"""`--model my.module:build`: a user's own model in this loop. The function `Build` is all that it needs."""
+"""`--model my.module:build`: a user's own model in the training loop, from a function of type `Build`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _LIBRARIES = (
     sysconfig.get_paths()["stdlib"],
     str(Path(__file__).resolve().parents[1]),
 )
-"""Folders whose code is not the user's."""
+"""Folders of installed libraries, whose code is not the user's."""
 
 
 class Build(Protocol):
     """The function that `--model my.module:build` names."""
 
     def __call__(self, config: Config, **options: Any) -> Workload:
-        """Return the model and its data; every rank calls it, after all set the same seed.
+        """Return the model and its data. Every rank calls the function after setting an equal seed.
 
-        `config` has all flags: an own dataset may read `config.data.data`, `config.model.context` and others.
-        `options` are those of `--model-args`. Any error here ends the run with exit code 2.
+        `config` has all flags: a custom dataset may read `config.data.data`, `config.model.context` and
+        others. `options` are the values of `--model-args`. Any error here ends the run with exit code 2.
         """
 
 
@@ -44,11 +44,11 @@ def build_own(config: Config) -> Workload:
     """Build the workload with the user's function.
 
     Raises:
-        UsageError: if there is no such function, or if it fails or returns something else.
+        UsageError: if the function does not exist, fails, or returns something else.
     """
     target = config.model.model
     if not _TARGET.fullmatch(target):
-        raise UsageError(f"--model {target} is not module:function, e.g. my.module:build")
+        raise UsageError(f"--model {target} must be module:function, e.g. my.module:build")
     build, options = _function(target), _options(config.model.model_args)
     try:
         workload = build(config, **options)
@@ -87,12 +87,12 @@ def _function(target: str) -> Build:
 
 def _options(text: str) -> dict[str, Any]:
     """Parse `width=64,name=relu` as keyword arguments: numbers, True, False, None as in Python, else
-    texts."""
+    strings."""
     options = {}
     for item in names_in(text):
         name, equals, value = item.partition("=")
         if not (equals and name.isidentifier()):
-            raise UsageError(f"--model-args {text}: {item} is not NAME=VALUE")
+            raise UsageError(f"--model-args {text}: {item} must be NAME=VALUE")
         try:
             options[name] = literal_eval(value)
         except (ValueError, SyntaxError):
@@ -101,7 +101,7 @@ def _options(text: str) -> dict[str, Any]:
 
 
 def _problem(workload: object) -> str:
-    """What is wrong with the returned value, as the end of a sentence; "" if nothing is."""
+    """The problem of the returned value, as the end of a sentence; "" for a valid value."""
     if not isinstance(workload, Workload):
         return f"returned a {type(workload).__name__}, not a trainer.models.workload.Workload"
     if not isinstance(workload.model, nn.Module):
@@ -123,7 +123,7 @@ def _problem(workload: object) -> str:
 
 
 def _check_first_loss(model: nn.Module, target: str) -> None:
-    """Refuse at the first forward pass a model whose output is not a loss."""
+    """Check in the first forward pass that the model returns a loss."""
 
     def check(module: nn.Module, _: object, output: object) -> None:
         hook.remove()
@@ -151,7 +151,7 @@ def _failed(target: str, error: Exception) -> OwnCodeError:
 
 
 def _last_line(error: Exception) -> str:
-    """File and line of the user's code that raised the error, or called the code that did."""
+    """File and line of the user's code that raised the error, directly or through a library."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith(("<", *_LIBRARIES))]
     return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""

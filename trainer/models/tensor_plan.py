@@ -1,4 +1,4 @@
-"""Which layers of a model tensor parallelism divides, and how."""
+"""The layers of a model that tensor parallelism divides, and their styles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TensorPlan:
-    """`styles` maps patterns of module names to transformers' styles (`colwise`, `rowwise`, …).
+    """The plan of a model for tensor parallelism. `styles` maps patterns of module names to transformers'
+    styles.
 
     `sizes` are quantities that the number of ranks must divide, by their name for the user. `heads` are
-    patterns of modules in which the ranks compute their own heads, with dropout.
+    patterns of modules in which each rank computes different heads, with dropout.
     """
 
     styles: Mapping[str, str]
@@ -21,9 +22,9 @@ class TensorPlan:
 
 
 def plan_of(model: Any, prefix: str) -> TensorPlan | None:
-    """The plan that a model of Hugging Face has for its layers; `prefix` is its name in our wrapper.
+    """The plan of a model of Hugging Face; `prefix` is its name in our wrapper.
 
-    Embeddings and the output layer are left to FSDP: their weights may be tied.
+    Embeddings and the output layer are left to FSDP, because their weights may be tied.
     """
     styles = {name: style for name, style in (model.tp_plan or {}).items() if ".*." in name}
     if not styles:

@@ -1,4 +1,4 @@
-"""Tokenizer files beside exported weights, with which a library encodes text as the run did."""
+"""Tokenizer files beside exported weights, for libraries that encode text as the run did."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + "
     "'<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-"""`data.chat.ChatML` as a template, with which a chat is trained if the tokenizer's folder has none."""
+"""`data.chat.ChatML` as a template, for chats trained without a template in the tokenizer's folder."""
 
 
 def copy_tokenizer(out: Path, config: dict[str, Any]) -> str:

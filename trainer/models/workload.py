@@ -15,10 +15,10 @@ from trainer.weights.source import WeightSource, materialize
 
 
 class AnswerMetric(Protocol):
-    """Counts how many questions of held-out samples a model answers correctly."""
+    """Measures the accuracy of a model's answers to questions of held-out samples."""
 
     def prompts(self, batch: Batch) -> Batch:
-        """A micro-batch without its answers: `model(*prompts)` generates them, a tensor [B, …]."""
+        """The micro-batch without its answers: `model(*prompts)` generates them, a tensor [B, …]."""
 
     def accuracies(self, samples: Sequence[int], answers: torch.Tensor) -> list[float]:
         """The accuracy, 0 to 1, of each generated answer of these held-out samples."""
@@ -26,33 +26,33 @@ class AnswerMetric(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A model with its data, as the training loop needs it.
+    """A model with its data for the training loop.
 
     `model(*batch)` is the mean loss of a micro-batch over its targets, a scalar; 0 without targets. `blocks`
     are the repeated parts, to each of which FSDP, activation checkpointing and torch.compile apply; there may
-    be none. `train` are the samples, each a tuple of tensors; those of a micro-batch are stacked and passed
+    be none. `train` are the samples, each a tuple of tensors, which are stacked to a micro-batch and passed
     in order.
 
     With `evaluation`, --eval-every computes the mean loss of these samples. `tokens_per_sample` is for the
     speed in the log. `flops_per_token` counts a forward and backward pass; with `None` the first pass is
     measured.
 
-    `count_targets` returns the number of targets of a micro-batch on the CPU, if samples differ in it: each
-    target then has the same weight in the loss and the gradient, however a batch is split. With `None` each
-    sample has the same weight.
+    `count_targets` returns the number of targets of a micro-batch on the CPU, if samples differ in their
+    number: each target then has an equal weight in the loss and the gradient, however a batch is split. With
+    `None` each sample has an equal weight.
 
     FSDP and DeepSpeed keep the weights for the forward pass in --precision, and convert the floating-point
     tensors of a batch to it, except for a model that `converts_inputs` itself.
 
     `collate` makes a micro-batch from a list of samples; with `None` their tensors are stacked. `measured`
-    returns further figures of this rank's steps since its last call, for the log. With `answers` an
-    evaluation also has an accuracy. `probe` is a forward pass of one sample of the largest size, independent
-    of values, for --micro-batch auto; with `None` the model itself is called with a sample.
+    returns further values of this rank's steps since the last call, for the log. With `answers` an evaluation
+    also has an accuracy. `probe` is a forward pass of one sample of the largest size, independent of values,
+    for --micro-batch auto; with `None` the model is called with a sample.
 
     `tensor_plan` is for --tensor-parallel; a model without it can't be divided.
 
-    Weights of the model may be on the meta device; `weights` then sets them, where the strategy keeps them.
-    Buffers may not.
+    Weights of the model may be on the meta device; `weights` then sets them where the strategy stores them.
+    Buffers must not be on the meta device.
     """
 
     model: nn.Module
@@ -71,7 +71,7 @@ class Workload:
     tensor_plan: TensorPlan | None = None
 
     def materialize(self, device: torch.device) -> nn.Module:
-        """The model, after its weights on the meta device were set on `device`.
+        """Set the weights on the meta device, on `device`, and return the model.
 
         Raises:
             UsageError: if weights can't be read.
@@ -80,9 +80,10 @@ class Workload:
         return self.model
 
     def targets(self, batch: Batch) -> int:
-        """Targets of a micro-batch on the CPU; its samples, if all have the same number of targets."""
+        """Number of targets of a micro-batch on the CPU; the number of its samples without
+        `count_targets`."""
         return len(batch[0]) if self.count_targets is None else self.count_targets(batch)
 
     def figures(self) -> Mapping[str, float]:
-        """The figures of `measured`."""
+        """Return the values of `measured`, {} without it."""
         return {} if self.measured is None else self.measured()

@@ -1,2 +1,1 @@
-"""Sockets that the parts of a run share: addresses and ports, the run's key, messages, rejected
-connections."""
+"""Sockets of a run: addresses and ports, the run's key, messages, rejected connections."""

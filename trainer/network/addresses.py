@@ -14,8 +14,7 @@ from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 LISTEN = "VXTUI_LISTEN"
-"""Variable with the address at which this machine listens, instead of the one that `listening_address`
-finds."""
+"""Variable with the address at which this machine listens, instead of `listening_address`."""
 _GET_ADDRESS = 0x8915
 """SIOCGIFADDR: the IPv4 address of an interface."""
 _LISTENERS = range(20_000, 30_000)
@@ -25,22 +24,21 @@ _GLOBAL = "00"
 
 
 def local_address(sock: socket.socket) -> str:
-    """This machine's end of a connection: the address at which the peer's packets arrive."""
+    """This machine's address in a connection, at which the peer's packets arrive."""
     try:
         return without_prefix(str(sock.getsockname()[0]))
     except (OSError, IndexError):
-        # Closed, or not a network connection.
+        # The socket is closed, or not a network connection.
         return ""
 
 
 def without_prefix(address: str) -> str:
-    """An IPv4 address as such, if a dual-stack socket shows it as IPv6."""
+    """The IPv4 address without the prefix that a dual-stack socket adds; any other address unchanged."""
     return address.removeprefix("::ffff:")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this is an address of the loopback. A name is not, as another machine may resolve it
-    otherwise."""
+    """Whether this is a loopback address. A name is not: another machine may resolve it otherwise."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -48,9 +46,9 @@ def is_loopback(host: str) -> bool:
 
 
 def on_one_machine(peers: Collection[str]) -> bool:
-    """Whether a run is on this machine alone, as far as its known hosts tell.
+    """Whether all known hosts of a run are on this machine.
 
-    In a pod, node 0 may be called localhost in its own variables, and the others are elsewhere.
+    In a pod, node 0 may be called localhost in its own variables while the other nodes are elsewhere.
     """
     if chosen := os.environ.get(LISTEN):
         return is_loopback(chosen)
@@ -74,7 +72,7 @@ def interface_of(address: str) -> str:
 
 
 def _own_addresses() -> set[str]:
-    """Addresses of this machine that other machines may reach."""
+    """Addresses of this machine that other machines may be able to reach."""
     addresses = {address for address in _interfaces() if not is_loopback(address)}
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text().splitlines():
@@ -87,9 +85,9 @@ def _own_addresses() -> set[str]:
 def listening_address(peers: Collection[str], own_name: str) -> str:
     """The narrowest address at which the nodes of a run reach this machine; "" for all, if that is unclear.
 
-    `peers` are the known hosts of the run, and `own_name` this machine's among them, or "". On Vertex AI it
-    is a service's, whose packets arrive at the pod's only address (docs/facts/vertex.md 3.3). A name that
-    resolves to the loopback, as in Debian's /etc/hosts, says nothing of what the others use.
+    `peers` are the known hosts of the run, and `own_name` this machine's name among them, or "". On Vertex AI
+    a name is a service's, whose packets arrive at the pod's only address (docs/facts/vertex.md 3.3). A name
+    that resolves to the loopback, as in Debian's /etc/hosts, does not show the address that the others use.
     """
     if chosen := os.environ.get(LISTEN):
         return chosen
@@ -106,7 +104,8 @@ def listening_address(peers: Collection[str], own_name: str) -> str:
 
 
 def listen_on(address: str, port: int) -> socket.socket:
-    """Listen at this address; at "" on IPv4, and on IPv6 if this machine has it. Raises OSError."""
+    """Listen at this address; for "" at all IPv4 addresses, and IPv6 if this machine has it. Raises
+    OSError."""
     if not address and socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
             return socket.create_server(
@@ -118,7 +117,7 @@ def listen_on(address: str, port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def short_path(path: Path) -> Iterator[str]:
-    """A path to the same socket below this process's descriptors: the kernel takes at most 107 bytes."""
+    """A short path to a socket through a descriptor of its folder: the kernel allows at most 107 bytes."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -127,7 +126,7 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def peer_user(host: str, port: int, own_port: int) -> int | None:
-    """The user whose process is the client of a connection over the loopback; `None` if it has gone."""
+    """The user id of a loopback connection's client process; `None` after the client's end."""
     client = f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
@@ -138,14 +137,14 @@ def peer_user(host: str, port: int, own_port: int) -> int | None:
 
 
 def free_port() -> int:
-    """A port that is free now, below those that Linux gives to outgoing connections (from 32,768).
+    """A port that is free now, below Linux's ports for outgoing connections (from 32,768).
 
-    Otherwise an outgoing connection could take it before its listener does. If another listener takes it
-    first, the attempt fails and the next one uses another port. Raises OSError if none is free.
+    An outgoing connection could take a higher port before its listener does. If another listener takes the
+    port first, the attempt fails and the next one uses another port. Raises OSError if no port is free.
     """
     for port in random.SystemRandom().choices(_LISTENERS, k=1000):
         with socket.socket() as probe, contextlib.suppress(OSError):
-            # As torch's store does: a port of a connection that just ended counts as free.
+            # As in torch's store, the port of a connection that just ended counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("", port))
             return port

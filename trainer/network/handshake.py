@@ -1,10 +1,10 @@
-"""How the two ends of a connection prove that they have the run's key, before either reads a message.
+"""Handshake in which both ends of a connection prove that they have the run's key, before any message.
 
-The server sends 32 random bytes. The client answers with 32 of its own and an HMAC of both, and the server
-with another HMAC of both. So nothing that was recorded helps: each proof is valid for one connection and one
-end. A server that is not convinced closes the connection without a word; its log has the reason.
+The server sends 32 random bytes. The client answers with 32 random bytes and an HMAC of both, and the server
+with another HMAC of both. So a recording is useless: each proof is valid for one connection and one end. A
+server that rejects a proof closes the connection without an answer; its log has the reason.
 
-Python's `multiprocessing.connection` has the same exchange, but blocks, and names itself and its verdict to
+Python's `multiprocessing.connection` has the same exchange, but blocks, and sends its name and verdict to
 everyone who connects.
 """
 
@@ -19,26 +19,26 @@ _NONCE = 32
 _PROOF = 32
 SECONDS = 10.0
 """Seconds in which a new connection must prove that it has the key."""
-NO_KEY = "it did not prove that it has the key of this run"
+NO_KEY = "the peer did not prove that it has the key of this run"
 
 
 class HandshakeError(Exception):
-    """The peer does not have the key, or is of another job."""
+    """The peer does not have the key, or belongs to another job."""
 
 
 class Handshake:
     """One end of the exchange, without a socket: send `opening`, then `answer` each `needs` bytes."""
 
     def __init__(self, key: bytes, job: str, *, serves: bool) -> None:
-        """`serves`: this end has accepted the connection."""
+        """`serves` is true for the end that accepted the connection."""
         self._key, self._job, self._serves = key, job, serves
         self._nonce, self._server_nonce = secrets.token_bytes(_NONCE), b""
         self.opening = self._nonce if serves else b""
         self.needs = _NONCE + _PROOF if serves else _NONCE
-        """Bytes that the peer sends next; 0 once both ends are convinced."""
+        """Number of bytes that the peer sends next; 0 when both ends are authenticated."""
 
     def answer(self, data: bytes) -> bytes:
-        """Take the `needs` bytes of the peer; return the bytes to send. Raises HandshakeError."""
+        """Process `needs` bytes from the peer; return the bytes to send. Raises HandshakeError."""
         if self._serves:
             nonces = self._nonce + data[:_NONCE]
             self._check(data[_NONCE:], b"client", nonces)
@@ -60,12 +60,12 @@ class Handshake:
 
 
 def authenticate(sock: socket.socket, handshake: Handshake, seconds: float = SECONDS) -> None:
-    """Run the whole exchange on a blocking socket, within `seconds`; leaves no byte of a message unread.
+    """Run the entire exchange on a blocking socket within `seconds`, without reading beyond it.
 
     Raises:
         HandshakeError: if the peer does not have the key.
-        EOFError: if it closes the connection.
-        OSError: if it does not answer in time.
+        EOFError: if the peer closes the connection.
+        OSError: if the peer does not answer in time.
     """
     deadline = time.monotonic() + seconds
     sock.sendall(handshake.opening)

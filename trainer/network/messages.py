@@ -1,6 +1,6 @@
 """Messages between two supervisors, or a supervisor and its fork server: one JSON object per line.
 
-On a network, a `Handshake` comes first. Nothing here blocks: the caller also serves signals and other
+On a network, a `Handshake` comes first. No call blocks, because the caller also serves signals and other
 sockets.
 """
 
@@ -16,15 +16,15 @@ from typing import Any
 from trainer.network.handshake import NO_KEY, Handshake, HandshakeError
 
 _MAX_BYTES = 1 << 20
-"""Longest line. A peer that sends a longer one is not part of this run."""
+"""Longest line in bytes. A peer that sends a longer line does not belong to this run."""
 _MAX_UNSENT = 16 << 20
-"""Bytes that may wait for the peer to read them; a peer with more counts as lost."""
+"""Bytes that may wait for the peer; a peer with more unread bytes counts as lost."""
 _MAX_SHOWN = 60
-"""Bytes shown in the log of a line that can't be read."""
+"""Number of bytes of an unreadable line that the log shows."""
 
 
 class MessageStream:
-    """One end of a connection. `closed` is set once either side closes it."""
+    """One end of a connection. `closed` is true after either side closed it."""
 
     def __init__(
         self,
@@ -33,19 +33,19 @@ class MessageStream:
         peer: str = "",
         handshake: Handshake | None = None,
     ) -> None:
-        """`peer` is the peer's address, for the log. No message is sent or read before the `handshake`
-        ends."""
+        """`peer` is the peer's address, for the log. Messages are sent and read only after the
+        `handshake`."""
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock, self.closed, self.peer = sock, False, peer
         self.problem = ""
-        """The invalid message that it sent, after which the connection is closed."""
+        """The problem of an invalid message from the peer, after which the connection is closed."""
         self._clock, self._last_received = clock, clock()
         self._handshake = handshake
         self._partial = b""
         self._unsent, self._held = b"", b""
-        """Bytes that the peer has not read yet, and those that wait for the end of the handshake."""
+        """Bytes that the peer has not read yet, and bytes that wait for the end of the handshake."""
         if handshake is not None:
             self._unsent = handshake.opening
             self._flush()
@@ -74,11 +74,11 @@ class MessageStream:
             if len(self._unsent) > _MAX_UNSENT:
                 self.close()
         except OSError:
-            # Messages from before the peer closed can still be read.
+            # Messages that were sent before the peer closed the connection can still be read.
             self._unsent = b""
 
     def receive(self) -> list[dict[str, Any]]:
-        """All messages that arrived; the end of the connection sets `closed`."""
+        """Return all messages that arrived; the end of the connection sets `closed`."""
         if self._unsent and not self.closed:
             self._flush()
         while not self.closed:
@@ -99,7 +99,7 @@ class MessageStream:
         return self._messages() if self.is_authentic else []
 
     def _messages(self) -> list[dict[str, Any]]:
-        """Take the complete lines out of the bytes that arrived."""
+        """Remove the complete lines from the bytes that arrived, and parse them."""
         *lines, self._partial = self._partial.split(b"\n")
         messages = []
         for line in lines:

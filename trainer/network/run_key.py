@@ -1,9 +1,9 @@
-"""The key of a run, which all of its nodes find alike, and no stranger.
+"""The key of a run: all of its nodes derive the same key, and no other process can.
 
-It is derived from a secret and the job's id, so a secret that several runs share still separates them. The
-secret is, in this order: `$VXTUI_RUN_KEY`; the content of `$VXTUI_RUN_KEY_FILE`, such as a mounted Secret; if
-all nodes are on this machine, a random file that only this user can read. Otherwise there is none, and the
-key is as secret as the job's id: see the section on security in trainer/README.md.
+The key is derived from a secret and the job's id, so runs with the same secret have different keys. The
+secret is the first of: `$VXTUI_RUN_KEY`; the content of `$VXTUI_RUN_KEY_FILE`, such as a mounted Secret; if
+all nodes are on this machine, a random file that only this user can read. Otherwise there is no secret, and
+the key is only as secret as the job's id: see the section on security in trainer/README.md.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def run_key(topology: Topology, env: MutableMapping[str, str] = os.environ) -> b
         secret = user_secret()
     if not secret and "CLOUD_ML_JOB_ID" not in env:
         text = (
-            f"neither {SECRET} nor {SECRET_FILE} is set: whoever reaches this node's ports and guesses the "
-            "names in its variables can join the run. Set one of them to the same secret on all nodes"
+            f"neither {SECRET} nor {SECRET_FILE} is set: anyone who reaches this node's ports and guesses "
+            "the names in its variables can join the run. Set one of them to the same secret on all nodes"
         )
         emit("phase", text, severity="WARNING", phase="starting")
     return hmac.digest(secret, b"run " + topology.job.encode(), "sha256")
 
 
 def user_secret(folders: tuple[Path, ...] = ()) -> bytes:
-    """This user's secret on this machine, created by whichever node needs it first. Raises UsageError."""
+    """This user's secret on this machine; the first node creates it. Raises UsageError."""
     problem = ""
     for folder in folders or _folders():
         path = folder / "run-key"
@@ -62,12 +62,12 @@ def user_secret(folders: tuple[Path, ...] = ()) -> bytes:
         except (OSError, UsageError) as error:
             problem = problem or str(error)
     raise UsageError(
-        f"no place for this user's run key: {problem}. Set {SECRET} to the same secret on all nodes"
+        f"no folder for this user's run key: {problem}. Set {SECRET} to the same secret on all nodes"
     )
 
 
 def _folders() -> tuple[Path, ...]:
-    """Folders that do not depend on HOME and TMPDIR: all processes of this user share them."""
+    """Folders that do not depend on HOME and TMPDIR, so that all processes of this user share them."""
     user, homes = os.getuid(), list[Path]()
     with suppress(KeyError):
         homes.append(Path(pwd.getpwuid(user).pw_dir) / ".local" / "state" / "vxtui-trainer")
@@ -75,7 +75,7 @@ def _folders() -> tuple[Path, ...]:
 
 
 def _create(path: Path) -> None:
-    """Create the file with its content at once: another node may create or read it in the same moment."""
+    """Create the file atomically with its content: another node may create or read it at the same moment."""
     if path.exists():
         return
     new = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
@@ -90,7 +90,7 @@ def _create(path: Path) -> None:
 
 
 def _read(path: Path, *, private: bool = False) -> bytes:
-    """The content of a short regular file; with `private` nobody else may own, read or replace it."""
+    """The content of a short regular file; with `private` only this user may own, read or replace it."""
     flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if private else 0)
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:
@@ -99,9 +99,9 @@ def _read(path: Path, *, private: bool = False) -> bytes:
     except OSError as error:
         raise UsageError(f"{path} can't be read: {error.strerror or error}") from error
     if not stat.S_ISREG(status.st_mode) or len(data) > _MAX_LENGTH:
-        raise UsageError(f"{path} is not a file of at most {_MAX_LENGTH} bytes")
+        raise UsageError(f"{path} must be a file of at most {_MAX_LENGTH} bytes")
     if any(place.st_uid != os.getuid() or place.st_mode & 0o022 for place in places) or (
         private and status.st_mode & 0o077
     ):
-        raise UsageError(f"{path} or its folder is open to other users")
+        raise UsageError(f"{path} and its folder must not be accessible to other users")
     return data

@@ -1,1 +1,1 @@
-"""The optimizers of `--optimizer`, on the shards of one rank."""
+"""The optimizers of `--optimizer`, for the shards of one rank."""

@@ -16,10 +16,10 @@ Groups = list[dict[str, Any]]
 
 
 def parameter_groups(model: nn.Module, config: OptimizerConfig) -> Groups:
-    """The trainable weights in groups, as torch's optimizers take them, with `names` beside `params`.
+    """Groups of the trainable weights for torch's optimizers, with `names` beside `params`.
 
-    With `--optimizer muon` a group's `muon` tells whether its weights are matrices between hidden states, as
-    Muon's authors recommend: no embedding and no output layer.
+    With `--optimizer muon` the `muon` of a group is true for matrices between hidden states, as Muon's
+    authors recommend: neither an embedding nor an output layer.
     """
     without = set(names_in(config.no_decay))
     embeddings = {id(weight) for weight in _embeddings(model)}
@@ -48,7 +48,7 @@ def _kind(name: str, weight: torch.Tensor, embedding: bool) -> str:
 
 
 def _dimensions(weight: torch.Tensor) -> int:
-    """Dimensions of the whole weight: ZeRO-3's partition of it is flat."""
+    """Number of dimensions of the complete weight: ZeRO-3's partition of it is flat."""
     return len(getattr(weight, "ds_shape", weight.shape))
 
 
@@ -66,9 +66,9 @@ def _output_weights(model: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def make_optimizers(groups: Groups, config: OptimizerConfig) -> list[torch.optim.Optimizer]:
-    """The optimizers of these groups: one, or for Muon a second one for its other weights.
+    """The optimizers of these groups: one, and for Muon a second one for the remaining weights.
 
-    They use torch's fused kernels where available: these clip and skip without waiting for the GPU.
+    torch's fused kernels are used if available: these clip and skip without waiting for the GPU.
     """
     kept = [{k: v for k, v in group.items() if k in ("params", "names", "weight_decay")} for group in groups]
     if config.optimizer != "muon":
@@ -92,7 +92,7 @@ def _optimizer(name: str, groups: Groups, config: OptimizerConfig) -> torch.opti
 
 
 def make_optimizer(model: nn.Module, config: Config) -> torch.optim.Optimizer:
-    """One optimizer for all trainable weights, for DeepSpeed."""
+    """Create one optimizer for all trainable weights, for DeepSpeed."""
     (optimizer,) = make_optimizers(parameter_groups(model, config.optimizer), config.optimizer)
     for group in optimizer.param_groups:
         # DeepSpeed replaces the weights of a group by one flat tensor.

@@ -1,4 +1,4 @@
-"""Muon on whole matrices or on shards of them."""
+"""Muon for complete matrices or for shards of matrices."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from trainer.torch_private import local_part, muon_rate, orthogonalize
 
 
 class Muon(torch.optim.Muon):
-    """torch's Muon with AdamW's learning rate; a shard's update is computed from its whole matrix.
+    """torch's Muon with AdamW's learning rate; the update of a shard is computed from the complete matrix.
 
-    The momentum is a shard's own. All ranks with a part of a matrix gather its update, one matrix at a time,
-    and orthogonalise it as one process would; each applies its part. `whole` maps a shard to its DTensor.
-    (torch's own step would orthogonalise the shard.)
+    The momentum is sharded. All ranks with a part of a matrix gather its update, one matrix at a time, and
+    orthogonalise it as one process would; each applies its part. `whole` maps a shard to its DTensor. torch's
+    own step would orthogonalise the shard.
     """
 
     def __init__(self, groups: list[dict[str, Any]], *, lr: float, momentum: float) -> None:
-        # With this adjustment a step is as long as AdamW's, so one learning rate suits both (arXiv
+        # With this adjustment the length of a step equals AdamW's, so one learning rate suits both (arXiv
         # 2502.16982, 2.2).
         super().__init__(groups, lr=lr, momentum=momentum, adjust_lr_fn="match_rms_adamw")
         self.whole: dict[torch.Tensor, DTensor] = {}
@@ -45,7 +45,7 @@ class Muon(torch.optim.Muon):
 
 
 def like(local: torch.Tensor, whole: DTensor) -> DTensor:
-    """This rank's part of a tensor that is sharded like `whole`; not copied."""
+    """View this rank's part of a tensor as a DTensor that is sharded like `whole`, without a copy."""
     return DTensor.from_local(
         local, whole.device_mesh, whole.placements, run_check=False, shape=whole.shape, stride=whole.stride()
     )

@@ -1,4 +1,4 @@
-"""The optimizers of one rank, on its shards of the weights."""
+"""The optimizers of one rank, for its shards of the weights."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from trainer.torch_private import divide_each
 class ShardedOptimizer:
     """Steps this rank's shards as plain tensors: with DTensors each operation would cost more than a step.
 
-    Its state is created at once, not at the first step: a load and the first staging need the tensors.
+    The state is created immediately, not at the first step: a load and the first staging need the tensors.
     """
 
     def __init__(self, model: nn.Module, config: OptimizerConfig) -> None:
         """Raises UsageError for an optimizer that can't step shards of these weights."""
         groups = parameter_groups(model, config)
         self._names: dict[str, tuple[nn.Parameter, nn.Parameter]] = {}
-        """By name in the model, the weight and this rank's shard of it."""
+        """By name in the model, the weight and this rank's shard of the weight."""
         for group in groups:
             shards = [_shard(weight) for weight in group["params"]]
             self._names |= dict(zip(group["names"], zip(group["params"], shards, strict=True), strict=True))
             group["params"] = shards
         if config.optimizer == "adafactor" and any(isinstance(p, DTensor) for p, _ in self._names.values()):
-            raise UsageError("--optimizer adafactor needs whole weights, and this strategy shards them")
+            raise UsageError("--optimizer adafactor needs complete weights, but this strategy shards them")
         self._optimizers = make_optimizers(groups, config)
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
@@ -48,7 +48,7 @@ class ShardedOptimizer:
         return [{"params": [shard for _, shard in self._names.values()]}]
 
     def gradients(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Weights with a gradient, and this rank's shard of the gradient; not copied."""
+        """Weights with a gradient, each with this rank's shard of the gradient; not copied."""
         return [(p, local_shard(p.grad)) for p, _ in self._names.values() if p.grad is not None]
 
     @torch.no_grad()
@@ -73,7 +73,7 @@ class ShardedOptimizer:
 
     @torch.no_grad()
     def _connect(self) -> None:
-        """Point the shards to the weights' present memory and to that of their gradients."""
+        """Point the shards to the present memory of the weights and of their gradients."""
         for weight, shard in self._names.values():
             if shard is not weight:
                 # FSDP moves a shard to padded memory at its first use.
@@ -81,7 +81,8 @@ class ShardedOptimizer:
                 shard.grad = None if weight.grad is None else local_shard(weight.grad)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """The optimizer's state by weight and name, sharded as the weights, without counters; not copied."""
+        """The optimizer's state by weight and name, sharded like the weights, without step counters; not
+        copied."""
         tensors = {}
         for name, (weight, shard) in self._names.items():
             for key, value in self._state_of(shard).items():
@@ -94,7 +95,7 @@ class ShardedOptimizer:
 
     @property
     def updates(self) -> float:
-        """Steps that the optimizer counts; 0 if it counts none."""
+        """Number of steps that the optimizer has counted; 0 without a counter."""
         return next((float(state["step"]) for state in self._counters()), 0.0)
 
     @updates.setter

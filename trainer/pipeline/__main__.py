@@ -83,7 +83,7 @@ def read_evaluation(args: Given) -> int:
 
 
 def prepare_endpoint(args: Given) -> int:
-    """Create the endpoint with a stable model on it, or find it."""
+    """Find the endpoint, or create it with a stable model."""
     vertex = Vertex(args.project, args.location)
     baseline = release.Baseline(args.model_name, args.baseline, args.image)
     endpoint, stable = release.prepared_endpoint(vertex, args.endpoint_name, baseline, _machine(args))
@@ -102,11 +102,11 @@ def deploy_canary(args: Given) -> int:
 
 
 def check_canary(args: Given) -> int:
-    """Check predictions through the endpoint; problems are an output, not a failure."""
+    """Check predictions through the endpoint; problems are an output, not a failure of the step."""
     vertex = _vertex_of(args.endpoint)
     result = canary.check(vertex, args.endpoint, args.deployed, args.requests, args.questions)
     problem = result.problem(args.max_error_rate, args.max_latency)
-    text = problem or "the canary is good"
+    text = problem or "the canary passed its check"
     figures = f"{result.requests} predictions, {result.errors} errors, {result.canary} by the canary"
     severity = "WARNING" if problem else "INFO"
     emit("phase", f"{text}: {figures}, 95% within {result.latency:.3f} s", severity=severity, phase="canary")
@@ -118,13 +118,13 @@ def check_canary(args: Given) -> int:
 
 
 def promote(args: Given) -> int:
-    """Give the canary all of the traffic."""
+    """Route all traffic to the canary."""
     release.promote(_vertex_of(args.endpoint), args.endpoint, args.deployed)
     return exit_codes.DONE
 
 
 def roll_back(args: Given) -> int:
-    """Take the canary off the endpoint; the step fails, since the release failed."""
+    """Remove the canary from the endpoint and fail the step, because the release failed."""
     release.roll_back(_vertex_of(args.endpoint), args.endpoint, args.deployed)
     emit("error", "the canary failed its check; see the log of that step", severity="ERROR")
     return FAILED
@@ -174,7 +174,7 @@ STEPS: dict[str, tuple[Callable[[Given], int], dict[str, Any]]] = {
     "promote": (promote, _CANARY),
     "roll-back": (roll_back, _CANARY),
 }  # fmt: skip
-"""Each step, and its flags with their readers."""
+"""The steps, each with its flags and their types."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The check of a canary: real predictions through its endpoint, with their errors and latencies."""
+"""The check of a canary: real predictions through its endpoint, with error rate and latency."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _QUANTILE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class CanaryCheck:
-    """The result of the predictions. `latency` is the 95th percentile of the canary's, in seconds."""
+    """The result of the predictions. `latency` is the 95th percentile of the canary's latencies, in
+    seconds."""
 
     requests: int
     errors: int
     canary: int
-    """Predictions that the canary answered."""
+    """Number of predictions that the canary answered."""
     latency: float
     last_error: str = ""
 
@@ -43,7 +44,7 @@ class CanaryCheck:
 
 
 def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions: str = "") -> CanaryCheck:
-    """Send predictions, which the endpoint divides by its traffic split.
+    """Send predictions; the endpoint routes them by its traffic split.
 
     A failed prediction does not name its model, so it counts against the canary.
     """
@@ -63,21 +64,21 @@ def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions
         seconds = time.monotonic() - began
         answers = [dict(prediction).get("answer") for prediction in reply.predictions]
         if len(answers) != 1 or not isinstance(answers[0], str):
-            errors, last = errors + 1, f"the reply is not an answer: {answers}"
+            errors, last = errors + 1, f"the reply must be an answer: {answers}"
         elif reply.deployed_model_id == deployed:
             latencies.append(seconds)
     return CanaryCheck(requests, errors, len(latencies), quantile(latencies, _QUANTILE), last)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that this share of the values does not exceed; nan without values."""
+    """The smallest value that is not below this share of the values; nan without values."""
     if not values:
         return math.nan
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def instances(questions: str = "") -> Iterator[dict[str, str]]:
-    """Endless instances: from a .jsonl file of images with questions, or drawn."""
+    """Yield endless instances: from a .jsonl file of images with questions, or drawn."""
     if not questions:
         yield from (drawn(number) for number in itertools.count())
     path = local_path(questions)
@@ -90,7 +91,7 @@ def instances(questions: str = "") -> Iterator[dict[str, str]]:
 
 
 def drawn(number: int) -> dict[str, str]:
-    """A square of one colour on grey, and a question about it."""
+    """Draw a square of one colour on grey, with a question about its colour."""
     from PIL import Image, ImageDraw  # noqa: PLC0415
 
     colour = list(COLOURS.values())[number % len(COLOURS)]

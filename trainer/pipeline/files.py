@@ -1,4 +1,4 @@
-"""Output parameters and artifacts of a step, in the files that Kubeflow Pipelines names."""
+"""Output parameters and artifacts of a step, in the files named by Kubeflow Pipelines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainer.cloud_paths import local_path
 
 
 def write(path: str, value: Any) -> None:
-    """Write an output parameter: a text as is, anything else as JSON. Raises OSError."""
+    """Write an output parameter: a string unchanged, any other value as JSON. Raises OSError."""
     file = local_path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(value if isinstance(value, str) else json.dumps(value))

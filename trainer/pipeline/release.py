@@ -10,18 +10,18 @@ from trainer.pipeline.vertex import Vertex
 from trainer.structured_log import emit
 
 STABLE = "stable"
-"""The alias of the version with the traffic."""
+"""The alias of the version that receives the traffic."""
 DEFAULT = "default"
-"""The alias that one version of each model has: the first, until it is moved."""
+"""The default alias, which one version of each model has: initially the first version."""
 LONGEST = 3600.0
-"""Most seconds of a deployment."""
+"""Timeout of a deployment, in seconds."""
 _NEW = "0"
 """Key of the model being deployed in a traffic split."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingMachine:
-    """The machine that each deployed model runs on."""
+    """The machine of each deployed model."""
 
     type: str
     accelerator: str = ""
@@ -37,14 +37,14 @@ class ServingMachine:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The model of an endpoint that has none: a checkpoint, and the image that serves it."""
+    """The first model of an endpoint without one: a checkpoint, and the image that serves it."""
 
     name: str
     checkpoint: str
     image: str
 
     def model(self) -> dict[str, Any]:
-        """The Model to upload."""
+        """The Model resource to upload."""
         container = {
             "image_uri": self.image,
             "command": ["python", "-m", "trainer.serving"],
@@ -65,8 +65,7 @@ def prepared_endpoint(
 ) -> tuple[str, str]:
     """The endpoint of this name, and the version (…/models/ID@VERSION) with most of its traffic.
 
-    It is created if it does not exist; without a deployed model the baseline is registered and gets all
-    traffic.
+    A missing endpoint is created; without a deployed model the baseline is registered and gets all traffic.
     """
     listed = vertex.endpoints.list_endpoints(
         request={"parent": vertex.parent, "filter": f'display_name="{name}"'}
@@ -87,7 +86,7 @@ def prepared_endpoint(
 
 
 def _registered(vertex: Vertex, baseline: Baseline) -> str:
-    """The version of the baseline, uploaded unless an earlier attempt did."""
+    """The version of the baseline, uploaded unless an earlier attempt uploaded it."""
     listed = vertex.models.list_models(
         request={"parent": vertex.parent, "filter": f'display_name="{baseline.name}"'}
     )
@@ -100,7 +99,7 @@ def _registered(vertex: Vertex, baseline: Baseline) -> str:
 
 
 def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, machine: ServingMachine) -> str:
-    """Deploy a version with a share of the others' traffic; return the deployed model's id.
+    """Deploy a version with a share of the traffic; return the deployed model's id.
 
     A version that an earlier attempt deployed is not deployed again.
     """
@@ -115,20 +114,20 @@ def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, mac
 
 
 def with_canary(current: Mapping[str, int], percent: int) -> dict[str, int]:
-    """The split with `percent` for the model being deployed; the others keep their proportions."""
+    """The traffic split with `percent` for the new model; the others keep their proportions."""
     left = 100 - percent
     shares = {key: value * left // 100 for key, value in current.items() if value > 0}
     if not shares:
         return {_NEW: 100}
-    # The remainder of the rounding goes to the largest.
+    # The remainder of the rounding goes to the largest share.
     shares[max(shares, key=lambda key: shares[key])] += left - sum(shares.values())
     return {_NEW: percent, **shares}
 
 
 def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
-    """Give a deployed model all of the traffic and the aliases, then undeploy the others.
+    """Route all traffic to a deployed model and give it the aliases, then undeploy the others.
 
-    The default alias moves too: a name without a version means the version that serves.
+    The default alias moves too: a name without a version then means the serving version.
     """
     now = _split(vertex, endpoint, {deployed: 100})
     for deployed_model in now.deployed_models:
@@ -141,17 +140,17 @@ def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
 
 
 def roll_back(vertex: Vertex, endpoint: str, deployed: str) -> None:
-    """Take a canary off an endpoint; its traffic returns to the others."""
+    """Undeploy a canary; its traffic returns to the other models."""
     now = vertex.endpoints.get_endpoint(name=endpoint)
     split = {key: value for key, value in now.traffic_split.items() if key != deployed and value > 0}
     if not split:
-        raise ValueError(f"{endpoint} has no model besides {deployed} to take the traffic")
+        raise ValueError(f"{endpoint} has no model besides {deployed} for the traffic")
     whole = sum(split.values())
     shares = {key: value * 100 // whole for key, value in split.items()}
     shares[max(shares, key=lambda key: shares[key])] += 100 - sum(shares.values())
     _split(vertex, endpoint, shares)
     _undeploy(vertex, endpoint, deployed)
-    emit("phase", f"the canary {deployed} was taken off {endpoint}", phase="release")
+    emit("phase", f"the canary {deployed} was undeployed from {endpoint}", phase="release")
 
 
 def _deploy(

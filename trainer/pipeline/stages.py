@@ -1,4 +1,4 @@
-"""The worker pools of a pipeline's training jobs: the given pools with the flags of each job."""
+"""The worker pools of a pipeline's training jobs: the common pools with the flags of each job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 STAGES = (("texture", "texture"), ("scorers", "scorers"), ("quality", "quality"), ("integration", "both"))
-"""Name and --stage of each training, in order; each starts from the previous one's weights."""
+"""Name and --stage of each training, in order; each starts from the weights of the previous stage."""
 Pools = list[dict[str, Any]]
 
 
@@ -17,7 +17,7 @@ def with_flags(pools: Pools, *flags: str) -> Pools:
     """The pools, with these flags appended to those of their containers."""
     pools_with_flags = copy.deepcopy(pools)
     for pool in pools_with_flags:
-        # An empty pool keeps the place of the workers.
+        # An empty pool keeps the index of the workers' pool.
         if pool:
             spec = pool["container_spec"]
             spec["args"] = [*spec.get("args", []), *flags]
@@ -34,8 +34,8 @@ def stage_folders(
 ) -> dict[str, str]:
     """The checkpoint folder of each stage.
 
-    The same settings give the same folders: what Vertex AI takes from the cache is still there, and a stage
-    that is retried continues.
+    Equal settings give equal folders: checkpoints of cached steps remain valid, and a retried stage
+    continues.
     """
     settings = json.dumps([pools, list(best), steps, samples], sort_keys=True)
     run = hashlib.sha256(settings.encode()).hexdigest()[:12]
@@ -45,7 +45,7 @@ def stage_folders(
 def stage_pools(
     pools: Pools, folders: dict[str, str], best: Sequence[str], *, steps: int, samples: int
 ) -> dict[str, Pools]:
-    """The pools of each stage. `best` are the flags that the sweep found."""
+    """The pools of each stage. `best` are the flags of the sweep's best trial."""
     by_stage: dict[str, Pools] = {}
     before = ""
     for name, stage in STAGES:
@@ -56,7 +56,7 @@ def stage_pools(
 
 
 def evaluation_pools(pools: Pools, checkpoint: str, out: str, *, samples: int) -> Pools:
-    """One machine of the first pool, on which the checkpoint is evaluated."""
+    """One machine of the first pool for the evaluation of a checkpoint."""
     (first,) = copy.deepcopy(pools[:1])
     first["replica_count"] = 1
     first["container_spec"] = {

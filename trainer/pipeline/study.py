@@ -15,11 +15,11 @@ SUCCEEDED = 4
 
 
 class NoTrial(Exception):
-    """There is no usable trial; the message says why."""
+    """The study has no usable trial; the message has the reason."""
 
 
 def best_of(gcp_resources: str) -> tuple[list[str], float]:
-    """The flags and the metric of the best trial of the job that Google's component ran.
+    """The flags and the metric of the best trial of the tuning job that Google's component ran.
 
     Raises:
         NoTrial: if `gcp_resources` names no tuning job, or no trial has a measurement.

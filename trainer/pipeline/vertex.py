@@ -1,4 +1,4 @@
-"""Clients of Vertex AI: in the cloud with the job's credentials, else for the emulator in the environment."""
+"""Clients of Vertex AI: with the job's credentials, or for the emulator that the environment names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ API_HOST = "AIPLATFORM_EMULATOR_HOST"
 
 
 class Vertex:
-    """The API of one location. Its clients are imported on use, as that takes seconds."""
+    """The API of one location. Its clients are imported on first use, because the import takes seconds."""
 
     def __init__(self, project: str, location: str) -> None:
         self.location = location

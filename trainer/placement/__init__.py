@@ -1,1 +1,1 @@
-"""A node's place in its cluster, from the environment variables of whatever started it."""
+"""A node's rank in its cluster, from the environment variables of its launcher."""

@@ -1,7 +1,7 @@
 """A JobSet, and an indexed Job of Kubernetes without an operator.
 
-Kubernetes itself sets only JOB_COMPLETION_INDEX, and JobSet nothing. So the manifest must set the rest,
-through the downward API or literally: NNODES, and MASTER_ADDR or the values it follows from.
+Kubernetes itself sets only JOB_COMPLETION_INDEX, and JobSet sets no variables. So the manifest must set the
+others, through the downward API or literally: NNODES, and MASTER_ADDR or the values that determine it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _REPLICAS = ("JOBSET_REPLICAS", "REPLICATED_JOB_REPLICAS")
 
 
 def from_job_set(env: Mapping[str, str]) -> Topology:
-    """Read a JobSet: JOBSET_NAME, REPLICATED_JOB_NAME, JOB_INDEX are labels `jobset.sigs.k8s.io/…` by the
-    downward API.
+    """Read a JobSet: JOBSET_NAME, REPLICATED_JOB_NAME, JOB_INDEX are labels by the downward API.
 
-    A pod's host is JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX, in the domain JOBSET.
+    The labels are `jobset.sigs.k8s.io/…`. A pod's host is JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX, in the
+    domain JOBSET.
     """
     name, group = env["JOBSET_NAME"], env.get("REPLICATED_JOB_NAME", "")
     index, nodes = _index(env), _count(env, "JobSet")
@@ -33,7 +33,7 @@ def from_job_set(env: Mapping[str, str]) -> Topology:
         )
     if nodes % max(1, replicas):
         raise TopologyError(
-            f"NNODES={nodes} is not a multiple of {replicas} replicated jobs: it is the number of all pods "
+            f"NNODES={nodes} must be a multiple of {replicas} replicated jobs: it counts all pods "
             "that train, replicas times parallelism"
         )
     rank = job_index * (nodes // max(1, replicas)) + index
@@ -42,7 +42,7 @@ def from_job_set(env: Mapping[str, str]) -> Topology:
     if nodes > 1 and not address:
         if not group:
             raise TopologyError(
-                "JOBSET_NAME is set, but neither MASTER_ADDR nor REPLICATED_JOB_NAME says where node 0 is: "
+                "JOBSET_NAME is set, but neither MASTER_ADDR nor REPLICATED_JOB_NAME gives node 0's host: "
                 "set REPLICATED_JOB_NAME by metadata.labels['jobset.sigs.k8s.io/replicatedjob-name']"
             )
         address = f"{name}-{group}-0-0.{name}"
@@ -50,7 +50,7 @@ def from_job_set(env: Mapping[str, str]) -> Topology:
 
 
 def from_indexed_job(env: Mapping[str, str]) -> Topology:
-    """Read an indexed Job: NNODES is its `completions`, MASTER_ADDR its first pod."""
+    """Read an indexed Job: NNODES is its `completions`, MASTER_ADDR the host of its first pod."""
     index, source = _index(env), "JOB_COMPLETION_INDEX"
     if index == 0 and not any(env.get(name) for name in (*_COUNTS, "MASTER_ADDR")):
         alone = "JOB_COMPLETION_INDEX=0 and no NNODES: this pod trains alone"
@@ -84,7 +84,7 @@ def _count(env: Mapping[str, str], kind: str) -> int:
         )
     count = read_integer(env, name)
     if count < 1:
-        raise TopologyError(f"{name}={text} is not a number of nodes")
+        raise TopologyError(f"{name}={text} must be a number of nodes")
     return count
 
 

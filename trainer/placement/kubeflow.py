@@ -1,4 +1,5 @@
-"""PET_* and MASTER_*: a PyTorchJob of the Training Operator v1, a TrainJob of Trainer v2, torchrun's flags.
+"""Read PET_* and MASTER_*: a PyTorchJob of the Training Operator v1, a TrainJob of Trainer v2, or torchrun's
+flags.
 
 A PyTorchJob's variables are set in `pkg/controller.v1/pytorch/{envvar,elastic,master}.go` (v1.9), a
 TrainJob's in `pkg/runtime/framework/plugins/torch/torch.go` (v2.3).
@@ -13,7 +14,7 @@ from trainer.placement.topology import Topology, TopologyError, split_port
 from trainer.placement.variables import check_rank, job_id, pod_index, read_first, read_integer
 
 _RENDEZVOUS_PORT = 29400
-"""torchrun's port, if PET_RDZV_ENDPOINT has none."""
+"""torchrun's port, for a PET_RDZV_ENDPOINT without a port."""
 _INDEX_LABEL = "metadata.labels['training.kubeflow.org/replica-index']"
 
 
@@ -33,14 +34,16 @@ def from_ranks(env: Mapping[str, str], source: str, *, per_process: bool) -> Top
 
 
 def from_pet(env: Mapping[str, str]) -> Topology:
-    """Read PET_*. A TrainJob sets only these. A PyTorchJob with a Master also sets MASTER_*, RANK and
-    WORLD_SIZE (nodes times processes); an elastic one without a Master sets PET_RDZV_ENDPOINT but no rank,
-    which is in the pod's name."""
+    """Read PET_*, which is all that a TrainJob sets.
+
+    A PyTorchJob with a Master also sets MASTER_*, RANK and WORLD_SIZE (nodes times processes). An elastic
+    PyTorchJob without a Master sets PET_RDZV_ENDPOINT but no rank, which is in the pod's name.
+    """
     least, most = _bounds(env["PET_NNODES"])
     elastic = least < most
     with_master = bool(env.get("RANK") or env.get("PET_NODE_RANK")) and bool(env.get("MASTER_ADDR"))
     if elastic and with_master:
-        # The bounds are those of the Worker replicas; the Master is one more.
+        # The bounds count the Worker replicas, without the Master.
         least, most = least + 1, most + 1
     rank = _rank(env, most)
     address, port = _node_0(env, most)
@@ -60,12 +63,12 @@ def from_pet(env: Mapping[str, str]) -> Topology:
 
 
 def _bounds(text: str) -> tuple[int, int]:
-    """The least and the most nodes in `min:max`, or twice the same number."""
+    """Parse the minimum and maximum in `min:max`; a single number is both."""
     low, colon, high = text.partition(":")
     least = read_integer({"PET_NNODES": low}, "PET_NNODES")
     most = read_integer({"PET_NNODES": high}, "PET_NNODES") if colon else least
     if not 1 <= least <= most:
-        raise TopologyError(f"PET_NNODES={text} has no number of nodes, or MIN:MAX with MIN up to MAX")
+        raise TopologyError(f"PET_NNODES={text} must be a number of nodes, or MIN:MAX with MIN up to MAX")
     return least, most
 
 
@@ -113,7 +116,8 @@ def _node_0(env: Mapping[str, str], nodes: int) -> tuple[str, int]:
 
 
 def _hosts(address: str, port: int, nodes: int) -> tuple[str, ...]:
-    """The hosts of an elastic job, whose operator creates a service per replica, named like node 0's."""
+    """The hosts of an elastic job, whose operator creates a service per replica, named like node 0's
+    service."""
     pod = pod_index(address)
     if pod is None or pod[1:] != ("worker", 0):
         return ()
@@ -122,7 +126,7 @@ def _hosts(address: str, port: int, nodes: int) -> tuple[str, ...]:
 
 
 def _processes(env: Mapping[str, str]) -> int:
-    """PET_NPROC_PER_NODE as torchrun reads it: a number, `gpu`, `auto` or `cpu`."""
+    """Parse PET_NPROC_PER_NODE as torchrun does: a number, `gpu`, `auto` or `cpu`."""
     text = env.get("PET_NPROC_PER_NODE", "")
     if text in {"", "gpu", "auto"}:
         return 0
@@ -130,12 +134,12 @@ def _processes(env: Mapping[str, str]) -> int:
         return os.cpu_count() or 1
     count = read_integer(env, "PET_NPROC_PER_NODE")
     if count < 1:
-        raise TopologyError(f"PET_NPROC_PER_NODE={text} is not 1 or more: correct nprocPerNode of the job")
+        raise TopologyError(f"PET_NPROC_PER_NODE={text} must be at least 1: correct nprocPerNode of the job")
     return count
 
 
 def _doubts(env: Mapping[str, str], nodes: int, processes: int) -> tuple[str, ...]:
-    """Warnings: a PyTorchJob's WORLD_SIZE counts processes; any other value comes from the manifest."""
+    """Warn of a WORLD_SIZE that counts neither nodes nor processes: the manifest must have set it."""
     if not env.get("WORLD_SIZE") or read_integer(env, "WORLD_SIZE") in {nodes, nodes * max(1, processes)}:
         return ()
     return (f"WORLD_SIZE={env['WORLD_SIZE']} but PET_NNODES has {nodes} nodes; using {nodes}",)

@@ -1,8 +1,8 @@
-"""Variables of mpirun: an MPIJob's launcher starts one process per slot, or one per node.
+"""Read mpirun's variables: an MPIJob's launcher starts one process per slot, or one per node.
 
-Open MPI sets OMPI_COMM_WORLD_*, Hydra (MPICH, Intel MPI) PMI_* and MPI_LOCAL*. Neither names rank 0's host.
-It is MASTER_ADDR if the command sets it, else the first host of the operator's hostfile, which only the
-launcher's pod has, else worker 0, by the name of this one.
+Open MPI sets OMPI_COMM_WORLD_*, Hydra (MPICH, Intel MPI) sets PMI_* and MPI_LOCAL*. Neither names rank 0's
+host. The host is MASTER_ADDR if the command sets it, else the first host of the operator's hostfile, which
+only the launcher's pod has, else worker 0, whose name follows from the name of this worker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trainer.placement.topology import Topology, TopologyError
 from trainer.placement.variables import check_rank, job_id, pod_index, read_first, read_integer
 
 ReadFile = Callable[[str], str]
-"""Returns the text of a file, or "" if it does not exist."""
+"""Function that returns the text of a file, or "" if the file does not exist."""
 HOSTFILES = (
     "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "I_MPI_HYDRA_HOST_FILE",
     "HYDRA_HOST_FILE",
@@ -50,7 +50,8 @@ _HYDRA = _Names(
 
 
 def is_mpi(env: Mapping[str, str]) -> bool:
-    """Whether mpirun started this process, or it runs in a pod of an MPIJob without mpirun."""
+    """Whether mpirun started this process, or this pod belongs to an MPIJob but mpirun did not start the
+    process."""
     return any(env.get(name) for name in (_OPEN_MPI.rank, _HYDRA.rank, _ROLE))
 
 
@@ -60,7 +61,7 @@ def from_mpi(env: Mapping[str, str], read_file: ReadFile) -> Topology:
     if ours and hydra and ours != hydra:
         raise TopologyError(
             f"{_OPEN_MPI.rank}={ours} and {_HYDRA.rank}={hydra} name two ranks: one mpirun started "
-            "another. Start the trainer with one of them"
+            "another. Start the trainer with only one mpirun"
         )
     if not ours and not hydra:
         raise TopologyError(
@@ -103,7 +104,7 @@ def _local(env: Mapping[str, str], names: _Names, size: int) -> tuple[int, int]:
     if not text or not size_text:
         missing = name if not text else size_name
         raise TopologyError(
-            f"{names.rank} is set, but not {missing}: it selects this process's device. "
+            f"{names.rank} is set, but not {missing}, which selects this process's device. "
             f"Start with mpirun of Open MPI, MPICH or Intel MPI, or set {missing}"
         )
     local_rank, local_size = read_integer(env, name), read_integer(env, size_name)
@@ -124,13 +125,13 @@ def _address(env: Mapping[str, str], size: int, local_size: int, read_file: Read
         return f"{pod[0]}-worker-0"
     raise TopologyError(
         f"mpirun started {size} processes on several machines, and rank 0's host is unknown: there is "
-        f"no hostfile here ({', '.join(HOSTFILES)}), and HOSTNAME={env.get('HOSTNAME', '')!r} is no "
+        f"no hostfile here ({', '.join(HOSTFILES)}), and HOSTNAME={env.get('HOSTNAME', '')!r} is not "
         "JOB-worker-N. Start with `mpirun -x MASTER_ADDR=JOB-worker-0.JOB …` (Hydra: -genv MASTER_ADDR …)"
     )
 
 
 def first_host(hostfile: str) -> str:
-    """The first machine in a hostfile of Open MPI (`name slots=4`) or Hydra (`name:4`)."""
+    """The first host in a hostfile of Open MPI (`name slots=4`) or Hydra (`name:4`)."""
     for line in hostfile.splitlines():
         words = line.partition("#")[0].split()
         if words:

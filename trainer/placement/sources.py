@@ -1,4 +1,4 @@
-"""The sources of this node's place: a table of variables, whose first applicable row decides."""
+"""The sources of this node's rank: a table of variables, of which the first applicable row decides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Env = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PlacementSource:
-    """A source of the node's place: `applies` detects its variables, `read` reads them."""
+    """A source of the node's rank: `applies` detects its variables, `read` parses them."""
 
     names: str
     applies: Callable[[Env], bool]
@@ -29,7 +29,7 @@ def _set(*names: str) -> Callable[[Env], bool]:
 
 
 SOURCES = (
-    # A launcher inside the container comes before the platform around it.
+    # A launcher inside the container precedes the platform around it.
     PlacementSource(
         "LOCAL_RANK, RANK (torchrun)",
         lambda env: "LOCAL_RANK" in env and "RANK" in env,
@@ -59,7 +59,7 @@ def _read_file(path: str) -> str:
 
 
 def find_topology(env: Env, read_file: ReadFile = _read_file) -> Topology:
-    """This node's place by the first source that applies; a single node if none does.
+    """This node's rank from the first source that applies; a single node if none applies.
 
     `read_file` reads mpirun's hostfile.
 
@@ -76,12 +76,12 @@ def find_topology(env: Env, read_file: ReadFile = _read_file) -> Topology:
 
 
 def _compare(first: Topology, other: Topology) -> None:
-    """Raise TopologyError if two operators' variables place this node differently."""
+    """Check that the variables of two operators agree on this node's rank. Raises TopologyError."""
     if (first.node_rank, first.nodes) != (other.node_rank, other.nodes):
         places = " and ".join(
             f"{place.source} (node {place.node_rank} of {place.nodes})" for place in (first, other)
         )
         raise TopologyError(
-            f"{places} place this node differently: one operator sets one of them, so remove the other from "
+            f"{places} disagree on this node's rank: the operator sets only one, so remove the other from "
             "the manifest and the image"
         )

@@ -1,4 +1,4 @@
-"""CLUSTER_SPEC of Vertex AI, and TF_CONFIG, which Vertex AI sets too and TFJobs set alone."""
+"""Read CLUSTER_SPEC of Vertex AI, and TF_CONFIG, which Vertex AI sets too and TFJobs set alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from trainer.placement.variables import job_id, read_integer, read_json
 
 
 def from_cluster_spec(env: Mapping[str, str]) -> Topology:
-    """Pools 0 and 1 train; rank 0 is the primary, i + 1 is worker i (docs/facts/vertex.md 3.1)."""
+    """Read CLUSTER_SPEC: pools 0 and 1 train; rank 0 is the primary, i + 1 is worker i (docs/facts/vertex.md
+    3.1)."""
     spec = read_json(env, "CLUSTER_SPEC")
     cluster, task = spec.get("cluster") or {}, spec.get("task") or {}
     kind, index = str(task.get("type", "")), int(task.get("index", 0))
@@ -40,7 +41,8 @@ def from_cluster_spec(env: Mapping[str, str]) -> Topology:
 
 
 def from_tf_config(env: Mapping[str, str]) -> Topology:
-    """Read TF_CONFIG: chief (or master), then workers train; parameter servers and evaluators don't."""
+    """Read TF_CONFIG: chief (or master), then workers train; parameter servers and evaluators do not
+    train."""
     spec = read_json(env, "TF_CONFIG")
     cluster, task = spec.get("cluster") or {}, spec.get("task") or {}
     chief, workers = _hosts(cluster, "chief") or _hosts(cluster, "master"), _hosts(cluster, "worker")

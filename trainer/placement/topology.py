@@ -1,4 +1,4 @@
-"""A node's place in the cluster."""
+"""A node's rank in the cluster."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ class TopologyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """This node's rank. `source` names the variables that it comes from.
+    """This node's rank among the nodes of its job. `source` names the variables with the rank.
 
     Node 0 listens at `address`:`port`. `trains` is false for a replica that does not train (a reducer, a
-    parameter server, an evaluator). `per_process` means that a launcher already started one process per
-    device, so `node_rank` and `nodes` count processes. `job` is the same text on all nodes of a run, and
-    differs between runs if the variables do.
+    parameter server, an evaluator). With `per_process` a launcher already started one process per device, so
+    `node_rank` and `nodes` count processes. `job` is equal on all nodes of a run, and differs between runs if
+    the variables do.
     """
 
     source: str
     node_rank: int = 0
     nodes: int = 1
-    """Number of nodes; the most nodes of an elastic job."""
+    """Number of nodes; for an elastic job the maximum."""
     address: str = "127.0.0.1"
     port: int = 29500
     role: str = "node"
@@ -31,15 +31,16 @@ class Topology:
     job: str = ""
     warnings: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    """`host:port` of each node, by rank, if known; empty if only node 0's is."""
+    """`host:port` of each node, by rank; empty if only the host of node 0 is known."""
     minimum: int = 0
-    """The fewest nodes that an elastic job trains with; 0: not elastic."""
+    """Smallest number of nodes with which an elastic job trains; 0 for other jobs."""
     processes: int = 0
-    """Processes per node, if the variables tell; 0: one per GPU, or one."""
+    """Processes per node from the variables; 0 for one per GPU, or one."""
     variables: dict[str, str] = field(default_factory=dict)
-    """With `per_process`: torchrun's variables for this process, if another launcher sets its own."""
+    """With `per_process`, torchrun's variables for this process, if another launcher sets its own
+    variables."""
     key: bytes = field(default=b"", repr=False)
-    """The run's key, which the nodes prove to one another; the launcher sets it (`network.run_key`)."""
+    """The run's key for the handshakes between nodes; the launcher sets it (`network.run_key`)."""
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -54,11 +55,11 @@ class Topology:
 
     @property
     def own_port(self) -> int:
-        """Port at which the others reach this node; 0 if they don't know it."""
+        """Port at which the others reach this node; 0 if it is unknown to them."""
         return self.addresses[self.node_rank][1]
 
 
 def split_port(host: str, default: int = 29500) -> tuple[str, int]:
-    """Name and port of `name:port`, or of a name alone."""
+    """Name and port of `name:port`; a name without a port has the default port."""
     name, _, port = host.rpartition(":")
     return (name, int(port)) if name and port.isdigit() else (host, default)

@@ -18,9 +18,9 @@ def read_json(env: Mapping[str, str], name: str) -> dict[str, Any]:
     try:
         value = json.loads(env[name])
     except json.JSONDecodeError as error:
-        raise TopologyError(f"{name} is not JSON: {error}") from error
+        raise TopologyError(f"{name} must be JSON: {error}") from error
     if not isinstance(value, dict):
-        raise TopologyError(f"{name} is not a JSON object")
+        raise TopologyError(f"{name} must be a JSON object")
     return value
 
 
@@ -32,24 +32,24 @@ def read_integer(env: Mapping[str, str], name: str, default: int | None = None) 
     try:
         return int(text)
     except ValueError:
-        raise TopologyError(f"{name}={text!r} is not a whole number") from None
+        raise TopologyError(f"{name}={text!r} must be an integer") from None
 
 
 def read_first(env: Mapping[str, str], *names: str) -> tuple[str, str]:
-    """The first of these variables that is set, and its text; else the first name and ""."""
+    """Name and value of the first of these variables that is set; the first name and "" if none is."""
     return next(((name, env[name]) for name in names if env.get(name)), (names[0], ""))
 
 
 def check_rank(name: str, rank: int, nodes: int, of: str) -> None:
     """Raise TopologyError for a rank outside `nodes`, whose number comes from `of`."""
     if not 0 <= rank < nodes:
-        raise TopologyError(f"{name}={rank} is not within {of}")
+        raise TopologyError(f"{name}={rank} must be within {of}")
 
 
 def job_id(env: Mapping[str, str], *shared: object) -> str:
-    """The job's id: Vertex AI's or that of torch's launcher, with a hash of what all nodes have in common.
+    """The job's id: Vertex AI's or the launcher's, with a hash of the values that all nodes share.
 
-    It does not contain MASTER_ADDR: node 0 may know itself by another name.
+    It does not depend on MASTER_ADDR: node 0 may have another name for itself.
     """
     ids = [env.get(name, "") for name in ("CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID", "PET_RDZV_ID")]
     digest = hashlib.sha256(json.dumps([ids, shared]).encode()).hexdigest()[:12]
@@ -57,6 +57,6 @@ def job_id(env: Mapping[str, str], *shared: object) -> str:
 
 
 def pod_index(hostname: str) -> tuple[str, str, int] | None:
-    """Job, replica type and index in the name of an operator's pod, which is also its host name."""
+    """Job, replica type and index from the name of an operator's pod, which is also its host name."""
     match = _POD.fullmatch(hostname.partition(".")[0])
     return (match["job"], match["role"], int(match["index"])) if match else None

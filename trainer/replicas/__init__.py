@@ -1,1 +1,1 @@
-"""Replicas of the state that must be equal, compared from time to time to find faulty machines."""
+"""Compare replicas of the state, which must be equal, at intervals, to detect faulty machines."""

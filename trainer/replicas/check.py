@@ -1,8 +1,8 @@
-"""The comparison of replicas during a run (`--check-replicas`), and the handling of a difference.
+"""The comparison of replicas during a run (`--check-replicas`), and the response to a difference.
 
-A state whose replicas differ is never saved: every save is preceded by a check. The attempt ends, and the
-next one continues from the last checkpoint. When it reaches the same step, it reports which rank's result
-differs from the first time.
+A state whose replicas differ is never saved: a check precedes every save. The attempt ends, and the next one
+continues from the last checkpoint. When it reaches the same step, it reports the ranks whose results differ
+from the first time.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from trainer.strategy.base import Strategy
 from trainer.structured_log import emit
 
 _MAX_NAMES, _MAX_FIELDS = 3, 16
-"""Most tensors in the sentence and in the structured line."""
+"""Largest number of tensors in the sentence and in the structured line."""
 _MAX_NAMED = 8
-"""Most ranks in the sentence."""
+"""Largest number of ranks in the sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the state and the ranks with a replica of it; `slots` is the place of each rank's hash."""
+    """A part of the state and the ranks with a replica of it; `slots` is the index of each rank's hash."""
 
     key: tuple[str, str]
     slots: dict[int, int]
@@ -55,10 +55,10 @@ class ReplicaCheck:
         run: str,
         step: int,
     ) -> None:
-        """`folder` is the checkpoints'; the run begins or continues at `step`.
+        """`folder` is the folder of the checkpoints; the run begins or continues at `step`.
 
         Raises:
-            UsageError: if no rank has a replica of another's state.
+            UsageError: if no rank has a replica of another rank's state.
         """
         self._every, self._strategy, self._group, self._device = every, strategy, group, device
         self._folder, self._run = folder, run
@@ -71,14 +71,14 @@ class ReplicaCheck:
         self._width = max(len(keys) for keys in owned)
         if not self._parts:
             raise UsageError(
-                f"--check-replicas {every}: no process has a copy of another's state; remove the flag, "
+                f"--check-replicas {every}: no process has a copy of another one's state; remove the flag, "
                 "or train with --strategy ddp, zero1 or zero2 on several processes, or with "
                 "--data-parallel-replicate"
             )
         self._earlier = self._read_record(step)
 
     def _read_record(self, step: int) -> MismatchRecord | None:
-        """The mismatch after which this attempt repeats steps; a new node has no file of it."""
+        """The mismatch after which this attempt repeats steps; a new node has no record of it."""
         group, own = self._group, records.read(self._folder)
         for rank_record in group.all_gather(own):
             if (
@@ -95,11 +95,11 @@ class ReplicaCheck:
         return step % self._every == 0 or (self._earlier is not None and step == self._earlier.step)
 
     def check(self, step: int, last_save: Callable[[], int]) -> None:
-        """Compare the replicas after this step; `last_save` waits for the last checkpoint and returns its
+        """Compare the replicas after this step. `last_save` waits for the last checkpoint and returns its
         step.
 
         Raises:
-            ReplicaError: on every rank, if they differ.
+            ReplicaError: on every rank, if replicas differ.
         """
         if step == self._checked:
             return
@@ -168,7 +168,7 @@ class ReplicaCheck:
         return self._folder / f"replica-values-{self._group.rank}.pt"
 
     def _distance(self, state: Mapping[str, Mapping[str, torch.Tensor]]) -> float:
-        """Greatest difference of this rank's values from those of the first time; NaN if unknown."""
+        """Largest difference between this rank's values and its values of the first time; NaN if unknown."""
         greatest = 0.0
         try:
             kept = torch.load(self._values_file)
@@ -198,12 +198,15 @@ class ReplicaCheck:
         begin = f"the replicas differ at step {step}"
         if difference.has_majority:
             other = "has" if len(difference.ranks) == 1 else "have"
-            begin += (
-                f": {ranks} {other} other values than most in {tensors}; memory or arithmetic there is faulty"
-            )
+            begin += f": {ranks} {other} other values than most ranks in {tensors}; "
+            begin += "memory or arithmetic there is faulty"
         else:
             begin += f" in {tensors}: {ranks} disagree, and no majority shows which is wrong"
-        back = f"the last checkpoint, of step {saved}" if saved >= 0 else "step 0, as there is no checkpoint"
+        back = (
+            f"the last checkpoint, of step {saved}"
+            if saved >= 0
+            else "step 0, because there is no checkpoint"
+        )
         text = f"{begin}. The state is not saved; training repeats the steps from {back}"
         self._emit(
             "found",
@@ -218,7 +221,7 @@ class ReplicaCheck:
         raise ReplicaError(begin)
 
     def _judge(self, earlier: MismatchRecord, step: int, values: list[int], distance: float) -> None:
-        """Report which ranks' results differ from the first time."""
+        """Report the ranks whose results differ from the first time."""
         self._earlier = None
         if self._group.local_rank == 0:
             records.delete(self._folder)
@@ -229,11 +232,11 @@ class ReplicaCheck:
             self._emit("repeated", text, step, judged.ranks, severity=severity, repeat=judged.repeat.value)
 
     def _sentence(self, judged: Verdict, step: int) -> tuple[str, str]:
-        """The sentence on the repetition, and its severity."""
+        """The sentence about the repetition, and its severity."""
         begin = f"step {step}, at which the replicas differed, was repeated"
         if judged.repeat is Repeat.OTHER_RESULT:
             ranks = f"{self._named(judged.ranks)} had another result the first time, by {judged.most:.3g}"
-            others = f"the others by {judged.rest:.3g} at most"
+            others = f"the others by at most {judged.rest:.3g}"
             return f"{begin}: {ranks}, {others}: memory or arithmetic there is faulty", "ERROR"
         if judged.repeat is Repeat.SAME_RESULTS:
             text = "every rank has the same result as the first time: a permanent fault, or a program that"
@@ -272,7 +275,7 @@ class ReplicaCheck:
 
 
 def _parts(owned: Sequence[Sequence[tuple[str, str]]]) -> list[_Part]:
-    """The parts that at least two ranks have."""
+    """The parts of the state that at least two ranks have."""
     slots: dict[tuple[str, str], dict[int, int]] = {}
     for rank, keys in enumerate(owned):
         for slot, key in enumerate(keys):
@@ -285,5 +288,5 @@ def _digest(names: Sequence[str]) -> str:
 
 
 def _mixed(row: Sequence[int]) -> int:
-    """One number for a rank's hashes."""
+    """Combine a rank's hashes into one number."""
     return int.from_bytes(hashlib.sha256(repr(list(row)).encode()).digest()[:8], "big")

@@ -1,8 +1,8 @@
 """A 64-bit hash of a tensor, computed on the tensor's device.
 
-It is a sum modulo 2^64 over all 64-bit words, each mixed with odd numbers of its place: a single flipped bit
-always changes it, other differences are missed about once in 2^60 cases. It does not protect against
-attackers.
+The hash is a sum modulo 2^64 over all 64-bit words, each mixed with odd numbers of its index: a single
+flipped bit always changes it, other differences are missed about once in 2^60 cases. It does not protect
+against attackers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 _BLOCK = 1 << 18
-"""Words that are summed at once: 2 MiB, which fit a processor's cache."""
+"""Number of words that are summed at once: 2 MiB, which fit into a processor's cache."""
 _NEXT_BLOCK = 0x5851F42D4C957F2D
 _LANES = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _factors: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -20,14 +20,14 @@ _factors: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
 
 @torch.no_grad()
 def hashes(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The hash of each tensor, int64 [len(tensors)] on their device, by its bits and its length."""
+    """The hash of the bits and the length of each tensor, int64 [len(tensors)] on their device."""
     if not tensors:
         return torch.zeros(0, dtype=torch.int64)
     return torch.stack([_hash(tensor) for tensor in tensors])
 
 
 def combined(values: torch.Tensor) -> torch.Tensor:
-    """One hash of several, a scalar."""
+    """Combine several hashes into one, a scalar."""
     return _sum(values)
 
 
@@ -40,7 +40,7 @@ def _hash(tensor: torch.Tensor) -> torch.Tensor:
     whole = len(lanes) // per_word * per_word
     body = lanes[:whole]
     if lanes.storage_offset() % per_word:
-        # A part of another tensor that does not start at a word of memory.
+        # This part of another tensor does not start at a word boundary.
         body = body.clone()
     words = body.view(torch.int64)
     total = torch.zeros((), dtype=torch.int64, device=lanes.device)
@@ -53,14 +53,14 @@ def _sum(words: torch.Tensor) -> torch.Tensor:
     """The sum of at most one block of words."""
     first, second = _factors_on(words.device)
     mixed = words * first[: len(words)]
-    # The high bits affect all others too: otherwise two flipped signs would cancel out.
+    # Mix the high bits into all others: otherwise two flipped signs would cancel out.
     mixed ^= mixed >> 32
     mixed *= second[: len(words)]
     return mixed.sum()
 
 
 def _factors_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two odd numbers without a pattern for each word of a block, the same on every rank."""
+    """Two odd pseudorandom numbers for each word of a block, equal on every rank."""
     factors = _factors.get(device)
     if factors is None:
         mixed = torch.arange(1, _BLOCK + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB

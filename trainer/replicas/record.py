@@ -1,4 +1,4 @@
-"""The record of a mismatch until the same step was repeated: a file beside the checkpoints."""
+"""The record of a mismatch, a file beside the checkpoints, until a later attempt repeats the step."""
 
 from __future__ import annotations
 

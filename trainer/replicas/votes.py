@@ -1,4 +1,4 @@
-"""Find the ranks whose state is wrong from the hashes of replicas. Pure."""
+"""Find the ranks with a wrong state from the hashes of replicas. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Votes = Mapping[int, int]
 
 
 _OUTLIER_FACTOR = 4.0
-"""Factor by which a wrong rank's values are farther than those of all others."""
+"""Factor by which a wrong rank's distance must exceed the distances of all other ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Replicas that differ. `ranks` are those outside the majority; all ranks without a majority."""
+    """Replicas that differ. `ranks` are the ranks outside the majority; all ranks without a majority."""
 
     ranks: tuple[int, ...]
     has_majority: bool
@@ -43,19 +43,19 @@ def mismatch(parts: Sequence[Votes]) -> Mismatch | None:
 
 
 class Repeat(StrEnum):
-    """What a repetition of the same steps from the same checkpoint shows."""
+    """Result of repeating the same steps from the same checkpoint."""
 
     OTHER_RESULT = "other result"
-    """One rank had another result the first time, the others about the same."""
+    """One rank had another result the first time, and the other ranks about the same result."""
     SAME_RESULTS = "same results"
-    """Every rank repeats its result, and they differ again: the fault is permanent."""
+    """Every rank repeats its result, and the results differ again: the fault is permanent."""
     UNDECIDED = "undecided"
-    """All are about equally far from their first results, or too little is known."""
+    """All ranks are about equally far from their first results, or the distances are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`ranks` were wrong the first time: by `most`, the others by `rest`."""
+    """The judgement on a repetition: `ranks` were wrong the first time, by `most`, the others by `rest`."""
 
     repeat: Repeat
     ranks: tuple[int, ...] = ()
@@ -64,9 +64,9 @@ class Verdict:
 
 
 def verdict(same: bool, distances: Sequence[float]) -> Verdict:
-    """Compare with the first time: whether all hashes are the `same`, and how far each rank's values are.
+    """Judge a repetition: whether all hashes are the `same`, and the distance of each rank's values.
 
-    The other ranks are not exactly at their first values either, as the faulty rank changed their gradients.
+    The distances of the other ranks are not exactly 0, because the faulty rank changed their gradients.
     """
     if same:
         return Verdict(Repeat.SAME_RESULTS)

@@ -1,1 +1,1 @@
-"""A trained model behind HTTP, in the container of a Vertex AI endpoint."""
+"""An HTTP server for a trained model, in the container of a Vertex AI endpoint."""

@@ -1,10 +1,10 @@
 """`python -m trainer.serving [CHECKPOINT]`: serve predictions over HTTP, as Vertex AI endpoints require.
 
-CHECKPOINT is a folder or gs://…, by default $AIP_STORAGE_URI. The port and the routes are those of
-$AIP_HTTP_PORT, $AIP_HEALTH_ROUTE and $AIP_PREDICT_ROUTE. The server listens once the model is loaded.
+CHECKPOINT is a folder or gs://…, by default $AIP_STORAGE_URI. $AIP_HTTP_PORT, $AIP_HEALTH_ROUTE and
+$AIP_PREDICT_ROUTE set the port and the routes. The server listens after loading the model.
 
-In a container it listens at all addresses: Vertex AI forwards what it has authorized. If $VXTUI_LISTEN is an
-address of the loopback, it serves only processes of its own user.
+In a container it listens on all addresses: Vertex AI forwards only authorized requests. If $VXTUI_LISTEN is a
+loopback address, it serves only processes of its own user.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from trainer.serving.answerer import ServedModel, open_answerer
 from trainer.structured_log import emit
 
 MAX_REQUEST = 16 << 20
-"""Most bytes of a request; Vertex AI's own limit for a public endpoint is 1.5 MB."""
+"""Largest request in bytes; Vertex AI's own limit for a public endpoint is 1.5 MB."""
 _MAX_DIGITS = 12
 
 
 class PredictionServer(ThreadingHTTPServer):
-    """Serves one model, one prediction at a time: each uses all cores, or the GPU."""
+    """Serves one model, one prediction at a time: a prediction uses all cores, or the GPU."""
 
     daemon_threads = True
 
@@ -44,7 +44,7 @@ class PredictionServer(ThreadingHTTPServer):
         super().__init__((host, int(env.get("AIP_HTTP_PORT") or 8080)), _Handler)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether the client may send requests; otherwise the connection is closed unread."""
+        """Whether the client may send requests; a connection of another user is closed unread."""
         host, port = client_address
         return not self._checks_user or peer_user(host, port, self.server_port) == os.getuid()
 
@@ -61,14 +61,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(200 if is_health else 404, {} if is_health else {"error": "no such path"})
 
     def do_POST(self) -> None:
-        """Answer a prediction."""
+        """Answer a prediction request."""
         text = self.headers.get("Content-Length") or "0"
         length = (
             int(text) if text.isascii() and text.isdigit() and len(text) < _MAX_DIGITS else MAX_REQUEST + 1
         )
         if length > MAX_REQUEST:
             self.close_connection = True
-            self._reply(413, {"error": f"the request has more than {MAX_REQUEST:,} bytes, or no length"})
+            self._reply(413, {"error": f"the request must have a length of at most {MAX_REQUEST:,} bytes"})
             return
         body = self.rfile.read(length)
         if self.path != self.server.predict:
@@ -83,14 +83,14 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             instances = json.loads(body)["instances"]
             if not isinstance(instances, list):
-                raise TypeError("instances is not a list")
+                raise TypeError("instances must be a list")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(f'the request is not {{"instances": […]}}: {error!r}') from error
+            raise DataError(f'the request must be {{"instances": […]}}: {error!r}') from error
         with self.server.lock:
             return self.server.answerer.answer(instances)
 
     def version_string(self) -> str:
-        """Return no name and no version: the `Server` header goes to whoever asks."""
+        """Return an empty version: the `Server` header is visible to any client."""
         return "-"
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -109,7 +109,7 @@ def main() -> int:
     """Serve until SIGTERM; return the exit code."""
     uri = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("AIP_STORAGE_URI", "")
     if not uri:
-        emit("error", "no model: give a checkpoint, or set AIP_STORAGE_URI", severity="ERROR")
+        emit("error", "no model: set a checkpoint or AIP_STORAGE_URI", severity="ERROR")
         return exit_codes.USAGE
     signal.signal(signal.SIGTERM, _end)
     try:

@@ -1,4 +1,4 @@
-"""The trained model of a checkpoint, ready to answer or to be evaluated."""
+"""The trained model of a checkpoint, for predictions or an evaluation."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class ServedModel(Protocol):
     """Answers the instances of a prediction request."""
 
     def answer(self, instances: Sequence[Any]) -> list[dict[str, Any]]:
-        """A prediction for each instance. Raises DataError for an unusable instance."""
+        """Answer each instance with a prediction. Raises DataError for an unusable instance."""
 
 
 def open_answerer(uri: str) -> ServedModel:
-    """Load what answers with the newest good checkpoint at `uri`.
+    """Load the model of the newest good checkpoint at `uri`.
 
     Raises:
-        CheckpointError: if there is none.
-        UsageError: for a model that answers nothing, or can't be built here.
+        CheckpointError: if there is no good checkpoint.
+        UsageError: for a model that can't answer questions, or can't be built here.
     """
     checkpoint = fetch(uri)
     manifest = read(checkpoint)
@@ -45,10 +45,10 @@ def open_answerer(uri: str) -> ServedModel:
 
 
 def fetch(uri: str) -> Path:
-    """The newest good checkpoint at `uri`, on this machine: a copy if no bucket is mounted.
+    """The newest good checkpoint at `uri`, as a local path: a copy if no bucket is mounted.
 
     Raises:
-        CheckpointError: if there is none, or it can't be read.
+        CheckpointError: if there is no good checkpoint, or it can't be read.
     """
     if not needs_client(uri):
         return newest_good(local_path(uri), _report)
@@ -63,7 +63,7 @@ def fetch(uri: str) -> Path:
 
 
 def copy_of(uri: str, folder: Path) -> Path:
-    """Copy the content of `uri`, in a bucket, below `folder`. Raises RemoteStoreError."""
+    """Copy `uri`, a folder in a bucket, to a path below `folder`. Raises RemoteStoreError."""
     from trainer.checkpoint.stores.gcs_store import GcsStore  # noqa: PLC0415 - half a second, for buckets only
 
     GcsStore(f"gs://{bucket_path(uri)}").download_tree(folder)
@@ -71,7 +71,7 @@ def copy_of(uri: str, folder: Path) -> Path:
 
 
 def settings(manifest: Manifest, *flags: str) -> Config:
-    """The settings that a checkpoint's model and questions depend on, and further flags.
+    """The settings of a checkpoint for its model and questions, with further flags.
 
     Raises:
         UsageError: for a flag that this trainer does not have, or weights that can't be copied.

@@ -1,1 +1,1 @@
-"""The supervisor of a node: rendezvous of the nodes, attempts and restarts, and why an attempt ended."""
+"""The supervisor of a node: rendezvous of the nodes, attempts, restarts, and causes of failures."""

@@ -1,8 +1,8 @@
-"""Why an attempt ended: the error that a process records before it exits, and the first error of a node.
+"""The cause of a failed attempt: the error that a process records, and the first error of a node.
 
-Each process has a file for its error, in the format of torch's elastic launcher with our own fields beside
-it, so that scripts with torch's `@record` and runs below torchrun work too. The supervisor reads the files,
-picks the first error, and writes it to the log as one entry.
+Each process has a file for its error, in the format of torch's elastic launcher with additional fields, so
+that scripts with torch's `@record` and runs below torchrun work too. The supervisor reads the files, selects
+the first error, and writes it to the log as one entry.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from trainer.prctl import parent_id
 from trainer.structured_log import emit
 
 ERROR_FILE = "VXTUI_ERROR_FILE"
-"""Variable with the path of the process's record. Our supervisor sets it, and then reports the error."""
+"""Variable with the path of the process's error record. The supervisor sets it and logs the record."""
 TORCH_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-"""torchrun's variable for the same; torchrun reports the record itself."""
+"""torchrun's variable for the path of the error record; torchrun logs the record itself."""
 _LOST_PEER_TEXTS = (
     "Connection reset by peer", "Connection closed by peer", "Broken pipe", "Connection was likely closed",
     "failed to recv, got 0 bytes", "remote process exited or there was a network error",
@@ -45,16 +45,16 @@ _EXPECTED: dict[type[Exception], int] = {
 }
 """Exit codes of errors whose text is complete without a traceback."""
 _FIRST_SECONDS = 2.0
-"""Longest that a process without a supervisor waits for local rank 0 to report the same error."""
+"""Seconds that a process without a supervisor waits for local rank 0 to report an equal error."""
 _MAX_TRACEBACK = 32_000
-"""Characters. Container runtimes split longer lines, and Cloud Logging refuses entries above 256 KiB."""
+"""Largest traceback in characters: container runtimes split long lines; Cloud Logging's limit is 256 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """Why an attempt ended, in one sentence; `time` is in seconds since the epoch.
+    """The cause of a failed attempt, in one sentence; `time` is in seconds since the epoch.
 
-    `follower`: the process only noticed that another process is gone. `code` is an exit code.
+    `follower` is true if the process only noticed the loss of another process. `code` is an exit code.
     """
 
     message: str
@@ -63,13 +63,13 @@ class AttemptFailure:
     follower: bool = False
 
     def precedes(self, other: AttemptFailure | None) -> bool:
-        """Whether this failure rather than `other` is the cause."""
+        """Whether this failure is the cause rather than `other`."""
         return other is None or (self.follower, self.time) < (other.follower, other.time)
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """The error that a process recorded: the sentence, and fields of the log entry."""
+    """The error that a process recorded: a sentence, and fields of the log entry."""
 
     message: str
     time: float
@@ -78,7 +78,7 @@ class ErrorRecord:
 
 
 def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
-    """Record this process's error, and log it if no supervisor does; return the exit code.
+    """Record this process's error, log it if no supervisor does, and return the exit code.
 
     `where` are fields that locate the error in the training.
     """
@@ -101,7 +101,7 @@ def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
 
 
 def read_record(path: Path) -> ErrorRecord | None:
-    """The record of a process; None if it left none. Also reads a record of torch's `@record`."""
+    """The record of a process, also in the format of torch's `@record`; None without a record."""
     try:
         content = json.loads(path.read_text())
         changed = path.stat().st_mtime
@@ -145,7 +145,7 @@ class NodeFailures:
         self._records: dict[int, ErrorRecord] = {}
         self._cause_rank = -1
         self.cause: AttemptFailure | None = None
-        """The first failure of this node; a follower's only if there is no other failure."""
+        """The first failure of this node; a follower's failure only if there is no other."""
 
     def file(self, local_rank: int) -> Path:
         """The file in which this process records its error."""
@@ -158,7 +158,8 @@ class NodeFailures:
     def add(self, local_rank: int, code: int, ended_before: float = math.inf) -> bool:
         """Add a process that ended with `code`; return whether it is the new cause.
 
-        Errors after `ended_before` (epoch seconds), when another node ended the attempt, are consequences.
+        Errors after `ended_before` (epoch seconds), the time at which another node ended the attempt, are
+        consequences.
         """
         record = read_record(self.file(local_rank))
         if record is None:
@@ -176,11 +177,12 @@ class NodeFailures:
         return True
 
     def others_finish(self, code: int) -> bool:
-        """Whether the others finish their part after this code; the process itself reported its end then."""
+        """Whether the other processes finish their part after this code, which the process itself
+        reported."""
         return code in self._final() - {exit_codes.USAGE}
 
     def report(self, *, is_cause: bool) -> None:
-        """Log this node's cause and its followers; `is_cause`: this node's cause is the run's."""
+        """Log this node's cause and its followers. With `is_cause` this node's cause is the run's cause."""
         cause, record = self.cause, self._records.get(self._cause_rank)
         fields: dict[str, Any] = {"node_rank": self._node, "attempt": self.attempt}
         shown = cause is not None and (is_cause or not cause.follower)
@@ -190,7 +192,7 @@ class NodeFailures:
             if record is None:
                 emit("phase", cause.message, severity="ERROR", phase="failed", **entry)
             else:
-                # The place of an error in the user's code, which most ranks share, is in the fields.
+                # The fields have the location of an error in the user's code, which most ranks share.
                 text = record.message if cause.code in self._final() else cause.message
                 emit("error", text, severity="ERROR", **{**record.fields, **entry})
         followers = [
@@ -209,7 +211,7 @@ class NodeFailures:
         return sum(self._processes[: self._node]) + local_rank
 
     def _prefix(self, local_rank: int, code: int) -> str:
-        """The beginning of the sentence, if there is more than one node or process."""
+        """The beginning of the sentence, for a run of several nodes or processes."""
         node = f"node {self._node}: " if len(self._processes) > 1 else ""
         if code in self._final() or sum(self._processes) == 1:
             return node
@@ -225,7 +227,7 @@ def _exit_text(code: int) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """The error in one sentence; an error of a DataLoader's worker without the traceback around it."""
+    """The error in one sentence; for an error of a DataLoader's worker, without the traceback around it."""
     kind, text = type(error).__name__, str(error) or "no reason was given"
     if "\nOriginal Traceback" in text:
         # torch raises an error of the same type whose text is the worker's traceback.
@@ -235,7 +237,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def noticed_a_lost_peer(error: BaseException) -> bool:
-    """Whether the error only shows that another process is gone."""
+    """Whether the error only shows the loss of another process."""
     return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
 
 
@@ -251,7 +253,7 @@ def _clipped(text: str) -> str:
 
 
 def _write(path: Path, record: ErrorRecord) -> None:
-    """Write the record under a temporary name: no reader sees half of it. A full disk loses the record."""
+    """Write the record atomically under a temporary name. On a full disk the record is lost."""
     stack = str(record.fields.get("traceback", ""))
     content = {
         "message": {
@@ -267,9 +269,10 @@ def _write(path: Path, record: ErrorRecord) -> None:
 
 
 def _another_reports(message: str) -> bool:
-    """Whether another process of this node has the same error and reports it.
+    """Whether another process of this node has an equal error and reports it.
 
-    Below torchrun no supervisor picks one: local rank 0 reports its own error, the others those that differ.
+    Below torchrun no supervisor selects an error: local rank 0 reports its error, the other ranks only
+    different errors.
     """
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     try:

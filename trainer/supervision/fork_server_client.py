@@ -28,7 +28,7 @@ class ForkServerClient:
         self.start()
 
     def start(self) -> None:
-        """Start the fork server unless it runs; it imports in parallel what the processes need."""
+        """Start the fork server unless it runs; it imports the processes' modules in the background."""
         if self._process is not None and self._process.poll() is None and not self._stream.closed:
             return
         self.close()
@@ -48,7 +48,7 @@ class ForkServerClient:
         self._stream = MessageStream(ours)
 
     def gpu_count(self, wait: float) -> int | None:
-        """GPUs of this node; None if the number is unknown after `wait` seconds.
+        """Number of GPUs of this node; None if it is unknown after `wait` seconds.
 
         Raises:
             RuntimeError: if the fork server ended.
@@ -66,8 +66,8 @@ class ForkServerClient:
     def spawn(self, environments: Sequence[Mapping[str, str]], store_address: str | None = None) -> None:
         """Start a process for each environment, with the run's arguments.
 
-        With a `store_address`, "" for all of this machine, another process hosts torch's store there, at the
-        port that the environments name.
+        With a `store_address` ("" for all addresses), another process hosts torch's store there, at the port
+        in the environments.
         """
         self.start()
         self._running = set(range(len(environments)))

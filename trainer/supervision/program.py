@@ -14,7 +14,7 @@ HANG_FOLDER = "hangs"
 
 
 class Program(Protocol):
-    """A program, as its supervisor sees it. `launch` has processes and timeouts; times are in seconds."""
+    """A program that a supervisor runs. `launch` has processes and timeouts; times are in seconds."""
 
     @property
     def launch(self) -> LaunchConfig: ...
@@ -29,7 +29,7 @@ class Program(Protocol):
 
     @property
     def prints_text(self) -> bool:
-        """Whether its processes print free text, possibly lines without a newline."""
+        """Whether its processes print free text, possibly without a final newline."""
 
     @property
     def hang_folder(self) -> Path:
@@ -39,34 +39,35 @@ class Program(Protocol):
         """Arguments of the fork server."""
 
     def open(self, topology: Topology) -> None:
-        """Start what its processes need on this node for all attempts."""
+        """Start the resources that its processes need on this node for all attempts."""
 
     def close(self) -> None:
         """Stop what `open` started."""
 
     def variables(self, address: str) -> dict[str, str]:
-        """Variables of its processes, besides those of torchrun; other nodes reach this one at `address`."""
+        """Variables of its processes in addition to torchrun's; `address` is this node's address for
+        others."""
 
     def saves(self) -> frozenset[tuple[str, int]]:
-        """Its checkpoints on this node's disk: the name of each, and when it was completed (epoch ns)."""
+        """Its checkpoints on this node's disk: name and completion time (epoch ns) of each."""
 
     def newest_step(self) -> int:
-        """Highest step of a checkpoint on this node's disk; -1 if there is none, or if it is unknown."""
+        """Highest step of a checkpoint on this node's disk; -1 without one, or if it is unknown."""
 
     def has_checkpoint(self) -> bool:
         """Whether a restart would continue from a checkpoint."""
 
     def is_done(self) -> bool:
-        """Whether its last step is saved, so that a start would only find that; False if unknown."""
+        """Whether its last step is saved, so that a restart has nothing to do; False if unknown."""
 
     def last_step(self) -> RecordedStep | None:
         """The last step that its processes recorded, or None."""
 
     def can_use(self, processes: int) -> bool:
-        """Whether it can run with this number of processes in all."""
+        """Whether it can run with this total number of processes."""
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         """Exit codes of its processes after which another attempt is pointless."""
 
     def outcome(self, code: int, *, signalled: bool) -> int:
-        """The meaning of its processes' exit code; `signalled`: after a signal to the supervisor."""
+        """The outcome of its processes' exit code; `signalled` is true after a signal to the supervisor."""

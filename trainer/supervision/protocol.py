@@ -1,6 +1,6 @@
-"""The messages of the rendezvous, validated: after the handshake, a node may still be of another version.
+"""The messages of the rendezvous, validated: after the handshake, a node may still have another version.
 
-A node begins with `hello`: the protocol's version and its rank.
+A node begins with a greeting (`hello`): the version of the protocol and its rank.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ _MAX_COUNT = 1 << 53
 
 
 class ProtocolError(Exception):
-    """A message that no node of this run sends; the text says what is wrong with it."""
+    """A message that no node of this run sends; the text names the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt. `processes` are the numbers of processes, by node rank.
 
-    `address`:`port` is where this node's processes reach the store of torch.distributed. `own_address` is
-    this node's address on the same network; each node sets it itself, no message carries it. `store_address`
-    is where this node must host the store: "" for all of its addresses, `None` if another node hosts it.
+    `address`:`port` is the address of torch.distributed's store for this node's processes. `own_address` is
+    this node's address on the same network; each node sets it, no message carries it. `store_address` is the
+    address at which this node must host the store: "" for all of its addresses, `None` if another node hosts
+    it.
     """
 
     number: int
@@ -42,7 +43,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """Why the attempt ended for this node. `hangs`: its processes would not notice the end."""
+    """The end of an attempt for this node. With `hangs` its processes would not notice the end."""
 
     failure: AttemptFailure
     hangs: bool = False
@@ -59,19 +60,19 @@ def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
 
 
 def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
-    """The node's rank. Raises ProtocolError if it is not that of another node."""
+    """Parse the greeting of another node; return its rank. Raises ProtocolError."""
     if "protocol" not in message:
-        raise ProtocolError("it did not send the hello of a node")
+        raise ProtocolError("the peer did not send the greeting of a node")
     version = read_integer(message, "protocol", 0)
     if version != VERSION:
-        raise ProtocolError(f"it has version {version} of the protocol, not {VERSION}")
+        raise ProtocolError(f"the peer must have version {VERSION} of the protocol, not {version}")
     rank = read_integer(message, "rank", 1, topology.nodes - 1)
     read_join(message)
     return rank
 
 
 def read_join(message: Mapping[str, Any]) -> tuple[int, int]:
-    """The number of attempts that the node has seen, and of its processes. Raises ProtocolError."""
+    """Parse the node's number of attempts so far, and of its processes. Raises ProtocolError."""
     return read_integer(message, "join", 0), read_integer(message, "processes", 1, _MAX_PROCESSES)
 
 
@@ -89,7 +90,7 @@ def read_start(message: Mapping[str, Any], topology: Topology, own_address: str)
     """Parse the attempt and its id. Raises ProtocolError."""
     processes = message.get("processes")
     if not isinstance(processes, list) or len(processes) != topology.nodes:
-        raise ProtocolError(f"processes is not a list of {topology.nodes} numbers")
+        raise ProtocolError(f"processes must be a list of {topology.nodes} numbers")
     counts = [read_integer({"processes": count}, "processes", 1, _MAX_PROCESSES) for count in processes]
     attempt = Attempt(
         read_integer(message, "start", 0),
@@ -128,7 +129,7 @@ def read_about_hang(message: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """Parse a message for `hang.exchange`, and the attempt's id. Raises ProtocolError."""
     about = message["hang"]
     if not isinstance(about, dict):
-        raise ProtocolError("hang is not an object")
+        raise ProtocolError("hang must be an object")
     return about, read_integer(message, "attempt_id", 1)
 
 
@@ -151,10 +152,10 @@ def read_failure(message: Mapping[str, Any], name: str) -> AttemptFailure:
     """Parse the result of `write_failure` in this field. Raises ProtocolError."""
     fields = message[name]
     if not isinstance(fields, dict):
-        raise ProtocolError(f"{name} is not an object")
+        raise ProtocolError(f"{name} must be an object")
     time = fields.get("time")
     if not isinstance(time, float) or not math.isfinite(time):
-        raise ProtocolError("time is not a number")
+        raise ProtocolError("time must be a number")
     return AttemptFailure(
         read_text(fields, "message"),
         time,
@@ -168,13 +169,13 @@ def read_integer(message: Mapping[str, Any], name: str, low: int, high: int = _M
     value = message.get(name)
     # In Python True is an int.
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ProtocolError(f"{name} is not a number from {low} to {high}")
+        raise ProtocolError(f"{name} must be a number from {low} to {high}")
     return value
 
 
 def read_text(message: Mapping[str, Any], name: str) -> str:
-    """Return a text field. Raises ProtocolError."""
+    """Return a string field. Raises ProtocolError."""
     value = message.get(name)
     if not isinstance(value, str) or len(value) > _MAX_TEXT:
-        raise ProtocolError(f"{name} is not a text")
+        raise ProtocolError(f"{name} must be a string")
     return value

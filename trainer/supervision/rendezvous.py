@@ -1,12 +1,12 @@
-"""Rendezvous: the nodes start an attempt together, and notice together that it ended.
+"""Rendezvous: the nodes start an attempt together, and notice its end together.
 
-Node 0's supervisor is the leader and listens until it ends; the others are followers and keep a connection to
-it. When all nodes have joined, the leader picks a free port and starts the attempt. During training each end
+Node 0's supervisor is the leader and listens until it ends; the others are followers with a connection to it.
+When all nodes have joined, the leader selects a free port and starts the attempt. During training each end
 sends a heartbeat every second. An attempt ends for all nodes when processes of a node fail, when its
-connection breaks, or when it is silent for --peer-timeout: a machine without power or network closes no
+connection breaks, or when the node is silent for --peer-timeout: a machine without power or network closes no
 connection. So no node joins an attempt that is about to end, and a message names the missing nodes.
 
-This module does not import torch: a node that comes back joins while its fork server still imports it.
+This module does not import torch: a returning node joins while its fork server still imports torch.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ POLL = 0.05
 HEARTBEAT = 1.0
 """Seconds between two heartbeats; at most a fifth of --peer-timeout."""
 REJOIN_DELAY = 0.5
-"""Seconds after which a node whose rank is taken asks again."""
+"""Seconds after which a node retries while another process has its rank."""
 CLOSED_UNPROVED = (
-    "it closed the connection before the handshake: all nodes need the same job, and the same VXTUI_RUN_KEY"
+    "the peer closed the connection before the handshake: "
+    "all nodes need the same job, and the same VXTUI_RUN_KEY"
 )
 REPLACE_AFTER = 3.0
 """Seconds of silence after which another process with the node's rank replaces it."""
 PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_UNAVAILABLE})
-"""Exit codes after which the other nodes finish their own part."""
+"""Exit codes after which the other nodes complete their own part."""
 MAX_UNIDENTIFIED = 256
-"""Connections that have not identified themselves yet; the oldest ones are closed."""
+"""Largest number of unidentified connections; the oldest ones are closed."""
 
 Clock = Callable[[], float]
 
 
 class RendezvousError(Exception):
-    """The nodes did not join in time; the message names the missing ones, `code` is the exit code."""
+    """The nodes did not join in time. The message names the missing nodes, `code` is the exit code."""
 
     def __init__(self, message: str, code: int = exit_codes.RENDEZVOUS_FAILED) -> None:
         super().__init__(message)
@@ -63,46 +64,45 @@ class RendezvousError(Exception):
 
 
 class ShutdownRequested(Exception):
-    """The supervisor got a signal while it waited."""
+    """A signal reached the supervisor while it waited."""
 
 
 class Peers(Protocol):
-    """The other nodes, as one node's supervisor sees them."""
+    """The other nodes, for the supervisor of one node."""
 
     def poll(self) -> AttemptEnd | None:
         """Exchange messages, many times a second; return the end if another node ended the attempt.
 
-        The failure in it may change to the cause when a node that noticed it later reports it.
+        A later report may replace the failure in the result by its cause.
         """
 
     def report_failure(self, failure: AttemptFailure) -> None:
-        """Tell the others why processes of this node failed, which ends the attempt."""
+        """Report the failure of this node's processes, which ends the attempt, to the other nodes."""
 
     def leave(self, code: int) -> None:
-        """Tell the others this node's exit code, and close the connections."""
+        """Send this node's exit code to the other nodes, and close the connections."""
 
 
 class Rendezvous(Peers, Protocol):
     """One node's side of attempts that all nodes begin together."""
 
     def join(self, number: int, processes: int) -> Attempt:
-        """Return the next attempt after all nodes have joined; `number` counts the attempts that this node
-        has seen.
+        """Return the next attempt after all nodes have joined. `number` counts this node's attempts so far.
 
         Raises:
-            RendezvousError: if they do not join within the timeout.
-            ShutdownRequested: if the supervisor gets a signal.
+            RendezvousError: if the nodes do not join within the timeout.
+            ShutdownRequested: after a signal to the supervisor.
         """
 
     def send_about_hang(self, message: dict[str, Any]) -> None:
-        """Send a message about a hang: node 0 to all others, another node to node 0."""
+        """Send a message about a hang: node 0 to all other nodes, another node to node 0."""
 
     def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
-        """Messages of other nodes about the running attempt since the last call, with their node ranks."""
+        """Messages of other nodes about the running attempt since the last call, by node rank."""
 
 
 class JoinTimeout:
-    """How long this node waits for the others."""
+    """The timeout of this node's wait for the others."""
 
     def __init__(self, seconds: float, shutdown_requested: Callable[[], bool]) -> None:
         self.seconds, self._shutdown_requested = seconds, shutdown_requested
@@ -127,7 +127,10 @@ class JoinTimeout:
 def make_rendezvous(
     topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock = time.monotonic
 ) -> Rendezvous:
-    """Create this node's side. `peer_timeout` is in seconds; `clock` measures it and the heartbeats."""
+    """Create this node's side of the rendezvous.
+
+    `clock` measures `peer_timeout` and the heartbeats, in seconds.
+    """
     if topology.nodes == 1:
         return SingleNode()
     side = RendezvousLeader if topology.node_rank == 0 else Follower
@@ -135,7 +138,7 @@ def make_rendezvous(
 
 
 class SingleNode:
-    """Implements `Rendezvous` for one node."""
+    """A `Rendezvous` of one node."""
 
     def join(self, number: int, processes: int) -> Attempt:
         return Attempt(number, LOOPBACK, free_port(), (processes,), LOOPBACK, LOOPBACK)
@@ -157,7 +160,7 @@ class SingleNode:
 
 
 class RendezvousLeader:
-    """Implements `Rendezvous` for node 0."""
+    """The `Rendezvous` of node 0."""
 
     def __init__(self, topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock) -> None:
         self._topology, self._timeout, self._peer_timeout = topology, timeout, peer_timeout
@@ -165,19 +168,19 @@ class RendezvousLeader:
         self._server: socket.socket | None = None
         self._followers: dict[int, MessageStream] = {}
         self._unidentified: list[MessageStream] = []
-        self._rejections = RejectionLog("rendezvous", "it is not a node of this run")
+        self._rejections = RejectionLog("rendezvous", "the peer must be a node of this run")
         """Addresses that were reported."""
         self._joined: dict[int, tuple[int, int]] = {}
-        """By node rank, the attempts that the node has seen and its processes."""
+        """By node rank, the node's attempts so far and the number of its processes."""
         self._left: dict[int, int] = {}
         """Exit codes of nodes that left, by node."""
         self._running = False
         self._last_id = 0
         """Id of the running attempt, or of the last one."""
         self._cause: AttemptFailure | None = None
-        """Why the last attempt ended."""
+        """The cause of the last attempt's end."""
         self._end: AttemptEnd | None = None
-        """Its end, if another node caused it."""
+        """The end of the last attempt, if another node caused it."""
         self._hang_messages: list[tuple[int, dict[str, Any]]] = []
         self._last_heartbeat = 0.0
 
@@ -194,9 +197,9 @@ class RendezvousLeader:
         return self._start()
 
     def _start(self) -> Attempt:
-        """Start the attempt; each node gets the address at which it reached this one.
+        """Start the attempt; each node gets the address at which it reached this node.
 
-        On Vertex the name of node 0 is a service with a few declared ports, and the packets arrive at the
+        On Vertex the name of node 0 is a service with a few declared ports, but the packets arrive at the
         pod's own address, which accepts any port (docs/facts/vertex.md 3.3). The name may also resolve to the
         loopback or to another interface.
         """
@@ -236,7 +239,7 @@ class RendezvousLeader:
         close_all([*self._followers.values(), *self._unidentified], code)
 
     def _end_attempt(self, end: AttemptEnd, *, informed: int) -> None:
-        """End the attempt for all nodes, or send them its cause; the node `informed` already knows."""
+        """End the attempt for all nodes, or send them its cause, except to the node `informed`."""
         if not self._running and (self._cause is None or not end.failure.precedes(self._cause)):
             return
         self._running, self._cause = False, end.failure
@@ -247,7 +250,7 @@ class RendezvousLeader:
                 follower.send(**protocol.end(end, self._last_id))
 
     def _exchange(self, wait: float) -> None:
-        """Accept connections, read messages, send heartbeats; waits up to `wait` seconds for data."""
+        """Accept connections, read messages, send heartbeats; wait up to `wait` seconds for data."""
         assert self._server is not None
         streams = (*self._followers.values(), *self._unidentified)
         _wait_readable([self._server, *(stream.sock for stream in streams)], wait)
@@ -265,7 +268,8 @@ class RendezvousLeader:
                 follower.send(heartbeat=True)
 
     def _accept(self, server: socket.socket) -> None:
-        # OSError: no connection waits, the peer has gone, or this process has no free file descriptor.
+        # OSError: no connection waits, the peer has disconnected, or this process has no free file
+        # descriptor.
         with contextlib.suppress(OSError):
             while True:
                 sock, peer = server.accept()
@@ -274,7 +278,7 @@ class RendezvousLeader:
                     self._unidentified.pop(0).close()
 
     def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
-        """Handle the first messages of a connection, which may not come from a node."""
+        """Handle the first messages of a connection, which another program may have opened."""
         if stream.closed or not messages:
             self._refuse(stream, stream.problem)
             return
@@ -355,7 +359,7 @@ class RendezvousLeader:
 
 
 class Follower:
-    """Implements `Rendezvous` for any other node."""
+    """The `Rendezvous` of any other node."""
 
     def __init__(self, topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock) -> None:
         self._topology, self._timeout, self._peer_timeout = topology, timeout, peer_timeout
@@ -363,7 +367,7 @@ class Follower:
         self._leader: MessageStream | None = None
         self._running = False
         self._last_id = 0
-        """Id of the running attempt or of the last one, from the leader; 0 before the first."""
+        """Id of the running attempt or of the last one, set by the leader; 0 before the first attempt."""
         self._end: AttemptEnd | None = None
         self._attempt: Attempt | None = None
         self._hang_messages: list[tuple[int, dict[str, Any]]] = []
@@ -392,9 +396,9 @@ class Follower:
     def _missing(self) -> str:
         top = self._topology
         if self.rank_taken:
-            return f"another node {top.node_rank} has joined; this one was not needed"
+            return f"another node {top.node_rank} has joined; this node was not needed"
         if self._refused:
-            return f"node 0 at {top.address}:{top.port} did not take this node: {self._refused}"
+            return f"node 0 at {top.address}:{top.port} refused this node: {self._refused}"
         if self._leader is not None:
             return f"node 0 at {top.address}:{top.port} did not get all nodes together"
         return f"node 0 was not reached at {top.address}:{top.port} (this is node {top.node_rank})"
@@ -430,7 +434,7 @@ class Follower:
             self._leader.send(**request)
 
     def _exchange(self, wait: float) -> None:
-        """Read messages, send heartbeats; waits up to `wait` seconds for data."""
+        """Read messages and send heartbeats; wait up to `wait` seconds for data."""
         leader = self._leader
         _wait_readable([leader.sock] if leader is not None else [], wait)
         if leader is None:
@@ -440,7 +444,7 @@ class Follower:
             for message in messages:
                 self._handle(leader, message)
         except ProtocolError as error:
-            self._refused = f"it sent a wrong message: {error}"
+            self._refused = f"the leader sent a wrong message: {error}"
             leader.close()
         if leader.closed and not leader.is_authentic:
             self._refused = leader.problem or CLOSED_UNPROVED
@@ -486,13 +490,13 @@ class Follower:
 
 
 def accepted(sock: socket.socket, peer: str, topology: Topology, clock: Clock) -> MessageStream:
-    """The stream of a connection from `peer`, which must prove first that it has the run's key."""
+    """The stream of a connection from `peer`, which must first prove that it has the run's key."""
     handshake = Handshake(topology.key, topology.job, serves=True)
     return MessageStream(sock, clock, without_prefix(peer), handshake)
 
 
 def close_all(streams: Iterable[MessageStream], code: int) -> None:
-    """Send the exit code, and wait up to a second until it is read: closing at once could discard it."""
+    """Send the exit code, and wait up to a second: an immediate close could discard it."""
     waiting, deadline = list(streams), time.monotonic() + 1
     for stream in waiting:
         stream.send(leave=code)
@@ -505,11 +509,11 @@ def close_all(streams: Iterable[MessageStream], code: int) -> None:
 
 
 def _wait_readable(sockets: Iterable[socket.socket], wait: float) -> None:
-    """Return after `wait` seconds, or as soon as one of the sockets has data."""
+    """Return after `wait` seconds, or as soon as a socket has data."""
     poll = select.poll()
     for sock in sockets:
         if sock.fileno() < 0:
-            # Closed on this side; the caller drops the connection now.
+            # This side has closed the socket; the caller drops the connection now.
             return
         poll.register(sock, select.POLLIN)
     poll.poll(wait * 1000)

@@ -1,8 +1,8 @@
-"""A node's supervisor: it joins the rendezvous, starts one process per device, and restarts after a failure.
+"""A node's supervisor: it joins the rendezvous, starts one process per device, and restarts failed attempts.
 
 All nodes start each attempt together (`supervision.rendezvous`). `launch.fork_server` forks the processes.
-The supervisor itself never imports torch, so a node that comes back joins at once. In a container it is a
-child of `launch.container_init`.
+The supervisor itself never imports torch, so a returning node joins immediately. In a container it is a child
+of `launch.container_init`.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from trainer.supervision.rendezvous import (
 
 TICK = 0.05
 FAILURE_GRACE = 3.0
-"""Seconds in which processes can notice and report that another process is lost."""
+"""Seconds in which processes can notice and report the loss of another process."""
 MIN_SHUTDOWN = 30.0
-"""Minimum of seconds that processes have to save and exit after a signal."""
+"""Shortest time for processes to save and exit after a signal, in seconds."""
 CAUSE_SECONDS = 1.0
-"""Seconds to wait for the cause from another node, if this node's processes only noticed the failure."""
+"""Seconds to wait for the cause from another node, if this node has only consequences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Checkpoints and last step at the start of an attempt; anything new at its end is its progress."""
+    """Checkpoints and last step at the start of an attempt, to determine its progress."""
 
     saves: frozenset[tuple[str, int]]
     step: RecordedStep | None
 
 
 class Supervisor:
-    """Runs attempts until one succeeds, no restart is left, or a signal ends them."""
+    """Runs attempts until an attempt succeeds, no restart is left, or a signal ends them."""
 
     def __init__(self, program: Program, topology: Topology) -> None:
         self._program, self._topology = program, topology
@@ -65,7 +65,7 @@ class Supervisor:
         self._peers = self._make_peers()
         self._processes = ForkServerClient(program.arguments())
         self._cause: AttemptFailure | None = None
-        """Why the last attempt ended."""
+        """The cause of the last attempt's end."""
 
     def _make_peers(self) -> Peers:
         timeout = JoinTimeout(self._program.launch.join_timeout, lambda: bool(self._signal))
@@ -114,7 +114,7 @@ class Supervisor:
                 return self._stopped_code()
             if code in self._final():
                 return code
-            # Only attempts in a row without a new checkpoint count against --max-restarts.
+            # Only consecutive attempts without a new checkpoint count against --max-restarts.
             without_progress = 0 if self._made_progress(before) else without_progress + 1
             if without_progress > self._program.launch.max_restarts:
                 count = f"{without_progress} attempt{'s' if without_progress > 1 else ''}"
@@ -124,8 +124,8 @@ class Supervisor:
                 self._report("stopping", text, number, "ERROR")
                 return code
             number += 1
-            # The delay is for a program that fails at once, and for a disk without space for a checkpoint; in
-            # other cases the attempt trained.
+            # The delay is for a program that fails immediately, and for a disk without space for a
+            # checkpoint; otherwise the attempt trained.
             trained = self._made_steps(before) and code != exit_codes.SAVE_FAILED
             self._delay(number, 0 if trained else without_progress, time.monotonic() - began_at)
             if self._signal:
@@ -140,7 +140,7 @@ class Supervisor:
         return self._program.last_step() not in {None, before.step}
 
     def _delay(self, number: int, failures: int, lasted: float) -> None:
-        """Wait, longer after each attempt in a row without a step; a signal ends the wait."""
+        """Wait longer after each consecutive attempt without a step; a signal ends the wait."""
         seconds = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**failures) if failures else 0.0
         text = f"attempt {number} in {seconds:.1f} s (the previous one took {lasted:.0f} s)"
         self._report("restarting", text, number, "WARNING")
@@ -153,12 +153,12 @@ class Supervisor:
         self._signal = number
 
     def _on_report_request(self, number: int, _: object) -> None:
-        """Report where the ranks are, on SIGUSR1."""
+        """Report the state of the ranks, on SIGUSR1."""
         if self._hangs is not None:
             self._hangs.ask()
 
     def _run_attempt(self, number: int) -> tuple[int, int]:
-        """Run an attempt; return its number, the same on all nodes, and its exit code."""
+        """Run an attempt; return its number, equal on all nodes, and its exit code."""
         top, self._cause = self._topology, None
         self._report("rendezvous", f"node {top.node_rank} of {top.nodes} waits for the others", number)
         try:
@@ -235,7 +235,7 @@ class Supervisor:
     def _attempt_code(
         self, number: int, codes: set[int], end: AttemptEnd | None, failures: NodeFailures
     ) -> int:
-        """Report why the attempt ended; return the node's exit code for it."""
+        """Report the cause of the attempt's end; return the node's exit code for the attempt."""
         own, other = failures.cause, None if end is None else end.failure
         self._cause = other if other is not None and other.precedes(own) else own
         if own is not None and self._program.prints_text:
@@ -247,13 +247,13 @@ class Supervisor:
         if self._cause is not None and self._cause.code == exit_codes.USAGE:
             return exit_codes.USAGE
         if self._cause is own or codes <= self._final():
-            # Processes may have failed without a cause too: this supervisor kills those that do not end in
+            # Processes may also have failed without a cause: this supervisor kills those that do not end in
             # time.
             return max(codes) if own is None else own.code
         return exit_codes.PEER_LOST
 
     def _on_failure(self, failures: NodeFailures) -> float:
-        """Handle a failed process of this node; return the deadline of the others."""
+        """Handle a failed process of this node; return the deadline of its other processes."""
         cause = failures.cause
         assert cause is not None
         if failures.others_finish(cause.code):
@@ -301,7 +301,7 @@ class Supervisor:
 def environments(
     attempt: Attempt, topology: Topology, failures: NodeFailures, max_restarts: int
 ) -> list[dict[str, str]]:
-    """The variables of each process of a node, as torchrun sets them."""
+    """The variables of each process of a node, equal to torchrun's."""
     node = topology.node_rank
     first, count, world = sum(attempt.processes[:node]), attempt.processes[node], str(sum(attempt.processes))
     common = {
@@ -321,7 +321,7 @@ def environments(
     }
     interface = interface_of(attempt.own_address)
     if interface and "GLOO_SOCKET_IFNAME" not in os.environ:
-        # Otherwise gloo takes the address of this machine's own name, which may be the loopback's.
+        # Otherwise gloo uses the address of this machine's own name, which may be the loopback address.
         common["GLOO_SOCKET_IFNAME"] = interface
     return [
         common

@@ -1,1 +1,1 @@
-"""The origin of a model's weights: a seed or files; each rank sets its own part of them."""
+"""The source of a model's weights, a seed or files: each rank sets only its part of the weights."""

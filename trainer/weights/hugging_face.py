@@ -1,4 +1,4 @@
-"""Models of Hugging Face on the meta device, with transformers' own random weights, or a folder's weights."""
+"""Models of Hugging Face on the meta device, with random weights of transformers, or a folder's weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INDEX = "model.safetensors.index.json"
 
 
 class DeferredModel:
-    """A model of Hugging Face with weights on the meta device, and the source of its weights."""
+    """A model of Hugging Face on the meta device, with the source of its weights."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -31,8 +31,8 @@ class DeferredModel:
     def build(self, make: Callable[[], Any], folder: str = "") -> Any | None:
         """The model that `make` creates; with the weights of `folder`, a folder or name, else random ones.
 
-        `None` if they can't be read part by part: the folder has no safetensors files, is quantised, or has
-        other names than the model.
+        The result is `None` if the weights can't be read part by part: the folder has no safetensors files,
+        is quantised, or has other names than the model.
         """
         with weights_on_meta():
             model = make()
@@ -49,17 +49,17 @@ class DeferredModel:
     def source(self, root: nn.Module) -> WeightSource | None:
         """The source of these weights by their names in `root`, of which the model is a part.
 
-        Call it before a strategy replaces the parameters. `None` if the model was loaded whole.
+        Call it before a strategy replaces the parameters. `None` if the weights were loaded with the model.
         """
         names = {name: self._names[param] for name, param in root.named_parameters() if param in self._names}
         return RenamedWeights(self._source, names) if self._source is not None else None
 
 
 class RandomWeights:
-    """A `WeightSource`: a model's own `_init_weights`, in units with a seed each.
+    """A `WeightSource` that calls a model's own `_init_weights`, in units with a seed each.
 
-    A unit is an element of a list of modules (a layer), or any other module with weights. At most one whole
-    unit is in memory. Settings by a model's outermost class for all of its layers are left out.
+    A unit is an element of a list of modules (a layer), or any other module with weights. At most one
+    complete unit is in memory. Settings of a model's outermost class for all of its layers are left out.
     """
 
     def __init__(self, model: Any, seed: int) -> None:
@@ -84,7 +84,7 @@ class RandomWeights:
                 copy_part(whole[name], weight)
 
     def _random(self, unit: _Unit) -> dict[str, torch.Tensor]:
-        """Every weight of a unit, by its name in the model."""
+        """The random weights of a unit, by their names in the model."""
         own = copy.deepcopy(self._model.get_submodule(unit.path))
         for module in own.modules() if unit.whole else (own,):
             for name, param in list(module.named_parameters(recurse=False, remove_duplicate=False)):
@@ -100,14 +100,14 @@ class RandomWeights:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A module by its path; `whole` includes the modules inside it, otherwise only its own weights."""
+    """A module by its path; `whole` includes its submodules, otherwise only its own weights count."""
 
     path: str
     whole: bool
 
 
 def _initialize(module: nn.Module, owner: Any) -> None:
-    """Do what transformers' `initialize_weights` does below a module: children first, by their models."""
+    """Initialize a module as transformers' `initialize_weights` does: children first, each by its model."""
     from transformers import PreTrainedModel  # noqa: PLC0415 - imports for seconds
 
     for child in module.children():
@@ -128,7 +128,7 @@ def _owner(model: Any, unit: str) -> Any:
 
 
 def _units(model: nn.Module) -> dict[_Unit, list[str]]:
-    """The names of the weights of each unit; a tied weight belongs to the first unit."""
+    """The names of the weights in each unit; a tied weight belongs to the first unit."""
     seen: set[nn.Parameter] = set()
     units: dict[_Unit, list[str]] = {}
 
@@ -147,7 +147,7 @@ def _units(model: nn.Module) -> dict[_Unit, list[str]]:
 
 
 def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightSource | None:
-    """The source of a folder's or a name's weights, if it has each of them once and unquantised."""
+    """The source of a folder's or a name's weights, if it has each weight once and unquantised."""
     files = safetensors_files(where)
     if not files or getattr(model.config, "quantization_config", None) is not None:
         return None
@@ -160,13 +160,13 @@ def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightS
 
 
 def _names(name: str, prefix: str) -> Iterator[str]:
-    """Names of a weight in a file, which may be of the model without its head."""
+    """Possible names of a weight in a file: the file may be of the model without its head."""
     yield name
     yield name.removeprefix(prefix)
 
 
 def safetensors_files(where: str) -> list[Path]:
-    """The files with the weights of a folder, or of a name in the cache or on the hub; may be none.
+    """The weight files of a folder, or of a name in the cache or on the hub; possibly none.
 
     Raises OSError as transformers does.
     """

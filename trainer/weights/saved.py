@@ -1,4 +1,4 @@
-"""Weights in files: each rank reads its part of each weight, never the whole model."""
+"""Weights in files: each rank reads only its part of each weight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.weights.source import copy_part
 
 
 class SavedWeights(Protocol):
-    """Weights in files, by their names there. A `WeightSource` for a model with these names."""
+    """Weights in files, by their names there; also a `WeightSource` for a model with these names."""
 
     @property
     def shapes(self) -> Mapping[str, torch.Size]:
@@ -24,21 +24,21 @@ class SavedWeights(Protocol):
 
     @property
     def dtypes(self) -> Mapping[str, torch.dtype]:
-        """The type of each weight."""
+        """The data type of each weight."""
 
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Read these weights, or this rank's part of a DTensor.
 
         Raises:
-            OSError, RuntimeError, ValueError, CheckpointException: if they can't be read.
+            OSError, RuntimeError, ValueError, CheckpointException: if the weights can't be read.
         """
 
 
 class DcpWeights:
-    """Implements `SavedWeights` with torch.distributed.checkpoint, which reads only a tensor's part."""
+    """`SavedWeights` through torch.distributed.checkpoint, which reads only this rank's part of a tensor."""
 
     def __init__(self, reader: Any, prefix: str = "") -> None:
-        """`prefix` is that of the weights' names; other saved values are left out."""
+        """`prefix` begins the names of the weights; other saved values are left out."""
         self._reader, self._prefix = reader, prefix
         saved = {
             name.removeprefix(prefix): item
@@ -51,13 +51,13 @@ class DcpWeights:
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
         state = {f"{self._prefix}{name}": weight.detach() for name, weight in weights.items()}
         with warnings.catch_warnings():
-            # It warns that there is no process group: each rank reads on its own, and may read other weights.
+            # torch warns of the missing process group: each rank reads alone, and may read other weights.
             warnings.simplefilter("ignore", UserWarning)
             dcp.load(state, storage_reader=self._reader, no_dist=True)
 
 
 class SafetensorsWeights(DcpWeights):
-    """Implements `SavedWeights` for safetensors files that together have each weight once."""
+    """`SavedWeights` in safetensors files that together have each weight once."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         """Raises OSError or SafetensorError if a file can't be read."""
@@ -65,7 +65,7 @@ class SafetensorsWeights(DcpWeights):
 
 
 class LazyWeights:
-    """Implements `SavedWeights` with values whose `contiguous()` reads one whole weight into memory."""
+    """`SavedWeights` of values whose `contiguous()` reads one complete weight into memory."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         first = {id(value): name for name, value in reversed(values.items())}
@@ -80,7 +80,7 @@ class LazyWeights:
 
 
 class _SafetensorsReader(HuggingFaceStorageReader):
-    """Reads some files of a folder, whose other files may copy weights; reads their headers once."""
+    """Reads only some files of a folder, whose other files may copy weights; reads their headers once."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         super().__init__(str(files[0].parent))
@@ -94,7 +94,7 @@ class _SafetensorsReader(HuggingFaceStorageReader):
 
 
 class _Listing:
-    """Replaces the reader's file system, of which it uses only this method."""
+    """Replacement of the reader's file system, with its only used method."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._files = [str(file) for file in files]

@@ -1,4 +1,4 @@
-"""Weights of a model on the meta device: a rank allocates its part, and a source sets it."""
+"""Weights of a model on the meta device: a rank allocates its part, and a source sets the values."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from trainer.torch_private import local_part
 
 
 class WeightSource(Protocol):
-    """Gives the initial weights of a model, equal for every strategy and number of ranks."""
+    """A source of a model's initial weights, equal for every strategy and number of ranks."""
 
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set these weights, by their names in the model: whole ones, or this rank's part of a DTensor.
+        """Set these weights, by their names in the model: complete weights, or this rank's part of a DTensor.
 
         Ranks may call it independently.
 
         Raises:
-            UsageError: if one can't be read or has no value.
+            UsageError: if a weight can't be read or has no value.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedWeights:
-    """A `WeightSource` that computes one weight after another, each from its name and the seed."""
+    """A `WeightSource` that computes each weight from its name and the seed."""
 
     init_weight: Callable[[str, torch.Tensor], None]
-    """Sets a whole weight on the CPU."""
+    """Function that sets a complete weight on the CPU."""
 
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
         for name, weight in weights.items():
@@ -55,7 +55,7 @@ class RenamedWeights:
 
 @dataclass(frozen=True, slots=True)
 class OverlaidWeights:
-    """A `WeightSource`: `over` gives the weights that it has names for, `under` the others."""
+    """A `WeightSource` of two: `over` sets the weights whose names it has, `under` the others."""
 
     over: RenamedWeights
     under: WeightSource | None
@@ -80,9 +80,9 @@ def on_meta(model: nn.Module) -> bool:
 
 @contextmanager
 def weights_on_meta() -> Iterator[None]:
-    """Context in which new modules have their weights on the meta device, but real buffers.
+    """A context in which new modules have their weights on the meta device, but real buffers.
 
-    Buffers that no checkpoint has are computed when a module is created.
+    Buffers that no checkpoint contains are computed when a module is created.
     """
     register = nn.Module.register_parameter
 
@@ -103,7 +103,7 @@ def weights_on_meta() -> Iterator[None]:
 def materialize(model: nn.Module, source: WeightSource | None, device: torch.device) -> None:
     """Allocate the weights on the meta device, or this rank's shards of them, and set them.
 
-    The parameters stay the same objects: tied weights stay tied.
+    The parameters stay the same objects, so tied weights stay tied.
 
     Raises:
         UsageError: as `WeightSource.fill` does.
@@ -117,7 +117,7 @@ def materialize(model: nn.Module, source: WeightSource | None, device: torch.dev
 
 
 def allocate(weights: Iterable[nn.Parameter], device: torch.device) -> None:
-    """Replace parameters on the meta device by unset memory of `device`."""
+    """Replace parameters on the meta device by uninitialized memory of `device`."""
     for weight in weights:
         empty = nn.Parameter(torch.empty_like(weight, device=device), requires_grad=weight.requires_grad)
         torch.utils.swap_tensors(weight, empty)
@@ -125,7 +125,7 @@ def allocate(weights: Iterable[nn.Parameter], device: torch.device) -> None:
 
 @torch.no_grad()
 def copy_part(whole: torch.Tensor, weight: torch.Tensor) -> None:
-    """Copy a whole weight into `weight`, or this rank's part of it into a DTensor."""
+    """Copy a complete weight into `weight`, or this rank's part of it into a DTensor."""
     if isinstance(weight, DTensor):
         weight.to_local().copy_(whole[local_part(weight)])
     else:

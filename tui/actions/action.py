@@ -1,4 +1,4 @@
-"""One action: what a person can do, declared once."""
+"""The declaration of a user action."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing a person can do.
+    """One action of the user.
 
-    `id` is stable and is what a key map names, e.g. `jobs.cancel`. `scope` is the place it belongs to
-    ("app" for everywhere, "verb" for what only the command line has). The scope's target implements
-    `action_<method>`. `key` may hold several keys, comma-separated, or none for an action that is only a
-    command. `operation` names what it changes, e.g. `job.cancel`: actions of several screens and a verb
-    share one operation, which the audit journal records. An action with an operation mutates, and is
-    refused where the context is read-only; `confirm` means that a dialog naming the target comes first.
-    `footer` shows it in the last line. `direct` leaves the gate out: the widget that has the binding runs
-    its own method. `needs` names a service of the backend or an operation of one (`Backend.offers`), e.g.
-    `jobs.cancel`. `local` actions need a context of this machine.
+    `id` is stable and is the name in a key map, e.g. `jobs.cancel`. `scope` is the screen it belongs to
+    ("app" for everywhere, "verb" for the command line only). The scope's target implements `action_<method>`.
+    `key` may hold several keys, comma-separated, or none for an action that is only a command. `operation`
+    names the change, e.g. `job.cancel`: actions of several screens and a verb share one operation, which the
+    audit journal records. An action with an operation mutates, and is refused in a read-only context;
+    `confirm` requires a dialog that names the target first. `footer` shows the action in the last line.
+    `direct` skips these checks: the widget with the binding runs its own method. `needs` names a service of
+    the backend or an operation of a service (`Backend.offers`), e.g. `jobs.cancel`. `local` actions need a
+    context of this machine.
 
-    What does not mutate: writing what the user sees to a file of their choice (a log, an export), vxtui's
-    own caches (prices, snapshots, unsaved drafts), the choice of a theme, and starting the emulator, which
-    every reading of its jobs does too. None of them changes a job or a profile that somebody may launch.
+    An action does not mutate if it only writes what the user sees to a file of their choice (a log, an
+    export), updates vxtui's own caches (prices, snapshots, unsaved drafts), selects a theme, or starts the
+    emulator, as every read of its jobs does too. None of these changes a job or a profile that somebody may
+    launch.
     """
 
     id: str
@@ -36,40 +37,40 @@ class Action:
     footer: bool = True
     needs: str = ""
     command: str = ""
-    """Word after `:` that runs it; empty means the last part of the id."""
+    """Command word after `:`; empty for the last part of the id."""
     argument: str = ""
-    """What its command takes after the word, e.g. "NAME"; such an action's method takes one string."""
+    """Argument after the command word, e.g. "NAME"; the method of such an action has one string parameter."""
     direct: bool = False
     key_only: bool = False
-    """No command: another action has the word and does the same for what is named after it."""
+    """Without a command, because another action has the word and works on a named target."""
     local: bool = False
     any_emulator: bool = False
-    """A `local` one is possible on the emulator of Kubernetes too."""
+    """Whether a `local` action is also possible on the emulator of Kubernetes."""
     screen: str = ""
-    """`module:class` of the list that the action shows; the list becomes a mode of the app."""
+    """`module:class` of the list that the action shows as a mode of the app."""
     name: str = ""
-    """What a sentence calls it where the label, short for the footer, does not do."""
+    """Name of the action in a sentence, if the short label of the footer is unsuitable."""
     when: tuple[str, ...] = ()
-    """Conditions of its place that must be met, e.g. "job"; the place says why one is not."""
+    """Conditions of its screen that must be met, e.g. "job"; the screen explains an unmet condition."""
     many: bool = False
-    """It acts on all marked jobs; other actions act on the job under the cursor."""
+    """Whether it acts on all marked jobs instead of the job under the cursor."""
     connects_later: bool = False
-    """It runs without a connection: only a later step needs one."""
+    """Whether it starts without a connection, because only a later step needs one."""
 
     @property
     def mutates(self) -> bool:
-        """It changes something: a job, a profile's file, or the emulator."""
+        """Whether the action changes a job, a profile's file, or the emulator."""
         return bool(self.operation)
 
     @property
     def title(self) -> str:
-        """What a sentence calls it, as its first words."""
+        """Name of the action at the beginning of a sentence."""
         name = self.name or self.label
         return name[:1].upper() + name[1:]
 
     @property
     def is_command(self) -> bool:
-        """The command line and the palette offer it."""
+        """Whether the command line and the palette offer the action."""
         return not (self.direct or self.key_only)
 
     @property
@@ -79,11 +80,11 @@ class Action:
 
 
 def act(id: str, key: str, label: str, help: str, method: str = "", **more: Any) -> Action:
-    """An action whose scope and method follow from its id: `jobs` and `cancel` of `jobs.cancel`."""
+    """Create an action whose scope and method follow from its id, as `jobs` and `cancel` in `jobs.cancel`."""
     scope, _, name = id.partition(".")
     return Action(id, key, label, help, scope, method or name, **more)
 
 
 def move(id: str, key: str, label: str, method: str) -> Action:
-    """A key that moves within the widget that has it."""
+    """Create a key that moves the cursor within the widget."""
     return act(id, key, label, label.capitalize(), method, footer=False, direct=True)

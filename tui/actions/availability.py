@@ -1,7 +1,8 @@
-"""Whether an action can run: the one answer for footer, help, palette, commands, verbs and operations.
+"""Whether an action can run: the one decision for footer, help, palette, commands, verbs and operations.
 
-An action names the conditions of its place in `Action.when`; the place says which are not met. What a change
-needs of a job follows from the action's operation: a key, a verb and the operation give the same reason.
+An action names the conditions of its screen in `Action.when`; the screen reports the unmet conditions. The
+action's operation determines the requirements on a job, so a key, a verb and the operation give the same
+reason.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WRONG_STATE = "FAILED_PRECONDITION"
 
 
 class ActionRefusal(NamedTuple):
-    """Why an action can't run. `code` is the word in `--json`, `exit_code` the verb's."""
+    """Why an action can't run. `code` is the error code in `--json`, `exit_code` the verb's exit code."""
 
     reason: str
     fix: str = ""
@@ -38,45 +39,46 @@ class ActionRefusal(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The reason with its fix, for a toast."""
+        """The reason with the fix, for a toast."""
         return f"{self.reason} {self.fix}".strip()
 
 
 class Capabilities(Protocol):
-    """The part of a backend that says what it offers."""
+    """The part of a backend that describes its capabilities."""
 
     info: ContextInfo
 
     def offers(self, need: str, kind: str = "") -> bool:
-        """Whether it has a service, or an operation of one."""
+        """Whether the backend has a service, or an operation of a service."""
 
     def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
-        """`offers` where this job is; with `anybody` also what this login may not do."""
+        """`offers` for this job's location; with `anybody` also operations that this login may not
+        perform."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSelection:
-    """What an action would act on, and where."""
+    """The targets of an action and their context."""
 
     jobs: Sequence[Job] = ()
-    """The marked jobs, or the one under the cursor."""
+    """The marked jobs, or the job under the cursor."""
     current: Job | None = None
     """The job under the cursor."""
     context: str = ""
-    """Context of the selected thing; "" for the open one, and for jobs, which name their own."""
+    """Context of the selected object; "" for the open context, and for jobs, which name their context."""
     backend: Capabilities | None = None
     access: ContextAccess = field(default_factory=ContextAccess)
     unmet: Callable[[str, Action], str] = lambda condition, action: ""
-    """Why a condition of `Action.when` is not met, as a sentence; "" if it is."""
+    """Why a condition of `Action.when` is not met, as a sentence; "" if it is met."""
     not_connected: str = ""
     """Why there is no backend."""
     in_group: bool = False
-    """Whether several contexts are open, one of which is asked for before a launch."""
+    """Whether several contexts are open, so that a launch first asks for a context."""
     login_counts: bool = True
-    """Whether a missing permission refuses the action; otherwise the service refuses and names it."""
+    """Whether a missing permission refuses the action; otherwise the service names it in a refusal."""
 
     def jobs_for(self, action: Action) -> Sequence[Job]:
-        """The jobs that the action would act on."""
+        """The jobs on which the action would act."""
         if action.many:
             return self.jobs
         return () if self.current is None else (self.current,)
@@ -101,7 +103,7 @@ def allowed_jobs(action: Action, selection: ActionSelection) -> list[Job]:
 
 
 def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> ActionRefusal | None:
-    """Why this operation can't run on a job; `None` if it can, or is not one of jobs."""
+    """Why this operation can't run on a job; `None` if it can, or if it is not an operation on jobs."""
     change = _JOB_CHANGES.get(operation_id)
     if change is None:
         return None
@@ -120,9 +122,9 @@ def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> Acti
 
 
 def read_only_refusal(action: Action, read_only: ReadOnly | None) -> ActionRefusal | None:
-    """Why the action is refused in a read-only context, naming the setting.
+    """Why the action is refused in a read-only context, with the name of the setting.
 
-    It names the operation, so that a key and a verb that run the same operation give the same reason.
+    The reason names the operation, so that a key and a verb of one operation give the same reason.
     """
     if read_only is None or not action.mutates:
         return None
@@ -154,7 +156,7 @@ def _unmet(condition: str, action: Action, selection: ActionSelection) -> Action
 
 
 def _jobs_refusal(action: Action, selection: ActionSelection) -> ActionRefusal | None:
-    """Why the action can't run on any of the jobs. An action that takes a name has no selection."""
+    """Why the action can't run on any of the jobs. An action on a named target has no selection."""
     jobs = () if action.argument else selection.jobs_for(action)
     refusals = [job_refusal(action.operation, job, selection) for job in jobs]
     first = refusals[0] if refusals else None
@@ -167,20 +169,20 @@ def _jobs_refusal(action: Action, selection: ActionSelection) -> ActionRefusal |
 
 @dataclass(frozen=True, slots=True)
 class _JobChange:
-    """What an operation needs of a job."""
+    """The requirements of an operation on a job."""
 
     verb: str
     done: str
     problem: Callable[[Job], str]
-    """Why a job's state does not allow it, as a sentence; "" if it does."""
+    """Why a job's state does not allow the operation, as a sentence; "" if it does."""
     fix: str = ""
-    """What to do about that state."""
+    """The fix for that state."""
     instead: str = ""
-    """What to do with a job whose kind lacks the operation."""
+    """The alternative for a job whose kind lacks the operation."""
     need: str = ""
-    """The backend's word for it, e.g. `jobs.cancel`."""
+    """The backend's name of the operation, e.g. `jobs.cancel`."""
     of_some_kinds: bool = False
-    """Whether only the kinds with such an action have it."""
+    """Whether only kinds with such an action have the operation."""
 
 
 def _offered(
@@ -229,4 +231,4 @@ _JOB_CHANGES: Mapping[str, _JobChange] = MappingProxyType(
         ),
     }
 )
-"""By operation id."""
+"""The requirements by operation id."""

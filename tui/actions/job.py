@@ -1,4 +1,4 @@
-"""Actions of one job's screen and of the widgets in it."""
+"""Actions of a job's screen and of its widgets."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _PANES = (
         "pipeline.task",
         "t",
         "task",
-        "Show all of the task: values, artifacts, attempts",
+        "Show the task's values, artifacts and attempts",
         footer=True,
         when=("task",),
     ),
@@ -237,9 +237,7 @@ _PANES = (
         "Logarithmic or plain axis of the training figures",
         when=("steps",),
     ),
-    _act(
-        "metrics.pin", "P", "pin a run", "Draw another run beside this one, or take it away", when=("steps",)
-    ),
+    _act("metrics.pin", "P", "pin a run", "Show another run beside this one, or remove it", when=("steps",)),
     _act(
         "metrics.zoom_in",
         "plus",
@@ -273,7 +271,7 @@ _PANES = (
         "Scroll on by half of the span",
         when=("chart", "zoomed"),
     ),
-    _act("spec.find", "slash", "find", "Find in the specification", footer=True, when=("spec",)),
+    _act("spec.find", "slash", "find", "Find text in the specification", footer=True, when=("spec",)),
     _act("spec.next", "n", "next", "Next match", footer=True, when=("spec", "match")),
     _act("spec.previous", "N", "previous", "Previous match", when=("spec", "match")),
     _act("spec.unmask", "u", "unmask", "Show or mask secrets", footer=True, when=("spec", "secrets")),
@@ -312,7 +310,7 @@ _TASK = (
         footer=True,
         when=("task_job",),
     ),
-    _act("task.filter", "slash", "find", "Show the lines that hold a text", footer=True),
+    _act("task.filter", "slash", "find", "Show the lines that contain a text", footer=True),
     _act("task.copy", "y", "copy", "Copy the value of the line", footer=True, when=("line",)),
     _act(
         "task.link",
@@ -331,7 +329,7 @@ _COMPARE = (
     _act("compare.all", "a", "all", "Show all lines, or only those that differ", footer=True),
     _act("compare.first", "A", "open A", "Open the run A", footer=True),
     _act("compare.second", "B", "open B", "Open the run B", footer=True),
-    _act("compare.filter", "slash", "find", "Show the lines that hold a text", footer=True),
+    _act("compare.filter", "slash", "find", "Show the lines that contain a text", footer=True),
     _act("compare.copy", "y", "copy", "Copy the line", footer=True, when=("line",)),
     _act("compare.back", "escape", "back", "Clear the search, then back", footer=True),
 )

@@ -1,4 +1,4 @@
-"""Actions of the launch screen and of the values on it."""
+"""Actions of the launch screen and of its values."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _LAUNCH_VALUE = (
         "launchvalue.go_on",
         "enter,down,tab",
         "next value",
-        "Go on to the next value; after the last one enter launches",
+        "Continue with the next value; after the last one enter launches",
         direct=True,
     ),
     act(
         "launchvalue.go_back",
         "up,shift+tab",
         "the value before",
-        "Go back to the value before",
+        "Go back to the previous value",
         footer=False,
         direct=True,
     ),
@@ -54,14 +54,14 @@ _LAUNCH_CHOICE = (
         "launchchoice.go_on",
         "tab",
         "next value",
-        "Go on to the next value; after the last one enter launches",
+        "Continue with the next value; after the last one enter launches",
         direct=True,
     ),
     act(
         "launchchoice.go_back",
         "up,shift+tab",
         "the value before",
-        "Go back to the value before",
+        "Go back to the previous value",
         footer=False,
         direct=True,
     ),

@@ -1,4 +1,4 @@
-"""Actions of the frame and of the lists: everywhere, jobs, profiles, quotas, events."""
+"""Actions of the frame and of the lists of jobs, profiles, quotas and events."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The one registry of actions: footer, help, palette, key map, read-only mode and verbs follow from it.
+"""The registry of actions, from which footer, help, palette, key map, read-only mode and verbs follow.
 
-A scope's actions stand in the module of the part that has the screens, e.g. `lists` or `profile_form`. A
-screen or widget takes its keys with `BINDINGS = bindings(SCOPE)`; a key then runs `FrameScreen.action_do`,
-which asks `availability.available` before the scope's target runs the action.
+The actions of a scope are declared in a module for the screens, e.g. `lists` or `profile_form`. A screen or
+widget declares its keys with `BINDINGS = bindings(SCOPE)`; a key then runs `FrameScreen.action_do`, which
+calls `availability.available` before the scope's target runs the action.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _KEY_TEXT = {
 
 
 def register(new: Iterable[Action]) -> None:
-    """Add actions that every kind of work has, before a screen takes its bindings.
+    """Register actions that every kind of work has, before a screen reads its bindings.
 
     Raises:
         ValueError: for an id that is registered already.
@@ -75,7 +75,7 @@ def register(new: Iterable[Action]) -> None:
         _BY_ID[action.id] = action
 
 
-# Those of the command line first: their labels name an operation where no key was pressed.
+# Actions of the command line come first: their labels name an operation without a key.
 register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB, *_SERVING, *_RESOURCES, *_SCHEDULES, *_STUDIES))
 
 
@@ -85,12 +85,12 @@ def actions(scope: str | None = None) -> list[Action]:
 
 
 def action(action_id: str) -> Action:
-    """The action of that id. Raises KeyError."""
+    """The action with this id. Raises KeyError."""
     return _BY_ID.get(action_id) or {a.id: a for a in _of_kinds()}[action_id]
 
 
 def _of_kinds() -> list[Action]:
-    """Actions that only one kind of work has."""
+    """Actions of only one kind of work."""
     return [action for kind in kinds() for action in _actions_of(kind)]
 
 
@@ -114,7 +114,7 @@ def _actions_of(kind: Kind) -> tuple[Action, ...]:
 
 
 def operation(operation_id: str) -> Action:
-    """The first action that runs this operation: what it is called where no key was pressed.
+    """The first action that runs this operation; its label names the operation.
 
     Raises:
         KeyError: for an operation that no action declares.
@@ -126,9 +126,9 @@ def operation(operation_id: str) -> Action:
 
 
 def bindings(*scopes: str) -> list[BindingType]:
-    """Textual bindings of these scopes, for a class's `BINDINGS`; the footer is ours, so none is shown.
+    """Textual bindings of these scopes, for a class's `BINDINGS`; Textual's footer does not show them.
 
-    Textual is imported here, so that verbs may read the registry without paying for it.
+    Textual is imported here, so that verbs can read the registry without this import.
     """
     from textual.binding import Binding  # noqa: PLC0415
 
@@ -148,9 +148,11 @@ def bindings(*scopes: str) -> list[BindingType]:
 
 
 def key_problems(keymap: Mapping[str, str]) -> list[str]:
-    """What is wrong with a user's key map: ids that no action has, and keys that two actions want."""
+    """The problems of a user's key map: ids without an action, and keys of two actions."""
     unknown = sorted(set(keymap) - {a.id for a in actions()})
-    problems = [f"The key map names no action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
+    problems = (
+        [f"The key map has ids without an action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
+    )
     for scope in dict.fromkeys(a.scope for a in actions()):
         by_key: dict[str, str] = {}
         for action in (*actions("app"), *actions(scope)) if scope != "app" else actions("app"):
@@ -162,6 +164,6 @@ def key_problems(keymap: Mapping[str, str]) -> list[str]:
 
 
 def key_text(action: Action, keymap: Mapping[str, str]) -> str:
-    """The action's keys as a person reads them, after the user's own key map: `j down`, `ctrl+r`, `?`."""
+    """The action's keys for the user, after the user's own key map: `j down`, `ctrl+r`, `?`."""
     keys = (keymap.get(action.id) or action.key).split(",")
     return " ".join(_KEY_TEXT.get(key.strip(), key.strip()) for key in keys if key.strip())

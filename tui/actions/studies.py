@@ -1,4 +1,4 @@
-"""Actions of the list of jobs that are made of tasks."""
+"""Actions of the list of studies and pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions that only the command line has. No screen puts this scope in force."""
+"""Actions of the command line only. No screen enables this scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training processes' side of peer copies: list the copies, fetch one, pass on a new checkpoint."""
+"""The training processes' side of peer copies: list the copies, fetch a copy, announce a new checkpoint."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trainer.structured_log import emit
 
 _BLOCK = 4 << 20
 _LOCAL_SECONDS = 5.0
-"""Longest wait for this node's own store."""
+"""Timeout of this node's own store, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldCopy:
-    """A node's part of a checkpoint that the store of node `holder` has in memory."""
+    """A node's part of a checkpoint in the memory of node `holder`."""
 
     holder: int
     manifest: Manifest
@@ -34,20 +34,22 @@ class PeerCopies:
     """One rank's view of the peer copies; the first rank of each node talks to the stores."""
 
     def __init__(self, group: ProcessGroup, *, shared: bool) -> None:
-        """A collective call of all ranks. `shared`: all nodes write to one folder, which needs no copies."""
+        """All ranks call this together. With `shared` all nodes write to one folder, which needs no
+        copies."""
         self._group, self._coordinates = group, group.local_rank == 0
         own = StoreAddress.from_env() if self._coordinates and not shared else None
         self._own = own if own is not None and own.node == group.node_rank else None
         gathered = group.all_gather(self._own)
         self._stores: dict[int, StoreAddress] = {store.node: store for store in gathered if store is not None}
         self._rejected: set[tuple[int, float]] = set()
-        """Node and save time of copies that could not be fetched."""
+        """Node and save time of the copies that could not be fetched."""
         self.held: list[dict[int, HeldCopy]] = [{} for _ in gathered]
-        """By rank, as of the last `refresh`: the copies of its node by step, if the rank coordinates."""
+        """By rank, the copies of its node as of the last `refresh`, by step; empty unless the rank
+        coordinates."""
 
     @property
     def _next(self) -> StoreAddress | None:
-        """The store that keeps this node's copies."""
+        """The store that holds this node's copies."""
         if self._own is None or self._group.nodes == 1:
             return None
         return self._stores.get((self._group.node_rank + 1) % self._group.nodes)
@@ -69,7 +71,7 @@ class PeerCopies:
         ]
 
     def _list(self) -> list[Manifest]:
-        """The copies that this node's store has."""
+        """The copies in this node's store."""
         if self._own is None:
             return []
         try:
@@ -78,7 +80,7 @@ class PeerCopies:
                 count = int(connection.answer().get("copies", 0))
                 return [read_manifest(connection.answer().get("manifest")) for _ in range(count)]
         except PeerError as error:
-            # Do not ask again: the start of the training would wait for the store each time.
+            # Do not retry here: each retry would delay the start of the training.
             self._own = None
             _warn(f"this node's peer copies can't be listed: {error}; the next attempt tries again")
             return []
@@ -139,7 +141,7 @@ class PeerCopies:
 
 
 def _by_step(copies: list[HeldCopy]) -> dict[int, HeldCopy]:
-    """Copies by step; of a step that was saved twice, the later save."""
+    """Copies by step; the later save of a step that was saved twice."""
     return {copy.manifest.step: copy for copy in sorted(copies, key=lambda copy: copy.manifest.saved)}
 
 

@@ -1,7 +1,8 @@
-"""Messages between peer-copy stores and training processes: JSON lines, and bytes of files.
+"""The protocol between peer-copy stores and training processes: JSON lines, and bytes of files.
 
-Anything may connect to a store's port. A connection begins with the handshake of `network.handshake`, with
-the store's random key, which only the processes of this run know. Everything else is closed unread.
+Any program may connect to a store's port. A connection begins with the handshake of `network.handshake`, with
+the store's random key, which only the processes of this run know. A connection that fails the handshake is
+closed unread.
 """
 
 from __future__ import annotations
@@ -26,20 +27,21 @@ IO_SECONDS = 30.0
 """Seconds without a byte after which the peer counts as lost."""
 CONNECT_SECONDS = 5.0
 PURPOSE = "peer copies 2"
-"""What the key is used for, with the version of these messages."""
+"""The purpose of the key in the handshake, with the version of this protocol."""
 _MESSAGE_BYTES = 4 << 20
-"""Longest line: a manifest has about 100 bytes per file."""
+"""Longest line, in bytes: a manifest has about 100 bytes per file."""
 _BLOCK = 1 << 20
 _MAX_SHOWN = 60
 
 
 class PeerError(Exception):
-    """The peer can't be reached, does not belong to this run, or refuses; the message has the reason."""
+    """The peer can't be reached, does not belong to this run, or refuses a request; the message has the
+    reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where a node's store listens. Each store has a random key."""
+    """The address of a node's store, with the store's random key."""
 
     node: int
     host: str
@@ -54,7 +56,7 @@ class StoreAddress:
         """Parse a store's address. Raises PeerError."""
         kinds = {"node": int, "host": str, "port": int, "key": str}
         if not isinstance(address, dict) or {name: type(value) for name, value in address.items()} != kinds:
-            raise PeerError("it is not the address of a store")
+            raise PeerError("the value must be the address of a store")
         return cls(**address)
 
     @classmethod
@@ -70,7 +72,7 @@ class PeerConnection:
     """One end of a connection. Every method raises PeerError when the peer fails."""
 
     def __init__(self, sock: socket.socket, peer: str = "", seconds: float = IO_SECONDS) -> None:
-        """`peer` is the peer's address, for the log; after `seconds` without a byte the connection fails."""
+        """`peer` is the peer's address, for the log; `seconds` is the timeout for the next byte."""
         sock.settimeout(seconds)
         self.peer, self._sock, self._received = peer, sock, bytearray()
 
@@ -83,8 +85,8 @@ class PeerConnection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; a thread that waits for the peer wakes up with a PeerError."""
-        # OSError: the peer closed it first.
+        """Close the connection; a thread that waits for the peer gets a PeerError."""
+        # OSError: the peer has closed the connection.
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
@@ -95,7 +97,7 @@ class PeerConnection:
     def send_bytes(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         try:
-            # In blocks: the timeout of sendall covers all of its bytes.
+            # Send blocks: the timeout of sendall covers all bytes of a call.
             for start in range(0, len(view), _BLOCK):
                 self._sock.sendall(view[start : start + _BLOCK])
         except OSError as error:
@@ -116,7 +118,8 @@ class PeerConnection:
         return None if line is None else _message(line)
 
     def answer(self) -> dict[str, Any]:
-        """The answer to the last message. Raises PeerError without one, and for a refusal with its reason."""
+        """Return the answer to the last message. Raises PeerError with the reason of a refusal, or without an
+        answer."""
         message = self.receive()
         if message is None:
             raise PeerError("it closed the connection")
@@ -125,7 +128,7 @@ class PeerConnection:
         return message
 
     def receive_into(self, view: memoryview, checksum: int = 0) -> int:
-        """Fill `view`; return the CRC-32 of these bytes after bytes with `checksum`."""
+        """Fill `view`; return the CRC-32 of these bytes, continued from `checksum`."""
         done = min(len(view), len(self._received))
         view[:done] = self._received[:done]
         del self._received[:done]
@@ -142,8 +145,8 @@ class PeerConnection:
         return checksum
 
     def prove(self, key: str, seconds: float, *, serves: bool) -> None:
-        """Exchange proofs of this key within `seconds`. Raises PeerError, without a reason for a mere
-        probe."""
+        """Exchange proofs of this key within `seconds`. Raises PeerError; its message is empty after a port
+        scan."""
         timeout = self._sock.gettimeout()
         try:
             authenticate(self._sock, Handshake(key.encode(), PURPOSE, serves=serves), seconds)
@@ -183,7 +186,7 @@ def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> PeerConnectio
     """Connect to this store; `seconds` limits each answer.
 
     Raises:
-        PeerError: if it can't be reached, or has another key.
+        PeerError: if the store can't be reached, or has another key.
     """
     try:
         sock = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)

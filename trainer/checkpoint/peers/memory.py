@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _RESERVED = 0.1
-"""Share of the memory that stays free: some training steps need more than others."""
+"""Share of the memory that stays free, because some training steps need more memory than others."""
 _NO_LIMIT = 1 << 60
-"""Version 1 of cgroups shows no limit as a number above this one."""
+"""Version 1 of cgroups writes "no limit" as a number above this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """Bytes: `available` without swapping, out of `total`, the container's limit if it has one."""
+    """Memory in bytes: `available` without swapping, and `total`, the container's limit if it has one."""
 
     available: int
     total: int
@@ -31,7 +31,8 @@ class FreeMemory:
 
 
 def free_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> FreeMemory:
-    """The smaller of what Linux and this process's cgroup allow. Raises OSError without /proc."""
+    """The smaller of the free memory of the machine and of this process's cgroup. Raises OSError without
+    /proc."""
     meminfo = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
     available, total = (int(meminfo[name].split()[0]) << 10 for name in ("MemAvailable", "MemTotal"))
     for limit, used, cache in (*_version_2(proc, cgroups), *_version_1(cgroups)):
@@ -42,7 +43,7 @@ def free_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup
 
 
 def _version_2(proc: Path, cgroups: Path) -> list[tuple[int, int, int]]:
-    """Limit, usage and inactive file cache of this process's cgroup and of its parents."""
+    """Limit, usage and inactive file cache of this process's cgroup and of its parents, in bytes."""
     usages: list[tuple[int, int, int]] = []
     with suppress(OSError, ValueError):
         lines = (proc / "self/cgroup").read_text().splitlines()

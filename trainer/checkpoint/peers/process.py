@@ -1,4 +1,4 @@
-"""The supervisor's side of a node's peer-copy store: starts its process and knows its address."""
+"""The supervisor's side of a node's peer-copy store: it starts the process and publishes the address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from trainer.structured_log import emit
 
 
 class StoreProcess:
-    """The process takes over the listening socket, with the connections that came before it. Never raises."""
+    """The process of a peer-copy store. It takes over the listening socket, with all pending connections.
+    Never raises."""
 
     def __init__(self, topology: Topology, keep: int) -> None:
         self._settings = StoreSettings(topology.node_rank, topology.nodes, keep, secrets.token_hex(32))
@@ -26,7 +27,8 @@ class StoreProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def variables(self, address: str) -> dict[str, str]:
-        """Variables for the training processes of an attempt; other nodes reach this one at `address`."""
+        """Variables for the training processes of an attempt; `address` is this node's address for other
+        nodes."""
         if not address or not self._ensure(address):
             return {}
         assert self._listener is not None
@@ -43,9 +45,9 @@ class StoreProcess:
             self._listener.close()
 
     def _ensure(self, address: str) -> bool:
-        """Start the process at this address unless it runs there; False if it can't.
+        """Start the process at this address unless it already runs there; False if it can't start.
 
-        The kernel kills it first when memory is short.
+        When memory runs out, the kernel kills this process first.
         """
         if self._listener is not None and local_address(self._listener) != address:
             self.close()

@@ -20,7 +20,7 @@ _RETRY_DELAYS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class Sender:
-    """Sends the newest checkpoint that `offer` passed; it replaces an older one that waits."""
+    """Sends the last checkpoint that `offer` received; it replaces an older one in the queue."""
 
     def __init__(self, retry: Sequence[float] = _RETRY_DELAYS) -> None:
         """`retry` are the seconds between attempts; the last value repeats."""
@@ -28,11 +28,12 @@ class Sender:
         self._offered: tuple[Path, StoreAddress] | None = None
         self._changed = threading.Condition()
         self._warned = False
-        """Whether this problem was reported: only the first of several in a row is."""
+        """Whether the present problem was reported: only the first of several consecutive failures is
+        reported."""
         threading.Thread(target=self._run, name="peer copies", daemon=True).start()
 
     def offer(self, folder: Path, target: StoreAddress) -> None:
-        """Send this node's part of a checkpoint next."""
+        """Send this node's part of a checkpoint after the transfer in progress."""
         with self._changed:
             self._offered = (folder, target)
             self._changed.notify_all()
@@ -46,7 +47,7 @@ class Sender:
             self._send(folder, target)
 
     def _send(self, folder: Path, target: StoreAddress) -> None:
-        """Retry until the copy is stored or refused, or a newer checkpoint waits."""
+        """Retry until the copy is stored or refused, or a newer checkpoint is in the queue."""
         attempt = 0
         while True:
             began = time.monotonic()
@@ -55,7 +56,7 @@ class Sender:
                 if not send_part(folder, manifest, target):
                     return
             except CheckpointError:
-                # Deleted: a newer checkpoint follows.
+                # The folder was deleted: a newer checkpoint follows.
                 return
             except PeerError as error:
                 self._warn(folder, target, str(error))
@@ -101,7 +102,7 @@ def send_part(folder: Path, manifest: Manifest, target: StoreAddress) -> bool:
     """Send the files of this manifest; False if the store already has them.
 
     Raises:
-        PeerError: if they can't be read, or the store can't be reached or refuses them.
+        PeerError: if the files can't be read, or the store can't be reached or refuses them.
     """
     with ExitStack() as stack:
         # Open all files first: a newer save may delete the folder while they are sent.

@@ -36,7 +36,7 @@ _OOM_SCORE = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """A node's store: it keeps `keep` copies of the previous node, for processes that have `key`."""
+    """Settings of a node's store: it holds `keep` copies of the previous node, for processes with `key`."""
 
     node: int
     nodes: int
@@ -51,11 +51,11 @@ class PeerStoreServer:
         self._settings, self._sender = settings, Sender()
         self._copies = copies or CopyStore(settings.keep)
         self._before = (settings.node - 1) % settings.nodes
-        """The node whose copies are here."""
+        """The node whose copies this store holds."""
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._rejections = RejectionLog("checkpoint", "it may not see the peer copies")
         self._receives: PeerConnection | None = None
-        """The connection that sends a copy now."""
+        """The connection that sends a copy now, if any."""
 
     def serve(self, listener: socket.socket) -> None:
         """Serve until the socket is shut down."""
@@ -66,7 +66,7 @@ class PeerStoreServer:
             except OSError as error:
                 if error.errno in {errno.EINVAL, errno.EBADF}:
                     return
-                # The peer has gone already, or this process has no free descriptor for a moment.
+                # The peer has disconnected, or this process has no free descriptor for a moment.
                 time.sleep(_PAUSE)
                 continue
             if not self._free_threads.acquire(blocking=False):
@@ -80,7 +80,7 @@ class PeerStoreServer:
             with connection:
                 self._answer(connection)
         except PeerError:
-            # The peer is gone; it notices and tries again.
+            # The peer has disconnected: it retries.
             return
         finally:
             self._free_threads.release()
@@ -102,7 +102,7 @@ class PeerStoreServer:
             connection.send(refused=str(error))
 
     def _put(self, connection: PeerConnection, request: dict[str, Any]) -> None:
-        """Receive a copy; only complete copies become visible."""
+        """Receive a copy; other requests see only complete copies."""
         manifest = read_manifest(request.get("manifest"))
         check_part(manifest, self._before)
         if self._copies.find(manifest.node, manifest.saved) is not None:
@@ -138,9 +138,9 @@ class PeerStoreServer:
             connection.send(manifest=manifest.to_json())
 
     def _copy(self, connection: PeerConnection, request: dict[str, Any]) -> None:
-        """Send a checkpoint that a process of this node saved to the next node."""
+        """Send a checkpoint of this node to the next node, on the request of a local process."""
         if not connection.is_local:
-            raise PeerError("only a process of this node may request that")
+            raise PeerError("only a process of this node may request a transfer")
         self._sender.offer(Path(str(request.get("folder"))), StoreAddress.from_json(request.get("to")))
         connection.send(offered=True)
 

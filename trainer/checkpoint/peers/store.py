@@ -1,4 +1,4 @@
-"""The copies in a node's store: in anonymous memory, which the size of /dev/shm does not limit."""
+"""The copies in a node's store, in anonymous memory: the size of /dev/shm does not limit it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_FILES = 1 << 16
 
 
 class Copy:
-    """One node's part of a checkpoint. Its memory is freed when the last reader closes."""
+    """One node's part of a checkpoint in memory. The memory is freed when the last reader closes."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -24,14 +24,14 @@ class Copy:
         self._bytes = memoryview(mmap.mmap(-1, max(1, manifest.size)))
 
     def files(self) -> Iterator[tuple[str, memoryview]]:
-        """Each file by name, in the order of the manifest."""
+        """The name and content of each file, in the order of the manifest."""
         start = 0
         for name, file in self.manifest.files.items():
             yield name, self._bytes[start : start + file["bytes"]]
             start += file["bytes"]
 
     def receive(self, connection: PeerConnection) -> None:
-        """Receive the files. Raises PeerError, also for a file that does not match its checksum."""
+        """Receive the files. Raises PeerError, also for a wrong checksum."""
         for name, view in self.files():
             if connection.receive_into(view) != self.manifest.files[name]["crc32"]:
                 raise PeerError(f"{name} does not match its checksum")
@@ -63,33 +63,33 @@ class CopyStore:
         return Copy(manifest)
 
     def add(self, copy: Copy) -> None:
-        """Keep a complete copy, and the newest others of the same run."""
+        """Add a complete copy, and remove all copies of its run except the newest `keep`."""
         with self._changed:
             own = [c for c in self._copies if c.manifest.run.id == copy.manifest.run.id]
             self._copies = sorted([*own, copy], key=lambda c: c.manifest.saved)[-self._keep :]
 
 
 def check_part(manifest: Manifest, node: int) -> None:
-    """Check that this is the node's part of a checkpoint, with files that can be written into a folder.
+    """Check that the manifest is the part of `node`, and that its files can be written into a folder.
 
     Raises:
-        PeerError: if it is not.
+        PeerError: with the first problem.
     """
     if manifest.node != node or manifest.shared:
-        raise PeerError(f"it is not the part of node {node}")
+        raise PeerError(f"the copy must be the part of node {node}")
     if len(manifest.files) > _MAX_FILES:
-        raise PeerError(f"it has more than {_MAX_FILES} files")
+        raise PeerError(f"the copy has more than {_MAX_FILES} files")
     for name, file in manifest.files.items():
         path = PurePosixPath(name)
         if not name or path.is_absolute() or ".." in path.parts:
-            raise PeerError(f"{name[:60]!r} is not the name of a checkpoint file")
+            raise PeerError(f"{name[:60]!r} must be the name of a checkpoint file")
         size = file["bytes"]
         if not isinstance(size, int) or size < 0:
             raise PeerError(f"{name[:60]!r} has no size")
 
 
 def read_manifest(text: object) -> Manifest:
-    """Parse the manifest in a message. Raises PeerError."""
+    """Parse the manifest in a message. Raises PeerError for an unreadable one."""
     try:
         return Manifest.from_json(str(text))
     except (CheckpointError, ValueError, KeyError, TypeError) as error:

@@ -1,1 +1,1 @@
-"""Where checkpoints are uploaded: a Cloud Storage bucket, or a folder on another disk."""
+"""Destinations of uploaded checkpoints: a Cloud Storage bucket, or a folder on another disk."""

@@ -13,7 +13,7 @@ from trainer.errors import CheckpointError
 
 
 class FolderStore:
-    """Implements `RemoteStore`."""
+    """A `RemoteStore` in a folder."""
 
     def __init__(self, root: Path) -> None:
         self.name, self._root = str(root), root
@@ -38,7 +38,7 @@ class FolderStore:
 
     def commit(self, step: int, manifest: Manifest) -> None:
         folder = self._root / f"step-{step}"
-        # Written under a temporary name first: no reader sees a part of it.
+        # Write under a temporary name first: no reader sees an incomplete file.
         new = folder / f"{MANIFEST}.new"
         try:
             with new.open("w") as file:

@@ -1,4 +1,4 @@
-"""Checkpoints in Cloud Storage with its own client: parallel, resumable uploads, verified by CRC32C."""
+"""Checkpoints in Cloud Storage, with the official client: parallel, resumable uploads, verified by CRC32C."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from trainer.errors import CheckpointError
 T = TypeVar("T")
 _FAILURES = (GoogleAPIError, GoogleAuthError, RequestException, DataCorruption, InvalidResponse, OSError)
 _RETRY_SECONDS = 30.0
-"""Seconds of the client's own retries; the uploader tries again later."""
+"""Seconds for which the client retries a request; the uploader tries again later."""
 _LIST_SECONDS = 2.0
-"""Seconds of its retries of a listing: the caller tries again, and a signal must not wait."""
+"""Seconds for which the client retries a listing: the caller tries again, and a signal must not wait."""
 _LIST_TIMEOUT = 10.0
 """Seconds without an answer after which a listing request fails."""
 _PARALLEL = 8
 
 
 class GcsStore:
-    """Implements `RemoteStore` for `gs://bucket/prefix`."""
+    """A `RemoteStore` in `gs://bucket/prefix`."""
 
     def __init__(self, uri: str) -> None:
         self.name = uri.rstrip("/")
@@ -127,7 +127,7 @@ class GcsStore:
         """Copy the object, or all objects below it, to `root`/BUCKET/OBJECT; return the number of bytes
         copied.
 
-        A token file is copied with the files beside it. Copies that are up to date are kept.
+        A token file is copied with the files beside it. A copy that is up to date is not copied again.
 
         Raises:
             RemoteStoreError: also if there is no such object.
@@ -178,7 +178,7 @@ class GcsStore:
 
 
 def _finish_copy(part: Path, path: Path, blob: storage.Blob) -> None:
-    """Rename the copy and set its time to the object's, which identifies the version."""
+    """Rename the copy and set its time to the object's time, which identifies the version."""
     updated = blob.updated.timestamp()
     os.utime(part, (updated, updated))
     part.rename(path)

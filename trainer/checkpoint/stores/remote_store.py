@@ -1,4 +1,4 @@
-"""The interface of remote stores: uploaded checkpoints outlive the machine."""
+"""The interface of remote stores, for checkpoints that must survive the machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trainer.checkpoint.manifest import Manifest
 
 
 class RemoteStoreError(Exception):
-    """A store failed; the message names it and the reason. A later try may succeed."""
+    """A store failed; the message names the store and the reason. A retry may succeed."""
 
 
 class MissingError(RemoteStoreError):
-    """The store answered that this bucket or file does not exist: a later try would not find it either."""
+    """The store answered that this bucket or file does not exist: a retry can't succeed."""
 
 
 class RemoteStore(Protocol):
@@ -23,13 +23,14 @@ class RemoteStore(Protocol):
     name: str
 
     def steps(self) -> list[int]:
-        """Steps with a manifest, the highest first. Fails within seconds, so that the caller can retry."""
+        """Steps with a manifest, the highest first. The call fails within seconds, so that the caller can
+        retry."""
 
     def manifest(self, step: int) -> Manifest:
         """The manifest of a step. Raises CheckpointError if the file there is not a manifest."""
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
-        """Copy files of `folder`, verified. `commit` makes them a checkpoint."""
+        """Copy files of `folder`, and verify the copies. `commit` completes the checkpoint."""
 
     def commit(self, step: int, manifest: Manifest) -> None:
         """Write the manifest."""
@@ -41,7 +42,7 @@ class RemoteStore(Protocol):
         """Delete a checkpoint, its manifest first."""
 
     def upload_file(self, file: Path, name: str) -> None:
-        """Copy one file that belongs to no checkpoint, verified, under this name."""
+        """Copy one file that belongs to no checkpoint to `name`, and verify the copy."""
 
     def delete_file(self, name: str) -> None:
         """Delete a file that `upload_file` copied."""

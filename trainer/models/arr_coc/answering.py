@@ -24,7 +24,7 @@ from trainer.weights.source import materialize
 
 
 class Answerer:
-    """Implements `serving.answerer.ServedModel`.
+    """A `serving.answerer.ServedModel` for images with questions.
 
     An instance is `{"image": BASE64, "question": TEXT}`, with an image file that Pillow reads. Its prediction
     is `{"answer": TEXT, "tokens": [ID, …]}`, with the tokens of the answer.

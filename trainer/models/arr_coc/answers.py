@@ -1,9 +1,9 @@
-"""How well generated answers match those of people.
+"""Accuracy of generated answers, compared with people's answers.
 
-`exact`: after normalisation the text equals the learned answer. `vqa`: punctuation, articles and number words
-do not count either, and an answer of several people is right to the degree that at least three of them gave
-it, as in the VQA data set (Antol et al., "VQA: Visual Question Answering", ICCV 2015, section 3, and its
-evaluation code: each person is left out once, and the result is the mean).
+With `exact` the normalised text must equal the target answer. With `vqa` punctuation, articles and number
+words do not count either, and an answer's accuracy depends on the number of people who gave it, up to three,
+as in the VQA data set (Antol et al., "VQA: Visual Question Answering", ICCV 2015, section 3, and its
+evaluation code: the mean over all subsets that leave out one person).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainer.models.arr_coc.prompts import PADDING
 
 MATCHES = ("exact", "vqa")
 _MIN_AGREEING = 3
-"""People who must give an answer for full accuracy."""
+"""Number of people who must give an answer for full accuracy."""
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = re.compile(r"[^\w\s.]|(?<!\d)\.|\.(?!\d)|_")
 _NUMBERS = {
@@ -33,7 +33,7 @@ _NUMBERS = {
 
 
 def normalised(text: str) -> str:
-    """One spelling of each answer: compatible characters, lower case, single spaces, no full stop."""
+    """A canonical spelling of an answer: compatible characters, lower case, single spaces, no full stop."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).rstrip(".").strip()
 
@@ -45,7 +45,7 @@ def relaxed(text: str) -> str:
 
 
 def accuracy(answer: str, references: Sequence[str], match: str) -> float:
-    """Accuracy of an answer, 0 to 1, by one of `MATCHES`."""
+    """Accuracy of an answer, 0 to 1, by a method of `MATCHES`."""
     if match == "exact":
         return float(normalised(answer) == normalised(most_frequent(references)))
     relaxed_answer = relaxed(answer)
@@ -57,7 +57,8 @@ def accuracy(answer: str, references: Sequence[str], match: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """Implements `models.workload.AnswerMetric`: `references` by sample, `text` of generated tokens."""
+    """A `models.workload.AnswerMetric`: `references` returns a sample's answers, `text` decodes generated
+    tokens."""
 
     references: Callable[[int], Sequence[str]]
     text: Callable[[Sequence[int]], str]

@@ -1,7 +1,8 @@
 """Qwen3-VL, with a selection of the visual tokens between its vision tower and its language model.
 
-The API is that of transformers 5: `get_image_features` returns the pooled tokens and the deepstack tokens of
-three depths, all in the raster of the merged grid; a mask tells the language model where they are.
+The module uses the API of transformers 5: `get_image_features` returns the pooled tokens and the deepstack
+tokens of three depths, all in the raster of the merged grid; a mask marks their positions for the language
+model.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ def build_qwen(
     """Build the model: `tiny`, a folder or name with weights, or a `config.json` (random weights of that
     size).
 
-    With `deferred`, which becomes the source of the weights, they are on the meta device, unless they can't
+    With `deferred`, the weights are on the meta device and `deferred` becomes their source, unless they can't
     be read part by part.
 
     Raises:
-        UsageError: if there is no such model, or it is of another kind.
+        UsageError: if the model does not exist, or is not a Qwen3-VL.
     """
     model: Any
     path, random = model_location(where), where == "tiny" or where.endswith(".json")
@@ -71,18 +72,18 @@ def build_qwen(
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"no Qwen3-VL can be loaded from {where}: {str(error).splitlines()[0]}") from error
     if not isinstance(model, Qwen3VLForConditionalGeneration):
-        raise UsageError(f"{where} is not a Qwen3-VL")
+        raise UsageError(f"{where} must be a Qwen3-VL")
     return model
 
 
 def select_attention(
     model: Qwen3VLForConditionalGeneration, *, package: bool, capability: tuple[int, int] | None
 ) -> str:
-    """Select the attention's kernels, and return which and why.
+    """Select the kernels of the attention; return their name with the reason.
 
-    flash-attn's if the `package` is installed, the weights have 16 bits and the GPU has compute capability
-    8.0 (the package's README); otherwise torch's own, which has FlashAttention for such GPUs too, and uses it
-    here as no mask is passed.
+    flash-attn's kernels are selected if the `package` is installed, the weights have 16 bits and the GPU has
+    compute capability 8.0 (the package's README). Otherwise torch's own kernels are selected, which include
+    FlashAttention for such GPUs; torch uses it because there is no mask.
     """
     half = model.dtype in {torch.bfloat16, torch.float16}
     if package and half and capability is not None and capability >= (8, 0):
@@ -94,7 +95,7 @@ def select_attention(
         if capability is None
         else "the weights have 32 bits"
         if not half
-        else "flash-attn needs a GPU of compute capability 8.0"
+        else "the GPU must have compute capability 8.0 for flash-attn"
         if capability < (8, 0)
         else "flash-attn is not installed"
     )
@@ -102,13 +103,13 @@ def select_attention(
 
 
 def token_side(model: Qwen3VLForConditionalGeneration) -> int:
-    """Side of the square of pixels that becomes one visual token."""
+    """Side in pixels of the square that becomes one visual token."""
     vision: Any = model.config.vision_config
     return int(vision.patch_size) * int(vision.spatial_merge_size)
 
 
 def patches(images: torch.Tensor, patch: int, merge: int, frames: int) -> torch.Tensor:
-    """Images [B, 3, H, W] in 0..1 to the vision tower's input, [B·n, 3·frames·patch²].
+    """Convert images [B, 3, H, W] in 0..1 to the vision tower's input, [B·n, 3·frames·patch²].
 
     The patches of a merged block are adjacent; a still image is repeated for each of the `frames`.
     """
@@ -126,8 +127,8 @@ class Visual:
     """The visual tokens that the language model reads, padded to the largest number in the micro-batch.
 
     `levels` are [B, K, D] each: the pooled tokens, then each deepstack level. Each image has `counts` [B]
-    tokens, in raster order, at `places` [B, K, 2]: rows and columns of its grid, whose larger side is
-    `extents` [B]. All integers are int64.
+    tokens, in raster order, at `places` [B, K, 2], the rows and columns of its grid. `extents` [B] is the
+    larger side of each grid. All integers are int64.
     """
 
     levels: list[torch.Tensor]
@@ -160,9 +161,10 @@ class Backbone(nn.Module):
         return embeddings
 
     def encode_images(self, images: Sequence[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
-        """Visual tokens of images [3, H, W] in 0..1, computed in `dtype`.
+        """Compute the visual tokens of images [3, H, W] in 0..1, in `dtype`.
 
-        The pooled tokens, then each deepstack level: [B, N, D], padded with zeros to the largest grid.
+        The result has the pooled tokens, then each deepstack level: [B, N, D], padded with zeros to the
+        largest grid.
         """
         grids = [self.grid(image) for image in images]
         sizes = torch.tensor([[1, rows * self.merge, columns * self.merge] for rows, columns in grids])
@@ -177,7 +179,7 @@ class Backbone(nn.Module):
         """Hidden states [B, T, D] of text tokens [B, T], embedded as words [B, T, D].
 
         The visual tokens of a sample replace its image token. All padding is at the end, where no real token
-        sees it: so the attention is purely causal and needs no mask, which its fast kernels require.
+        attends to it: so the attention is purely causal and needs no mask, as its fast kernels require.
         """
         layout = Layout.of(tokens == self.image_token, visual)
         embeds = gather_rows(torch.cat((words, visual.levels[0]), 1), layout.order)
@@ -199,11 +201,11 @@ class Backbone(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Sequences [B, L] of text with the visual tokens in it, L = T - 1 + K.
+    """Sequences [B, L] of text and visual tokens, L = T - 1 + K.
 
-    `order` is the content of each place: an index into the text, then into the visual tokens. `is_visual` is
-    true for visual tokens. `positions` [3, B, L] are in time, height and width. `text` [B, T] is where each
-    text token is; the image token's place is the last visual token.
+    `order` is the content at each index: an index into the text, then into the visual tokens. `is_visual` is
+    true for visual tokens. `positions` [3, B, L] are in time, height and width. `text` [B, T] is the index of
+    each text token; for the image token, the index of the last visual token.
     """
 
     order: torch.Tensor
@@ -215,8 +217,8 @@ class Layout:
     def of(cls, is_image: torch.Tensor, visual: Visual) -> Layout:
         """The layout of text in which `is_image` [B, T] is true for the image token, one per sample.
 
-        Text advances all three positions by 1. Visual tokens have the positions of their place in the image's
-        whole grid, and the text after them follows the grid: tokens that are not selected leave gaps.
+        Text advances all three positions by 1. A visual token has the position of its cell in the image's
+        complete grid, and the text after the image follows the grid: tokens that are not selected leave gaps.
         """
         length, most = is_image.shape[1], visual.places.shape[1]
         image = is_image.int().argmax(1)[:, None]

@@ -43,7 +43,7 @@ GENERATED = 4096
 
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """The model, what makes its inputs, and the source of its weights on the meta device."""
+    """The model, the objects that make its inputs, and the source of its weights on the meta device."""
 
     model: ArrCoc
     prompts: Prompts
@@ -52,7 +52,7 @@ class ModelParts:
 
 
 def arr_coc(config: Config) -> Workload:
-    """Questions about images; generated shapes without a file.
+    """Build the workload: questions about images, or generated shapes without a file.
 
     Raises:
         UsageError: for a wrong model, or a tokenizer without its special tokens.
@@ -84,7 +84,7 @@ def build_parts(config: Config) -> ModelParts:
     where, most = config.model.weights or "tiny", config.model.image_tokens
     if config.model.dropout:
         raise UsageError(f"--dropout {config.model.dropout:g}: arr-coc has no dropout; remove --dropout")
-    # In bf16 the frozen weights need half the memory; the trained ones keep full precision.
+    # In bf16 the frozen weights need half the memory; the trained weights have full precision.
     on_gpu = config.parallel.device != "cpu" and torch.cuda.is_available()
     dtype = torch.bfloat16 if on_gpu and config.parallel.precision != "fp32" else torch.float32
     deferred = DeferredModel(config.seed)
@@ -126,13 +126,13 @@ def prepare_questions(config: Config, progress: DataProgress) -> str:
 
 
 def _prompts(config: Config, where: str, qwen: Any) -> Prompts:
-    """The prompts of a model: with its tokenizer and chat template, or bytes for random weights."""
+    """The prompts of a model: by its tokenizer and chat template, or as bytes for random weights."""
     spec, image_token = config.data.tokenizer, int(qwen.image_token_id)
     random_weights = where == "tiny" or where.endswith(".json")
     if is_bytes(spec) and not random_weights:
         spec = tokenizer_of(where)
         if not spec:
-            raise UsageError(f"{where} has no tokenizer.json; set --tokenizer to its model's")
+            raise UsageError(f"{where} has no tokenizer.json; set --tokenizer to the model's tokenizer")
     if is_bytes(spec):
         ids = (qwen.vision_start_token_id, image_token, qwen.vision_end_token_id)
         marks = [f"{mark}>" for mark in IMAGE.split(">")[:-1]]
@@ -141,7 +141,8 @@ def _prompts(config: Config, where: str, qwen: Any) -> Prompts:
         tokenizer, template = load_tokenizer(spec), load_template(spec)  # type: ignore[assignment]
     if tokenizer.vocabulary > qwen.text_config.vocab_size:
         raise UsageError(
-            f"--tokenizer {spec} has {tokenizer.vocabulary} tokens, {where} has {qwen.text_config.vocab_size}"
+            f"--tokenizer {spec} has {tokenizer.vocabulary} tokens, "
+            f"but {where} has {qwen.text_config.vocab_size}"
         )
     return Prompts(
         tokenizer.encode,

@@ -32,7 +32,7 @@ _FRAMES = ((1024, 1024), (800, 600), (600, 800), (960, 540), (320, 240))
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """A visual token is a square of `cell` pixels; an image has from `least` to `most` tokens."""
+    """Limits of an image: from `least` to `most` visual tokens, which are squares of `cell` pixels."""
 
     cell: int
     least: int
@@ -46,10 +46,11 @@ class ImageLimits:
 
 
 def collate(samples: Sequence[Sample]) -> Batch:
-    """A micro-batch of B samples, whose images may differ in size.
+    """Make a micro-batch of B samples, whose images may differ in size.
 
-    Pixels uint8 [P] of all images one after another; sides int64 [B, 2], their height and width in pixels;
-    tokens int64 [B, T], without columns that are padding in all samples; spans int64 [B, 2]; targets [B, T].
+    The result has pixels uint8 [P] of all images one after another; sides int64 [B, 2], their height and
+    width in pixels; tokens int64 [B, T], without columns that are padding in all samples; spans int64 [B, 2];
+    targets [B, T].
     """
     images, tokens, spans, targets = zip(*samples, strict=True)
     every = torch.stack(tokens)
@@ -71,7 +72,7 @@ def images_of(pixels: torch.Tensor, sides: torch.Tensor) -> list[torch.Tensor]:
 
 
 def count_targets(batch: Batch) -> int:
-    """Targets of a micro-batch; the first token is never a target."""
+    """Number of targets of a micro-batch; the first token is never a target."""
     return int((batch[4][:, 1:] != IGNORED).sum())
 
 
@@ -85,9 +86,10 @@ class Example(NamedTuple):
 
 
 class QuestionFile(Dataset[Sample]):
-    """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`; paths are relative to the file, or
-    gs:// where buckets are mounted. `"answers": [TEXT, …]` are those of several people: the most frequent is
-    learned. `cache` is the folder of its index.
+    """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`.
+
+    Paths are relative to the file, or gs:// if buckets are mounted. `"answers": [TEXT, …]` are the answers of
+    several people: the most frequent one is the target. `cache` is the folder of the index.
 
     Raises:
         DataError: with the file and the line that can't be read, or whose image can't.
@@ -117,7 +119,7 @@ class QuestionFile(Dataset[Sample]):
         return _example(self._path, index + 1, self._lines[index])
 
     def fingerprint(self) -> str:
-        """What the samples depend on; for each image its name and its size."""
+        """The hash of the file, and of the name and size of each image."""
         files = f"{self._lines.fingerprint()} {self._sizes.fingerprint()}"
         return f"questions {self._limits} {self._prompts.identity}: {files}"
 
@@ -125,9 +127,9 @@ class QuestionFile(Dataset[Sample]):
 def index_questions(
     path: Path, cache: Path, progress: DataProgress | None = None
 ) -> tuple[JsonLines, ImageSizes]:
-    """The lines of a file of questions, each checked, and the sizes of their images.
+    """The checked lines of a file of questions, and the sizes of their images.
 
-    An index of both is kept in the folder `cache`.
+    The folder `cache` has an index of both.
 
     Raises:
         DataError: with the file and the line that can't be read, or whose image is missing.
@@ -154,13 +156,13 @@ def _example(path: Path, number: int, value: Any) -> Example:
         name = str(value["image"])
         answers = value["answers"] if "answers" in value else [value["answer"]]
         if not isinstance(answers, list) or not answers:
-            raise TypeError('"answers" is a list of texts')
+            raise TypeError('"answers" must be a list of texts')
         example = Example(
             name, path.parent / local_path(name), str(value["question"]), tuple(map(str, answers))
         )
     except (KeyError, TypeError) as error:
         raise DataError(
-            f'{path}:{number}: it must be {{"image": …, "question": …, "answer": …}}: {error!r}'
+            f'{path}:{number}: the line must be {{"image": …, "question": …, "answer": …}}: {error!r}'
         ) from error
     for text in (example.question, *example.answers):
         check_text(path, number, text)
@@ -168,7 +170,7 @@ def _example(path: Path, number: int, value: Any) -> Example:
 
 
 def most_frequent(answers: Sequence[str]) -> str:
-    """The answer that most people gave, the first among equals."""
+    """The most frequent answer, the first one among equals."""
     return max(answers, key=answers.count)
 
 
@@ -188,7 +190,7 @@ class GeneratedShapes(Dataset[Sample]):
         return image, *self._prompts.sample(f"Which colour has the {shape}?", colour)
 
     def references(self, index: int) -> tuple[str, ...]:
-        """The colour."""
+        """The correct colour."""
         return (self._kind(index)[2],)
 
     def _kind(self, index: int) -> tuple[random.Random, str, str]:
@@ -196,14 +198,14 @@ class GeneratedShapes(Dataset[Sample]):
         return rng, rng.choice(_SHAPES), rng.choice(list(_COLOURS))
 
     def fingerprint(self) -> str:
-        """What the samples depend on."""
+        """The hash of the seed and the limits that determine the samples."""
         return f"{self._count} shapes {self._seed} {self._limits} {self._prompts.identity}"
 
 
 def _draw(
     rng: random.Random, shape: str, colour: tuple[int, int, int], height: int, width: int
 ) -> torch.Tensor:
-    """A shape on noise: uint8 [3, height, width]."""
+    """Draw a shape on noise: uint8 [3, height, width]."""
     noise = torch.Generator().manual_seed(rng.getrandbits(31))
     image = torch.randint(102, 128, (3, height, width), generator=noise, dtype=torch.uint8)
     side = min(height, width)

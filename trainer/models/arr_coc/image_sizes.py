@@ -1,4 +1,4 @@
-"""The sizes of the image files that a file of questions names: a fingerprint that reads no image."""
+"""The sizes of the image files in a file of questions, for a fingerprint that reads no image."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from trainer.data.data_cache import DataProgress, only_writer
 from trainer.errors import DataError, one_line
 
 _THREADS = 32
-"""A mounted bucket answers after some tens of milliseconds, and serves many requests at once."""
+"""Number of threads: a mounted bucket answers after some tens of milliseconds, and serves many requests at
+once."""
 _AT_A_TIME = 4096
 _CHECKED = 10_000
-"""Files whose sizes are compared with the cache at each start."""
+"""Number of files whose sizes are compared with the cache at each start."""
 
 Find = Callable[[int], tuple[str, Path, str]]
-"""Returns the image of a sample: its name in the data, its path, and where the data names it."""
+"""Function that returns the image of a sample: its name in the data, its path, and the line that names it."""
 
 
 class ImageSizes:
-    """Item n is the size in bytes of the image of sample n."""
+    """Sizes of images: item n is the size in bytes of the image of sample n."""
 
     def __init__(self, path: Path) -> None:
         self._sizes: npt.NDArray[np.int64] = np.memmap(path, np.dtype("<i8"), "r")
@@ -78,7 +79,7 @@ def _write(path: Path, count: int, find: Find, progress: DataProgress) -> None:
                 out.write(np.asarray(sizes, np.dtype("<i8")).tobytes())
                 progress.read(len(images))
         path.with_suffix(".images.json").write_text(json.dumps({"hash": digest.hexdigest()}) + "\n")
-        # Renamed last: a reader needs both files, and checks the size.
+        # Rename this file last: a reader needs both files, and checks the size.
         scratch.replace(path)
     except OSError as error:
         raise DataError(f"{path} can't be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Image files as pixels of whole visual tokens, with their aspect ratio kept."""
+"""Image files as pixels of complete visual tokens, in their aspect ratio."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 from trainer.errors import DataError, one_line
 
 MAX_PIXELS = 64 << 20
-"""Pixels of the largest image that is decoded: it takes 192 MiB, and a file of some KiB may ask for more."""
+"""Pixels of the largest image that is decoded: it needs 192 MiB, and a file of some KiB may request more."""
 MAX_ASPECT = 200
-"""Longest side over the shortest, as in Qwen's processor."""
+"""Largest ratio of an image's sides, as in Qwen's processor."""
 Grid = tuple[int, int]
 """Rows and columns of visual tokens."""
 
@@ -22,8 +22,8 @@ Grid = tuple[int, int]
 def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Grid:
     """The grid of `least` to `most` visual tokens for an image; a token is a square of `cell` pixels.
 
-    Like that of Qwen's processor: the nearest whole tokens, scaled by one factor if these are too many or too
-    few. So a side differs from the image's aspect ratio by less than one token.
+    The result equals that of Qwen's processor: the nearest integer numbers of tokens, scaled by one factor if
+    these are too many or too few. So a side differs from the image's aspect ratio by less than one token.
 
     Raises:
         DataError: for an aspect ratio beyond the limit.
@@ -44,13 +44,13 @@ def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Gri
 
 
 def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None = None) -> torch.Tensor:
-    """An image file as uint8 [3, H, W], with sides that are multiples of `cell`: see `grid_of`.
+    """Read an image file as uint8 [3, H, W], with sides that are multiples of `cell`: see `grid_of`.
 
     The image is upright (EXIF), in RGB, white where it is transparent, and the first of several frames.
     `size` is the expected size of the file in bytes.
 
     Raises:
-        DataError: if it can't be read, or has another size.
+        DataError: if the file can't be read, or has another size.
     """
     try:
         changed = size is not None and path.stat().st_size != size
@@ -64,7 +64,7 @@ def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None
 
 
 def decode_image(source: Path | IO[bytes], name: str, *, cell: int, least: int, most: int) -> torch.Tensor:
-    """Decode an image as `read_image` does; `name` names it in an error. Raises DataError."""
+    """Decode an image as `read_image` does; `name` is for error messages. Raises DataError."""
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - generated shapes need no package
 
     try:
@@ -88,7 +88,7 @@ def _to_rgb(image: Any) -> Any:
     """Turn the image upright and convert it to RGB.
 
     Raises:
-        DataError: for a type of pixels whose range is unknown.
+        DataError: for a pixel format whose range is unknown.
     """
     from PIL import Image, ImageOps  # noqa: PLC0415
 

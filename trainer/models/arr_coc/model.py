@@ -1,4 +1,4 @@
-"""The whole model: its loss, and its answers."""
+"""The complete model: its loss, and its answers."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ STAGES: dict[str, tuple[str, ...]] = {
 }
 """The relevance parts that each stage trains; lora and both also train the language model."""
 LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""Layers of the language model with low-rank updates, and their rank, in the stages lora and both."""
+"""Layers of the language model with low-rank updates in the stages lora and both, and the rank of the
+updates."""
 
 
 class ArrCoc(nn.Module):
     """Maps images with questions to the mean cross-entropy of the answers (nats, a scalar).
 
-    `forward(pixels, sides, tokens, spans, targets)` takes a micro-batch as `dataset.collate` makes it, in
-    which the sides of an image are whole visual tokens. Without targets the tokens are prompts, and it
-    returns the answers, int64 [B, `answer_tokens`]: at each place the most probable token.
+    `forward(pixels, sides, tokens, spans, targets)` receives a micro-batch of `dataset.collate`, in which the
+    sides of an image are multiples of a visual token. Without targets the tokens are prompts, and the result
+    is the answers, int64 [B, `answer_tokens`], with the most probable token at each position.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class ArrCoc(nn.Module):
         return mean_cross_entropy(logits, targets[:, 1:][scored])
 
     def select_visual(self, images: list[torch.Tensor], words: torch.Tensor, spans: torch.Tensor) -> Visual:
-        """The relevant visual tokens of images [3, H, W] in 0..1; text and spans as in `relevance`."""
+        """Select the relevant visual tokens of images [3, H, W] in 0..1; text and spans are as in
+        `relevance`."""
         grids = [self.backbone.grid(image) for image in images]
         # These parts compute in float32: see scorers.py.
         with torch.autocast(words.device.type, enabled=False):
@@ -120,8 +122,8 @@ class ArrCoc(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The three maps [B, 3, 32, 32] and the relevance [B, 32, 32], for embedded text [B, T, D].
 
-        `spans` [B, 2] are the question's first token and the token after it; the mean of the question is the
-        query.
+        `spans` [B, 2] are the indices of the question's first token and of the token after its last one; the
+        mean of the question's tokens is the query.
         """
         place = torch.arange(words.shape[1], device=words.device)[None]
         weight = ((place >= spans[:, :1]) & (place < spans[:, 1:])).float()[:, :, None]
@@ -133,8 +135,11 @@ class ArrCoc(nn.Module):
         return maps, self.balance(maps, query)
 
     def largest_pass(self, context: int) -> torch.Tensor:
-        """The parts of a forward pass that keep memory, with the longest text and the largest image of a
-        sample and arbitrary values: the scorers and the language model."""
+        """Run the memory-intensive parts of a forward pass, the scorers and the language model, on arbitrary
+        values.
+
+        The sizes are those of the longest text and the largest image of a sample.
+        """
         weight: torch.Tensor = self.backbone.model.get_input_embeddings().weight  # type: ignore[assignment]
         language: Any = self.backbone.model.model.language_model
         width, most = self.backbone.width, self.max_tokens
@@ -153,12 +158,13 @@ class ArrCoc(nn.Module):
 
     @property
     def levels(self) -> int:
-        """The pooled visual tokens, and those of each depth."""
+        """The number of levels: the pooled visual tokens, and one level for each depth."""
         vision: Any = self.backbone.model.config.vision_config
         return 1 + len(vision.deepstack_visual_indexes)
 
     def measured(self) -> dict[str, float]:
-        """Per image since the last call: the selected visual tokens, and all of them."""
+        """The means per image since the last call: the number of selected visual tokens, and of all visual
+        tokens."""
         seen, self.seen = self.seen, SelectionCounts()
         if not seen.images:
             return {}
@@ -168,10 +174,10 @@ class ArrCoc(nn.Module):
         }
 
     def _answers(self, tokens: torch.Tensor, visual: Visual) -> torch.Tensor:
-        """The answers to prompts [B, T].
+        """Generate the answers to prompts [B, T].
 
-        Each token is computed from all tokens before it, as in training: all ranks make the same calls, which
-        sharded weights require, and an answer is a few tokens.
+        Each token is computed from all previous tokens, as in training: all ranks make the same calls, which
+        sharded weights require, and an answer has only a few tokens.
         """
         rows = torch.arange(len(tokens), device=tokens.device)
         end = (tokens != PADDING).sum(1)

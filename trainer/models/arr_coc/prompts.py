@@ -14,14 +14,17 @@ from trainer.data.tokenizer import BYTES, ByteTokenizer
 from trainer.errors import DataError, UsageError
 
 PADDING = -1
-"""In place of a token."""
+"""Value of an id without a token."""
 _QUESTION, _ANSWER = "\ue000question\ue001", "\ue000answer\ue001"
 """Texts that no template contains."""
 
 
 class Prompt(NamedTuple):
-    """`tokens` [T] int64 with one image placeholder (below 0: padding); `span` [2] is the start and the end
-    of the question in it; `targets` [T] have the answer and the end of its turn, else `IGNORED`."""
+    """A question with its answer as tokens.
+
+    `tokens` [T] int64 has one image placeholder (below 0: padding); `span` [2] is the start and the end of
+    the question in it; `targets` [T] have the answer and the end of its turn, else `IGNORED`.
+    """
 
     tokens: torch.Tensor
     span: torch.Tensor
@@ -29,7 +32,7 @@ class Prompt(NamedTuple):
 
 
 class BytesWithMarks(ByteTokenizer):
-    """UTF-8 bytes, and one id for each of a chat's marks: for models with random weights."""
+    """A tokenizer of UTF-8 bytes, with an id for each mark of a chat, for models with random weights."""
 
     def __init__(self, image: Mapping[str, int]) -> None:
         """`image` has the ids of an image's marks, from the model's configuration."""
@@ -49,8 +52,8 @@ class BytesWithMarks(ByteTokenizer):
 class Prompts:
     """Builds the samples of questions in `length` tokens.
 
-    The template is rendered once: the text around question and answer is the same for all. A question that is
-    too long loses its first tokens, an answer that is too long its end, including the end of the turn.
+    The template is rendered once: the text around question and answer is constant. A question that is too
+    long loses its first tokens, an answer that is too long its end, including the end of the turn.
     """
 
     def __init__(
@@ -63,17 +66,19 @@ class Prompts:
         length: int,
         identity: str = "",
     ) -> None:
-        """`identity` is that of the tokenizer.
+        """`identity` is the identity of the tokenizer.
 
         Raises:
-            UsageError: if the template has no place for an image, or `length` is too short for an answer.
+            UsageError: if the template has no position for an image, or `length` is too short for an answer.
         """
         self._encode, self._decode, self._image_token, self._length = encode, decode, image_token, length
         self.identity = f"{identity} {template.identity} {length}"
         head, tail, end = _around(template)
         self._head, self._tail, self._end = list(encode(head)), list(encode(tail)), list(encode(end))
         if self._head.count(image_token) != 1 or image_token in self._tail:
-            raise UsageError("the chat template of --tokenizer has no place for one image: use a Qwen3-VL's")
+            raise UsageError(
+                "the chat template of --tokenizer has no position for one image: use a Qwen3-VL's"
+            )
         needed = len(self._head) + len(self._tail) + len(self._end) + 1
         if length < needed:
             raise UsageError(f"--context {length} is too short: the chat template needs {needed} tokens")

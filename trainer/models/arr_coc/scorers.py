@@ -4,11 +4,11 @@ Each scorer has trained parameters: without them the two scorers that see only t
 the questions.
 
 All of them compute in float32, whatever --precision is: a threshold on the scores selects the tokens, and
-bf16 rounds a score below 1 by up to 1/512. The maps are small, so bf16 would save little. Their inputs are
-float32. Their weights are not always: DeepSpeed and FSDP keep the weights for the forward pass in
---precision, besides a float32 copy that the optimizer steps. So each layer converts its weights when it uses
-them. To exclude these few weights from the conversion instead, FSDP would need one more collective call per
-pass, and DeepSpeed 0.19.8 can exclude only buffers.
+bf16 rounds a score below 1 by up to 1/512. The maps are small, so bf16 would save little. The inputs are
+float32, but the weights may not be: DeepSpeed and FSDP convert the weights for the forward pass to
+--precision, and keep a float32 copy for the optimizer. So each layer converts its weights when it uses them.
+To exclude these few weights from the conversion instead, FSDP would need one more collective call per pass,
+and DeepSpeed 0.19.8 can exclude only buffers.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class PerCell(nn.Conv2d):
 
 
 class Propositional(nn.Module):
-    """Propositional knowing: the information at each cell, as the entropy of the channels.
+    """Propositional knowing: the information in each cell, as the entropy of the channels.
 
-    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weight of each channel is trained, from 1.
+    Maps texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weight of each channel is trained, from 1.
     """
 
     def __init__(self) -> None:
@@ -61,8 +61,8 @@ class Propositional(nn.Module):
 class Perspectival(nn.Module):
     """Perspectival knowing: salience, a weighted sum of the edge channels.
 
-    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; at first only the edge
-    magnitude's is not 0.
+    Maps texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; initially only the
+    weight of the edge magnitude is not 0.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Perspectival(nn.Module):
 class Participatory(nn.Module):
     """Participatory knowing: the similarity of each cell and the question.
 
-    Texture [B, 13, 32, 32] and query [B, D] to a map [B, 32, 32] in 0..1.
+    Maps texture [B, 13, 32, 32] and query [B, D] to a map [B, 32, 32] in 0..1.
     """
 
     def __init__(self, width: int) -> None:
@@ -94,7 +94,7 @@ class Participatory(nn.Module):
 class Balance(nn.Module):
     """The weight of each of the three scorers, for this image and this question.
 
-    Maps [B, 3, 32, 32] and query [B, D] to the relevance [B, 32, 32] in 0..1.
+    Combines maps [B, 3, 32, 32] with query [B, D] into the relevance [B, 32, 32] in 0..1.
     """
 
     def __init__(self, width: int) -> None:
@@ -117,7 +117,7 @@ class Balance(nn.Module):
 class Quality(nn.Module):
     """Procedural knowing: the factor of a selected token by its three scores, initially 1.
 
-    Scores [B, K, 3] to factors [B, K, 1] between 0 and 2.
+    Maps scores [B, K, 3] to factors [B, K, 1] between 0 and 2.
     """
 
     def __init__(self) -> None:

@@ -10,13 +10,13 @@ import torch
 from torch.nn import functional as F
 
 SIDE = 32
-"""Cells along each side of every map."""
+"""Number of cells along each side of every map."""
 CHANNELS = (
     "red", "green", "blue", "lightness", "a*", "edge x", "edge y", "edge", "y", "x", "eccentricity", "b*",
     "contrast",
 )  # fmt: skip
 EDGES = (5, 6, 7, 12)
-"""Indices of the channels of the salience."""
+"""Indices of the channels that the salience uses."""
 _RGB_TO_XYZ = (
     (0.412453, 0.357580, 0.180423),
     (0.212671, 0.715160, 0.072169),
@@ -30,7 +30,7 @@ _EPSILON = 1e-8
 def texture_array(images: torch.Tensor) -> torch.Tensor:
     """Texture [B, 13, 32, 32] of images [B, 3, H, W] in 0..1 (sRGB).
 
-    Other images of the batch affect only the rounding.
+    The other images of the batch affect only the rounding.
     """
     images = images.float()
     lab = _lab(images)

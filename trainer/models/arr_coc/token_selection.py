@@ -1,4 +1,4 @@
-"""Selection of the most relevant visual tokens; images differ in their number."""
+"""Selection of the most relevant visual tokens; images differ in their numbers of tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from trainer.models.arr_coc.images import Grid
 
 MIN_TOKENS, MAX_TOKENS = 64, 400
-"""Visual tokens of one image."""
+"""Bounds of the number of visual tokens of an image."""
 THRESHOLD = 0.5
 """Relevance above which a token is selected, within the bounds."""
 

@@ -1,1 +1,1 @@
-"""Everything that changes something: one operation each, for keys, palette, `:` commands and verbs alike."""
+"""Operations: every change of a resource, for keys, palette, `:` commands and verbs."""

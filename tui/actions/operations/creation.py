@@ -1,4 +1,4 @@
-"""The create of a launch that may be interrupted: nobody is left without a word about the job."""
+"""Create a job so that an interrupt always leaves the user with a statement about the job."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 
 INTERRUPT_SECONDS = 5.0
-"""Seconds after an interrupt that the reply is waited for and the job is looked for."""
+"""Seconds after an interrupt in which to wait for the reply and to search for the job."""
 _LOOK_EVERY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class SentLaunch:
-    """A launch whose request went out: from then on its job may exist."""
+    """A launch whose request was sent: its job may exist."""
 
     name: str
     label: str
-    """The label by which the job is found."""
+    """The label with which the job can be found."""
     look_first: str
-    """What to do while nobody knows whether the job exists."""
+    """The user's next step while it is unknown whether the job exists."""
 
 
 def sent_launch(request: LaunchRequest) -> SentLaunch:
@@ -38,13 +38,14 @@ async def create(
 ) -> Job:
     """Create the job of `request`, which has a `mark`.
 
-    A cancel of this task before the request is sent ends it at once. After that it calls `on_interrupt`,
-    and waits for the reply or for a job with the launch's label; a job that is there by then is returned, and
-    `asyncio.current_task().cancelling()` tells that the user gave up. A second cancel ends it at once.
+    A cancel of this task before the request is sent ends it at once. A later cancel calls `on_interrupt`, and
+    waits for the reply or for a job with the launch's label. If the job appears in time, it is returned, and
+    `asyncio.current_task().cancelling()` shows that the user cancelled. A second cancel ends the task at
+    once.
 
     Raises:
-        BackendError: of the create; Interrupted where nothing has told of the job in time.
-        CancelledError: where nothing was sent, or for a second cancel.
+        BackendError: of the create; Interrupted if the job's existence stays unknown.
+        CancelledError: if no request was sent, or for a second cancel.
     """
     sent = False
 
@@ -66,7 +67,7 @@ async def create(
 
 
 async def _after_interrupt(service: JobService, request: LaunchRequest, creating: asyncio.Task[Job]) -> Job:
-    """The job, by the reply or by its label. Raises what the create raises, or Interrupted."""
+    """Find the job by the reply or by its label. Raises the error of the create, or Interrupted."""
     end = time.monotonic() + INTERRUPT_SECONDS
     seen = False
     while (left := end - time.monotonic()) > 0:
@@ -85,7 +86,9 @@ async def _after_interrupt(service: JobService, request: LaunchRequest, creating
     existence = (
         f"no job with the label {sent.label} is there yet, but it may still appear"
         if seen
-        else "whether the job exists is not known, as the service can't be asked now"
+        else "whether the job exists is unknown, because the service does not answer now"
     )
     where = f" to {request.region}" if request.region else ""
-    raise Interrupted(f"{sent.name} was sent{where} and no reply has come; {existence}.", fix=sent.look_first)
+    raise Interrupted(
+        f"{sent.name} was sent{where}, but there is no reply yet; {existence}.", fix=sent.look_first
+    )

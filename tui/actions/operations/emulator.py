@@ -1,4 +1,4 @@
-"""What changes the emulator of this machine: its start, faults and its end."""
+"""Operations on the emulator of this machine: start, faults and stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.domain.core.text import plain
 from tui.emulator.client import FAULTS, StateDirError, default_state_dir, repair_databases, start_server
 
 _NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}
-"""Keys of a fault's request that limit a fault, and set none."""
+"""Keys of a fault request that only limit a fault."""
 
 
 EMULATOR = LocalServer("emulator", "the emulator", "jobs", default_state_dir)
@@ -22,19 +22,19 @@ ask = EMULATOR.ask
 
 
 class EmulatorOperations(ServerOperations):
-    """Acts on the emulator of the user's state directory."""
+    """Operations on the emulator of the user's state directory."""
 
     SERVER = EMULATOR
 
     async def start(
         self, *, rest: str | None = None, no_auth: bool = False, simulate_accelerators: bool = False
     ) -> Outcome[dict[str, Any]]:
-        """Start the emulator, or add REST to one that runs; the value is the status of the server."""
+        """Start the emulator, or add REST to a running one; the value is the status of the server."""
         start = partial(start_server, rest=rest, no_auth=no_auth, simulate_accelerators=simulate_accelerators)
         return await self._start(start, lambda info: f"The emulator runs, pid {info['pid']}.")
 
     async def repair(self) -> Outcome[list[dict[str, Any]]]:
-        """Repair the databases of an emulator that does not run; a line for each of them."""
+        """Repair the databases of a stopped emulator; the value has a report for each database."""
         state = default_state_dir()
 
         async def work() -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ class EmulatorOperations(ServerOperations):
         return await self.fault_of_job(job, {"do": "preempt"})
 
     async def fault_of_job(self, job: Job, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:
-        """Set a fault of one job; the value is the emulator's answer."""
+        """Set a fault of one job; the value is the emulator's response."""
         values = [_text(value) for key, value in request.items() if key != "do"]
         words = " ".join([request["do"], job.name, *values])
         return await self._runner.run(
@@ -65,12 +65,12 @@ class EmulatorOperations(ServerOperations):
         )
 
     async def fault(self, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:
-        """Set or clear the faults of a service (`tui.emulator.admin`); the value is what is in force."""
+        """Set or clear the faults of a service (`tui.emulator.admin`); the value is the active faults."""
         return await self._fault(request, _words(request))
 
 
 def _words(request: Mapping[str, Any]) -> str:
-    """What a request sets, e.g. `tail cut_every=20 shuffle`, or `tail clear`."""
+    """The faults of a request in words, e.g. `tail cut_every=20 shuffle`, or `tail clear`."""
     options = {key: value for key, value in request.items() if value and key != "do"}
     if request["do"] == "clear":
         return f"clear {_text(request['numbers'])}".strip()

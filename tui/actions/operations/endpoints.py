@@ -1,4 +1,4 @@
-"""Change endpoints: deploy and undeploy versions, split the traffic, and take the last split back."""
+"""Operations on endpoints: deploy and undeploy versions, split the traffic, and roll back a split."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Act = Callable[[], Awaitable[ServingEndpoint]]
 
 
 class EndpointOperations:
-    """What changes endpoints, through one open backend."""
+    """Operations on endpoints through one open backend."""
 
     def __init__(self, runner: OperationRunner, backend: Backend) -> None:
         self._runner = runner
@@ -35,7 +35,7 @@ class EndpointOperations:
         self._history = SplitHistory(runner.journal.path.parent)
 
     async def split(self, endpoint: ServingEndpoint, percents: Mapping[str, int]) -> Outcome[ServingEndpoint]:
-        """Send that percent of the requests to each deployed model, by its id."""
+        """Send a percentage of the requests to each deployed model, by its id."""
 
         async def split() -> ServingEndpoint:
             now = await self._as_shown(endpoint)
@@ -50,9 +50,9 @@ class EndpointOperations:
     ) -> Outcome[ServingEndpoint]:
         """Deploy a version, MODEL@VERSION, on one machine; it gets `percent` of the requests.
 
-        It takes minutes, and ends when the model answers. Beside others it is deployed without requests and
-        gets its share then: a split that is sent with the deployment would undo what anybody changed in
-        those minutes, a roll back too.
+        The operation takes minutes, and ends when the model answers. Beside other models the version is
+        deployed without requests and gets its share afterwards: a split that is sent with the deployment
+        would undo any change of the split in those minutes, a rollback too.
         """
 
         async def deploy() -> ServingEndpoint:
@@ -67,21 +67,21 @@ class EndpointOperations:
             try:
                 changed = await self._backend.serving.deploy(endpoint.name, deployment)
             except FailedPrecondition as error:
-                error.fix = f"`L`, or `vxtui endpoints {endpoint.id} --logs`, shows what its server wrote."
+                error.fix = f"`L`, or `vxtui endpoints {endpoint.id} --logs`, shows the log of its server."
                 raise
             return await self._give_share(changed, new, percent) if before.deployed and percent else changed
 
         return await self._run("endpoint.deploy", endpoint, deploy)
 
     async def _give_share(self, endpoint: ServingEndpoint, new: str, percent: int) -> ServingEndpoint:
-        """Send requests to a model that was deployed without. Raises OperationError."""
+        """Send requests to a model that was deployed without requests. Raises OperationError."""
         try:
             percents = split_with(endpoint.deployed, new, percent)
             changed = await self._backend.serving.split(endpoint.name, percents, endpoint.etag)
         except (SplitError, BackendError) as error:
             raise OperationError(
                 f"It is deployed and costs money, but gets no requests: {error}",
-                fix="Send it some, or undeploy it.",
+                fix="Send requests to it, or undeploy it.",
                 code="FAILED_PRECONDITION",
                 exit_code=1,
             ) from error
@@ -89,20 +89,20 @@ class EndpointOperations:
         return changed
 
     async def _as_shown(self, endpoint: ServingEndpoint) -> ServingEndpoint:
-        """The endpoint now. Raises OperationError where its split is not the one that was shown."""
+        """Read the endpoint again. Raises OperationError if its split differs from the one shown."""
         now = await self._backend.serving.endpoint(endpoint.name)
         if shares(percents_of(now)) == shares(percents_of(endpoint)):
             return now
         name = plain(endpoint.display_name)
         raise OperationError(
             f"The split of {name} was changed elsewhere meanwhile. Now: {_shares(now)}.",
-            fix="Nothing was changed. Look at it, then set it again.",
+            fix="Nothing was changed. Check the split, then set it again.",
             code="ABORTED",
             exit_code=1,
         )
 
     async def undeploy(self, endpoint: ServingEndpoint, gone: Deployed) -> Outcome[ServingEndpoint]:
-        """Take a version off the endpoint. It may have no requests, unless it is the only one."""
+        """Undeploy a version, which must have no requests unless it is the only version."""
 
         async def undeploy() -> ServingEndpoint:
             now = await self._backend.serving.endpoint(endpoint.name)
@@ -119,10 +119,10 @@ class EndpointOperations:
         return await self._run("endpoint.undeploy", endpoint, undeploy)
 
     async def before(self, endpoint: ServingEndpoint) -> dict[str, int]:
-        """The split before the last change, for what is deployed now.
+        """The split before the last change, for the models that are deployed now.
 
         Raises:
-            OperationError: where no change is known, or the split was changed elsewhere since.
+            OperationError: if no change is known, or the split was changed elsewhere since.
         """
         changes = await asyncio.to_thread(self._history.changes, endpoint.name)
         if not changes:
@@ -147,7 +147,7 @@ class EndpointOperations:
             raise OperationError(str(error), code="FAILED_PRECONDITION", exit_code=1) from error
 
     async def roll_back(self, endpoint: ServingEndpoint) -> Outcome[ServingEndpoint]:
-        """Go back to the split before the last change; once more goes back one change further."""
+        """Restore the split before the last change; another call restores the split before that."""
 
         async def roll_back() -> ServingEndpoint:
             now = await self._backend.serving.endpoint(endpoint.name)
@@ -159,7 +159,7 @@ class EndpointOperations:
         return await self._run("endpoint.roll_back", endpoint, roll_back)
 
     async def _remember(self, before: ServingEndpoint, after: ServingEndpoint) -> None:
-        """Keep the split before a change. The change itself is changed, whatever the disk says."""
+        """Save the split before a change. A write error does not stop the change."""
         old, new = percents_of(before), percents_of(after)
         if not shares(old) or shares(old) == shares(new):
             return
@@ -167,7 +167,7 @@ class EndpointOperations:
             await asyncio.to_thread(self._history.add, before.name, old, new)
         except OSError as problem:
             self._runner.journal.add(
-                "error", f"The split before this change can't be kept: {problem.strerror}", before.name
+                "error", f"The split before this change can't be saved: {problem.strerror}", before.name
             )
 
     async def _run(self, operation_id: str, endpoint: ServingEndpoint, act: Act) -> Outcome[ServingEndpoint]:

@@ -1,4 +1,4 @@
-"""Launch, cancel and delete."""
+"""Operations on jobs: launch, cancel, delete and others."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class JobOperations:
-    """What changes jobs, through one open backend."""
+    """Operations on jobs through one open backend."""
 
     def __init__(self, runner: OperationRunner, backend: Backend) -> None:
         self._runner = runner
         self._backend = backend
 
     async def cancel(self, job: Job) -> Outcome[str]:
-        """Ask for a cancel; the job ends a little later."""
+        """Request the cancellation of a job, which ends a little later."""
 
         async def cancel(service: JobService) -> str:
             await service.cancel(job.name)
@@ -46,7 +46,7 @@ class JobOperations:
         return await self._change("job.cancel", job, cancel)
 
     async def delete(self, job: Job) -> Outcome[str]:
-        """Delete an ended job. One that is gone already is a failure, as it is for a verb."""
+        """Delete an ended job. A job that does not exist any more is a failure, as for a verb."""
 
         async def delete(service: JobService) -> str:
             try:
@@ -61,7 +61,7 @@ class JobOperations:
         return await self._change("job.delete", job, delete)
 
     async def suspend(self, job: Job) -> Outcome[str]:
-        """End the replicas of a job that goes on when it is resumed."""
+        """End the replicas of a job that continues when it is resumed."""
 
         async def suspend(service: JobService) -> str:
             await service.suspend(job.name)
@@ -70,7 +70,7 @@ class JobOperations:
         return await self._change("job.suspend", job, suspend)
 
     async def resume(self, job: Job) -> Outcome[str]:
-        """Start a suspended job again."""
+        """Resume a suspended job."""
 
         async def resume(service: JobService) -> str:
             await service.resume(job.name)
@@ -79,7 +79,7 @@ class JobOperations:
         return await self._change("job.resume", job, resume)
 
     async def scale(self, job: Job, replicas: int) -> Outcome[str]:
-        """Give a job so many workers."""
+        """Set the number of a job's workers."""
 
         async def scale(service: JobService) -> str:
             if problem := scale_problem(job, replicas):
@@ -90,7 +90,7 @@ class JobOperations:
         return await self._change("job.scale", job, scale)
 
     async def rerun(self, job: Job) -> Outcome[Job]:
-        """Create an ended pipeline once more; what succeeded in it comes from the service's cache."""
+        """Create an ended pipeline again; the service's cache has the results of its successful tasks."""
 
         async def rerun() -> Job:
             self._must_allow("job.rerun", job)
@@ -117,12 +117,11 @@ class JobOperations:
         on_send: Callable[[SentLaunch], None] = lambda _: None,
         on_interrupt: Callable[[SentLaunch], None] = lambda _: None,
     ) -> Outcome[Job]:
-        """Create exactly one job, after making its package and bringing it to the bucket.
+        """Create exactly one job, after building its package and uploading it to the bucket.
 
-        `package` may be planned already, so that a person has seen what is packed. `tell` gets the progress
-        of the package; `on_send` is called when the request goes out, after which giving up is too late: a
-        cancel of this task then calls `on_interrupt`, and the outcome says what became of the job
-        (`creation.create`).
+        `package` may be planned already, if the user has seen the files to pack. `tell` gets the progress of
+        the package. `on_send` is called when the request is sent. A later cancel of this task calls
+        `on_interrupt`, and the outcome says whether the job exists (`creation.create`).
         """
 
         async def launch() -> Job:
@@ -139,7 +138,7 @@ class JobOperations:
             )
             return await create(service, sent, lambda: on_interrupt(sent_launch(sent)))
 
-        # An error of the service may quote them.
+        # The service's error may quote the secrets.
         remember(request.secrets)
         name = str(request.custom_job.get("displayName", "a job"))
         return await self._runner.run(
@@ -152,7 +151,7 @@ class JobOperations:
         )
 
     def _service_for(self, body: str, resource: Mapping[str, Any]) -> JobService:
-        """The service that creates this. Raises OperationError where the context has none."""
+        """The service that creates this resource. Raises OperationError if the context has none."""
         kind = kind_of_body(body, format_of(body).job_of(resource))
         service = self._backend.jobs.get(kind.key)
         if service is None:
@@ -167,8 +166,8 @@ class JobOperations:
     async def _packed(
         self, package: PackageRequest | PackagePlan, tell: Callable[[PackagingStep], None]
     ) -> dict[str, Any]:
-        """The CustomJob to send, its package in place."""
-        # Loaded only now: few profiles have a package.
+        """The CustomJob to send, with its package uploaded."""
+        # Import it only here: few profiles have a package.
         from tui.packaging.prepare import plan_package, prepare_package  # noqa: PLC0415
 
         try:
@@ -181,7 +180,7 @@ class JobOperations:
     async def _change(
         self, operation_id: str, job: Job, act: Callable[[JobService], Awaitable[str]]
     ) -> Outcome[str]:
-        """`act` answers what was done."""
+        """Run the operation on a job; `act` returns the text of the outcome."""
 
         async def change() -> str:
             self._must_allow(operation_id, job)
@@ -197,9 +196,9 @@ class JobOperations:
         )
 
     def _must_allow(self, operation_id: str, job: Job) -> None:
-        """Raises OperationError where the job's kind or state does not allow the operation.
+        """Check that the job's kind and state allow the operation. Raises OperationError.
 
-        What the login may not do, the service refuses, with what it would need.
+        The service itself refuses a login without the permission, and names the permission.
         """
         selection = ActionSelection(backend=self._backend, login_counts=False)
         if refusal := job_refusal(operation_id, job, selection):

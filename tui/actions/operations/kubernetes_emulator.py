@@ -1,4 +1,4 @@
-"""What changes the Kubernetes of this machine: its start, faults and its end."""
+"""Operations on Kubernetes on this machine: start, faults and stop."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ask = KUBERNETES.ask
 
 
 class KubernetesOperations(ServerOperations):
-    """Acts on the Kubernetes of the user's state directory."""
+    """Operations on the Kubernetes of the user's state directory."""
 
     SERVER = KUBERNETES
 
     async def start(self) -> Outcome[dict[str, Any]]:
-        """Start it; the value is the status of the server."""
+        """Start Kubernetes; the value is the status of the server."""
         return await self._start(
             start_server, lambda info: f"Kubernetes runs on {info['server']}, pid {info['pid']}."
         )
 
     async def fault(self, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:
-        """Set or clear faults (`tui.emulator.kubernetes.api.admin`); the value is the answer."""
+        """Set or clear faults (`tui.emulator.kubernetes.api.admin`); the value is the response."""
         options = {key: value for key, value in request.items() if value and key != "do"}
         words = " ".join(
             [f"kubernetes {request['do']}", *(f"{key}={value}" for key, value in options.items())]

@@ -1,4 +1,4 @@
-"""What writes profile files: import, duplicate, fix, save, and the user's own editor."""
+"""Operations that write profile files: import, duplicate, fix, save, and the user's own editor."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class ProfileOperations:
-    """Writes into `folder`, the user's own, except where a path is given."""
+    """Operations on profiles in `folder`, the user's own folder, or at a given path."""
 
     def __init__(self, runner: OperationRunner, folder: Path) -> None:
         self._runner = runner
         self._folder = folder
 
     async def write(self, name: str, text: str, *, force: bool = False) -> Outcome[Path]:
-        """Write the profile NAME of an imported text; over one of that name only with `force`."""
+        """Write an imported text as the profile NAME; with `force` also over an existing profile."""
         return await self._write(
             "profile.import",
             self._folder / f"{name}.yaml",
@@ -31,7 +31,7 @@ class ProfileOperations:
         )
 
     async def duplicate(self, source: Path, name: str) -> Outcome[Path]:
-        """Copy a profile's file to NAME, never over a file that is there."""
+        """Copy a profile's file to NAME, never over an existing file."""
         return await self._write(
             "profile.duplicate",
             self._folder / f"{name}.yaml",
@@ -40,19 +40,19 @@ class ProfileOperations:
         )
 
     async def fix(self, path: Path, text: str) -> Outcome[None]:
-        """Replace a file's text by the one with its problems fixed."""
+        """Replace a file's text by the text with its problems fixed."""
         return await self._write("profile.fix", path, lambda: replace_text(path, text), "Fixed")
 
     async def save(self, draft: Draft, *, over: bool = False) -> Outcome[None]:
-        """Write a draft to its file; the outcome's error says where another program changed the file."""
+        """Write a draft to its file; the outcome's error names a change of the file by another program."""
         return await self._write("profile.save", draft.path, lambda: draft.save(over=over), "Saved")
 
     async def save_as(self, draft: Draft, path: Path) -> Outcome[None]:
-        """Write a draft to a new file, which it is a draft of from then on."""
+        """Write a draft to a new file, which becomes the file of the draft."""
         return await self._write("profile.save", path, lambda: draft.save_as(path), "Saved")
 
     async def edit(self, path: Path, edit: Callable[[], str]) -> Outcome[None]:
-        """Let the user's own editor have the file. `edit` blocks and answers what went wrong, or ""."""
+        """Open the file in the user's own editor. `edit` blocks and returns the problem, or ""."""
 
         async def run() -> None:
             problem = edit()
@@ -66,7 +66,7 @@ class ProfileOperations:
             try:
                 return await asyncio.to_thread(write)
             except FileExistsError as error:
-                fix = "Give another name."
+                fix = "Choose another name."
                 raise OperationError(f"{path} exists already.", fix=fix, code="EXISTS") from error
             except (BadName, FileChanged) as error:
                 raise OperationError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Create, reboot and delete persistent resources."""
+"""Operations on persistent resources: create, reboot and delete."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from tui.domain.resources.persistent import PersistentResource
 
 
 class ResourceOperations:
-    """What changes persistent resources, through one open backend. The service goes on after each."""
+    """Operations on persistent resources through one open backend. The service completes each in the
+    background."""
 
     def __init__(self, runner: OperationRunner, backend: Backend) -> None:
         self._runner = runner
         self._backend = backend
 
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> Outcome[PersistentResource]:
-        """Create one of its REST form; it costs money from when it runs to its deletion."""
+        """Create a resource from its REST format; it costs money from its start to its deletion."""
         return await self._runner.run(
             "resource.create",
             id,
@@ -30,7 +31,7 @@ class ResourceOperations:
         )
 
     async def reboot(self, resource: PersistentResource) -> Outcome[PersistentResource]:
-        """Reboot its machines; the service refuses it while jobs are on it."""
+        """Reboot its machines; the service refuses a reboot while jobs run there."""
         return await self._runner.run(
             "resource.reboot",
             resource.name,

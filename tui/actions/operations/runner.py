@@ -1,4 +1,4 @@
-"""What every operation does: check read-only, act, write the audit journal, and report how it ended."""
+"""The common part of operations: check read-only, run, write the audit journal, and report the outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USAGE = 2
 
 
 class OperationError(Exception):
-    """An operation failed. `code` is the word in `--json`, `exit_code` what a verb exits with."""
+    """An operation failed. `code` is the error code in `--json`, `exit_code` the exit code of a verb."""
 
     def __init__(
         self, message: str, *, fix: str = "", code: str = "INVALID_ARGUMENT", exit_code: int = USAGE
@@ -33,20 +33,20 @@ class OperationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """How an operation ended. `text` is for a person; `fix` says what to do after a failure."""
+    """The outcome of an operation. `text` is for the user; `fix` is the remedy after a failure."""
 
     ok: bool
     text: str
     fix: str = ""
     value: T | None = None
-    """What it created or answered; `None` after a failure."""
+    """The created object or the response; `None` after a failure."""
     error: BackendError | OperationError | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     """Problems that `text` omits, by the path of the request's field."""
 
 
 class OperationRunner:
-    """Runs the operations of one context for one surface, the console or a verb."""
+    """Runs the operations of one context for one caller, the console or a verb."""
 
     def __init__(
         self,
@@ -58,8 +58,9 @@ class OperationRunner:
         projects: Mapping[str, str] | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        """`projects` by context are those of a group's members. `warn` tells the user that the audit
-        journal can't be written; without it that is an event.
+        """`projects` maps the contexts of a group's members to their projects.
+
+        `warn` reports to the user that the audit journal can't be written; the default is an event.
         """
         self.context = context
         self.access = access
@@ -79,10 +80,10 @@ class OperationRunner:
         context: str = "",
         created: Callable[[T], str] | None = None,
     ) -> Outcome[T]:
-        """Run `act` unless the context is read-only. Its `BackendError` and `OperationError` are outcomes.
+        """Run `act` unless the context is read-only. Its `BackendError` and `OperationError` become outcomes.
 
-        `context` is the job's, which may belong to a member of a group. `done` says what was done, and
-        `created` names what was created in the journal's last line.
+        `context` is the context of the job, which may belong to a member of a group. `done` is the text of a
+        success, and `created` is the name of the created object for the journal's last line.
 
         Raises:
             KeyError: for an operation that the registry does not know.
@@ -102,7 +103,7 @@ class OperationRunner:
         except (BackendError, OperationError) as error:
             await self._audit(entry, "failed", error.code, error.message)
             ended = "was interrupted" if isinstance(error, Interrupted) else "failed"
-            # A service may quote what it was sent.
+            # A service may quote parts of the request.
             text = f"{declared.title} {ended}: {plain(mask_text(error.message))}"
             self.journal.add("error", text, target)
             fields = error.fields if isinstance(error, InvalidRequest) else {}
@@ -113,7 +114,7 @@ class OperationRunner:
             }
             return Outcome(False, text, plain(mask_text(error.fix)), error=error, fields=fields)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            await self._audit(entry, "failed", "INTERRUPTED", "Interrupted; its effect is not known.")
+            await self._audit(entry, "failed", "INTERRUPTED", "Interrupted: the effect is unknown.")
             raise
         except Exception as error:
             await self._audit(entry, "failed", "INTERNAL", f"{type(error).__name__}: {error}")
@@ -124,7 +125,8 @@ class OperationRunner:
         return Outcome(True, plain(text), value=value)
 
     async def _audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
-        """A full disk must not stand in the way of a cancel: the user is told, and the operation goes on."""
+        """Write an entry. A full disk must not prevent a cancel: the user is warned, and the operation
+        continues."""
         try:
             await asyncio.to_thread(self.journal.audit, entry, result, code, message)
         except OSError as problem:

@@ -1,4 +1,4 @@
-"""Create, pause, resume and delete schedules."""
+"""Operations on schedules: create, pause, resume and delete."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tui.domain.schedules.schedule import NewSchedule, Schedule
 
 
 class ScheduleOperations:
-    """What changes schedules, through one open backend."""
+    """Operations on schedules through one open backend."""
 
     def __init__(self, runner: OperationRunner, backend: Backend) -> None:
         self._runner = runner
         self._backend = backend
 
     async def create(self, region: str, schedule: NewSchedule) -> Outcome[Schedule]:
-        """Create one; its runs cost money like any other pipeline."""
+        """Create a schedule; its runs cost money like any other pipeline."""
         return await self._runner.run(
             "schedule.create",
             schedule.display_name,
@@ -27,7 +27,7 @@ class ScheduleOperations:
         )
 
     async def pause(self, schedule: Schedule) -> Outcome[Schedule]:
-        """Start no more runs; those that run go on."""
+        """Pause a schedule: no more runs start, but running ones continue."""
         return await self._runner.run(
             "schedule.pause",
             schedule.name,
@@ -38,7 +38,7 @@ class ScheduleOperations:
         )
 
     async def resume(self, schedule: Schedule, *, catch_up: bool) -> Outcome[Schedule]:
-        """Start runs again; with `catch_up` first those that were due in the pause."""
+        """Resume a schedule; with `catch_up` the runs of the pause start first."""
         return await self._runner.run(
             "schedule.resume",
             schedule.name,
@@ -49,7 +49,7 @@ class ScheduleOperations:
         )
 
     async def delete(self, schedule: Schedule) -> Outcome[None]:
-        """Delete it; its runs stay."""
+        """Delete a schedule; its runs remain."""
         return await self._runner.run(
             "schedule.delete",
             schedule.name,

@@ -1,4 +1,4 @@
-"""What starts, ends and asks a server of this machine: the emulator, Kubernetes."""
+"""Operations on a server of this machine, the emulator or Kubernetes: start, stop and requests."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class LocalServer:
     """One server of the user's state directory."""
 
     noun: str
-    """As in "no NOUN runs"."""
+    """The server's name, as in "no NOUN runs"."""
     title: str
-    """As in "Stopped TITLE"."""
+    """The server's name, as in "Stopped TITLE"."""
     stays: str
-    """What keeps running when it ends."""
+    """The objects that outlive the server."""
     state: Callable[[], StateDir]
 
     async def must_run(self) -> None:
-        """Raises OperationError where it does not run."""
+        """Check that the server runs. Raises OperationError."""
         state = self.state()
         if await asyncio.to_thread(server_status, state) is None:
             raise OperationError(
@@ -40,10 +40,10 @@ class LocalServer:
             )
 
     async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """What the running server answers.
+        """Send a request to the running server; return its response.
 
         Raises:
-            OperationError: where none runs, or with the server's own sentence.
+            OperationError: if no server runs, or with the server's own sentence.
         """
         await self.must_run()
         state = self.state()
@@ -56,7 +56,7 @@ class LocalServer:
 
 
 class ServerOperations:
-    """Ends a server, and starts it in this process. A subclass has its start, and what only it offers."""
+    """Stops a server, or starts it in this process. A subclass adds the start and its own operations."""
 
     SERVER: LocalServer
 
@@ -64,7 +64,7 @@ class ServerOperations:
         self._runner = runner
 
     async def become(self, arguments: Sequence[str] = ()) -> Outcome[None]:
-        """Make this process the server, with these arguments. Returns only after a failure."""
+        """Replace this process by the server, with these arguments. Returns only after a failure."""
         state = self.SERVER.state()
 
         async def become() -> None:
@@ -74,7 +74,7 @@ class ServerOperations:
         return await self._runner.run("emulator.start", str(state.root), become, str)
 
     async def stop(self) -> Outcome[bool]:
-        """End it; its jobs or pods keep running. The value is False where none was running."""
+        """Stop the server; its jobs or pods keep running. The value is False if no server was running."""
         server, state = self.SERVER, self.SERVER.state()
         title = server.title[:1].upper() + server.title[1:]
 
@@ -102,7 +102,7 @@ class ServerOperations:
 
 
 async def _launched(work: Callable[[], T]) -> T:
-    """Start or end a server in a thread. Raises OperationError."""
+    """Start or stop a server in a thread. Raises OperationError."""
     try:
         return await asyncio.to_thread(work)
     except LauncherError as error:

@@ -1,4 +1,4 @@
-"""A shell, or one command, in a running replica."""
+"""Operations on a running replica: a shell, or one command."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 
 Attach = Callable[[ShellSession], Awaitable[ShellEnd]]
-"""Connects a session with the user's terminal until it ends."""
-IN_THE_BROWSER = "This service runs no commands in a replica; its shell opens in the browser"
+"""Function that connects a session with the user's terminal until the session ends."""
+IN_THE_BROWSER = "This service can't run commands in a replica; its shell opens in the browser"
 ENABLE = (
     "Switch on `web shell` in the profile's form (enableWebAccess: true) and launch again. The image needs "
     "bash, and you aiplatform.customJobs.create, get and cancel; for a service account of your own also "
@@ -28,7 +28,8 @@ class ShellOperations:
         self._backend = backend
 
     async def open(self, job: Job, replica: str, request: ShellRequest, attach: Attach) -> Outcome[ShellEnd]:
-        """Run it until it ends. The journal has the replica, and not the command: it may hold a secret."""
+        """Run a program until it ends. The journal has the replica but not the command, which may hold a
+        secret."""
 
         async def run() -> ShellEnd:
             async with self._backend.shells.open(job.runner, replica, request) as session:
@@ -52,5 +53,5 @@ def _ended(job: Job, replica: str, end: ShellEnd) -> str:
 
 
 def web_shell(job: Job, replica: str) -> str:
-    """The address of the replica's shell in the browser; "" where the service has none."""
+    """The address of the replica's shell in the browser; "" if the service has none."""
     return job.web_access_uris.get(replica, "")

@@ -1,4 +1,4 @@
-"""The facts by which runs are compared, per kind: functions of the job and its resource (REST form)."""
+"""The compared facts of a run, per kind: functions of the job and its resource (REST format)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tui.domain.pipeline.tree import above, tree
 from tui.domain.tuning.study import best, study_of
 
 _BODIES = ("jobSpec", "trainingTaskInputs", "studySpec", "trialJobSpec")
-"""Fields of a resource that hold the request."""
+"""Fields of a resource that contain the request."""
 _FLAG = re.compile(r"--?(?P<name>[\w.-]+)=(?P<value>.*)", re.DOTALL)
 _WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
 
 
 def job_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """A job's specification field by field, and its last training step."""
+    """A job's specification by field, and its last training step."""
     progress = job.progress
     progress_values = {"step": progress.step, "loss": progress.last_loss, "speed": progress.speed}
     results = {name: value for name, value in progress_values.items() if value is not None}
@@ -50,7 +50,7 @@ def pipeline_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
     for id, branch in branches.items():
         way = [branches[group].task.name for group in reversed(above(branches, id))]
         name = "/".join([*way, branch.task.name or id])
-        # Siblings have different names in a pipeline, but a service may report equal ones.
+        # Siblings have different names in a pipeline, but a service may report equal names.
         names[id] = name if name not in names.values() else f"{name} ({id})"
     leaves = {names[id]: branch.task for id, branch in branches.items() if not branch.parts}
     results: dict[str, object] = {"state": job.state.value.lower()}
@@ -77,7 +77,7 @@ def _parameters(resource: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _results(task: Task) -> Iterator[tuple[str, object]]:
-    """A task's outputs without URIs, which differ in every run, and its metric values."""
+    """A task's metric values and its outputs without URIs, which differ in every run."""
     for name, value in task.outputs.items():
         if name not in task.output_artifacts:
             yield name, _safe(name, value)
@@ -101,7 +101,7 @@ def _asked(resource: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
-    """Fields with a value; flags and variables are keyed by name, so that an insertion moves no other."""
+    """Fields with a value; flags and variables are keyed by name, so that an insertion moves no others."""
     if isinstance(value, Mapping):
         if set(value) == {"name", "value"}:
             yield f"{path.rpartition('[')[0]} {value['name']}", value["value"]
@@ -120,7 +120,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _number(text: str) -> object:
-    """The number that a flag's text means, so that its change is computed; else the text."""
+    """The number in a flag's text, so that its change can be computed; else the text."""
     try:
         number = float(text)
     except ValueError:

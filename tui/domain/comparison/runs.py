@@ -10,12 +10,12 @@ from tui.domain.core.formatting import NOT_MEASURED, age
 
 PARAMETER, RESULT, TASK = "parameter", "result", "task"
 LEAST_SECONDS, LEAST_SHARE = 1.0, 0.1
-"""Two times differ if they exceed both."""
+"""Thresholds in seconds and as a share: two times differ if the difference exceeds both."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """The outcome of a task; `cached` if it used an earlier run's outputs."""
+    """The outcome of a task; `cached` is true if it reused the outputs of an earlier run."""
 
     state: str
     seconds: float | None = None
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def percent(self) -> float | None:
-        """The change in percent of the first value; `None` if that is 0 or not a number."""
+        """The change in percent of the first value; `None` if the first value is 0 or not a number."""
         base = self.first.seconds if isinstance(self.first, TaskOutcome) else self.first
         if self.change is None or not isinstance(base, int | float) or not base:
             return None
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def key(self) -> str:
-        """Unique in a table."""
+        """The row's key, unique in a table."""
         return f"{self.part}/{self.name}"
 
 
@@ -79,7 +79,7 @@ def text_of(value: object) -> str:
 
 
 def change_text(row: Row) -> str:
-    """`+0.25`, `-14m`; "" if there is no change."""
+    """The change as text, e.g. `+0.25` or `-14m`; "" without a change."""
     if row.change is None:
         return ""
     sign = "+" if row.change > 0 else "-" if row.change < 0 else ""
@@ -89,7 +89,7 @@ def change_text(row: Row) -> str:
 
 
 def percent_text(row: Row) -> str:
-    """`+12 %`."""
+    """The change in percent as text, e.g. `+12 %`."""
     return "" if row.percent is None else f"{row.percent:+.3g} %"
 
 

@@ -25,9 +25,9 @@ _WHOLE = {
     "pipelineJob": "a pipeline of tasks has no counterpart on a cluster that vxtui knows.",
 }
 _DROPPED = {
-    "region": "a cluster is where it is, and a launch names a namespace.",
-    "encryptionSpec": "the cluster's own settings say how disks are encrypted.",
-    "package": "no folder is packed into a pod: build an image of it.",
+    "region": "the cluster determines the location, and a launch names a namespace.",
+    "encryptionSpec": "the cluster's own settings determine the encryption of disks.",
+    "package": "a pod can't get a folder: build an image of it.",
     "diskSpec": "the node pool decides the boot disk.",
     "reservationAffinity": "the node pool decides which reservation it uses.",
     "serviceAccount": "a Kubernetes service account bound to it is named instead (serviceAccountName).",
@@ -36,13 +36,13 @@ _DROPPED = {
     "reservedIpRanges": "the cluster's network is used.",
     "tensorboard": "TensorBoard reads the log folder itself.",
     "enableWebAccess": "exec opens a shell in any container.",
-    "persistentResourceId": "the cluster's nodes are there already.",
-    "restartJobOnWorkerRestart": "only the pod that failed is started again, and the others wait for it.",
-    "disableRetries": "restartPolicy and backoffLimit say what is tried again.",
-    "maxWaitDuration": "a pod waits as long as it takes; Kueue has limits of its own.",
-    "nfsMounts": "add a volume of the kind nfs.",
+    "persistentResourceId": "the cluster's nodes exist already.",
+    "restartJobOnWorkerRestart": "only the failed pod restarts, and the others wait for it.",
+    "disableRetries": "restartPolicy and backoffLimit determine the retries.",
+    "maxWaitDuration": "a pod waits without a limit; Kueue has its own limits.",
+    "nfsMounts": "add a volume of type nfs.",
     "lustreMounts": "add a volume claim of a Lustre class.",
-    "pythonPackageSpec": "an image has the code; nothing is installed when a pod starts.",
+    "pythonPackageSpec": "the image must contain the code; a pod installs nothing at its start.",
 }
 
 
@@ -55,7 +55,7 @@ class Converted:
 
 
 def families() -> tuple[str, str]:
-    """The sides between which profiles are converted."""
+    """The formats between which profiles are converted."""
     return _KUBERNETES, _VERTEX
 
 
@@ -63,12 +63,12 @@ def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
     """Convert the job into a profile for the side `to`; `kind` is the kind of the object on a cluster.
 
     Raises:
-        CannotConvert: if the job as a whole has no counterpart.
+        CannotConvert: if the job has no counterpart.
     """
     if profile.format.family == to:
         raise CannotConvert(f"the profile {profile.name} is for {to} already.")
     if profile.format.body in _WHOLE:
-        raise CannotConvert(_WHOLE[profile.format.body], "Convert a profile of the job of one trial or task.")
+        raise CannotConvert(_WHOLE[profile.format.body], "Convert a profile of one trial's or task's job.")
     source = ConversionSource(
         plain_values(profile), {p.name: p.default for p in profile.parameters if p.default is not None}
     )
@@ -92,7 +92,7 @@ def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
 
 
 def _place(profile: Profile, difference: Difference) -> str:
-    """Return the place of a difference in the source's file."""
+    """Return the location of a difference in the source's file."""
     path = difference.path
     if not path:
         return ""
@@ -107,7 +107,7 @@ def _manifest(source: ConversionSource, profile: Profile, kind: str) -> tuple[di
     workload = by_kind(kind)
     if workload is None:
         raise CannotConvert(
-            f"{kind} is no kind of training job.", "Give --kind PyTorchJob, TrainJob or another."
+            f"{kind} is not a kind of training job.", "Use --kind PyTorchJob, TrainJob or another."
         )
     if profile.format.body == "trainingPipeline":
         source.say("only the job that the training pipeline runs is converted.", ("trainingPipeline",))
@@ -117,7 +117,7 @@ def _manifest(source: ConversionSource, profile: Profile, kind: str) -> tuple[di
 
 
 def plain_values(profile: Profile) -> dict[str, Any]:
-    """Return a profile as plain values with references: the header, and `jobSpec` or a list as `manifest`."""
+    """Return a profile as plain values with references: the header, and `jobSpec` or a `manifest` list."""
     header: dict[str, Any] = {"displayName": profile.display_name}
     header |= {"description": profile.description} if profile.description else {}
     header |= {"labels": dict(profile.labels)} if profile.labels else {}
@@ -132,7 +132,7 @@ def plain_values(profile: Profile) -> dict[str, Any]:
 
 
 def _name_rest(source: ConversionSource, to: str) -> None:
-    """Name everything that the conversion has not used."""
+    """Report every value that the conversion has not used."""
     for path in source.left():
         names = [part for part in path if isinstance(part, str)]
         if to == _VERTEX:
@@ -151,7 +151,7 @@ def _object_words(source: ConversionSource, path: Path) -> str:
 
 
 def _without_unused(source: ConversionSource, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the profile without parameters that nothing refers to."""
+    """Return the profile without unused parameters."""
     parameters = value.get("parameters")
     if not isinstance(parameters, Mapping):
         return dict(value)
@@ -160,15 +160,15 @@ def _without_unused(source: ConversionSource, value: Mapping[str, Any]) -> dict[
     before = {name for name, _ in references({k: v for k, v in source.value.items() if k != "parameters"})}
     for name in gone:
         if name in before:
-            source.say("nothing of the result depends on it.", ("parameters", name))
+            source.say("the result does not depend on it.", ("parameters", name))
     kept = {name: setting for name, setting in parameters.items() if name in used or name not in before}
     rest = {k: v for k, v in value.items() if k != "parameters"}
     return {**rest, **({"parameters": kept} if kept else {})}
 
 
 def _head(profile: Profile, differences: Sequence[Difference]) -> str:
-    """Return the comments at the head of the file: its origin and the differences."""
-    lines = [f"Made of the profile {profile.name} by `vxtui profiles convert`."]
+    """Return the comments at the top of the file: its origin and the differences."""
+    lines = [f"Converted from the profile {profile.name} by `vxtui profiles convert`."]
     for difference in differences:
         lines += textwrap.wrap(" ".join(f"- {difference}".split()), WIDE, subsequent_indent="  ")
     clean = ("".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines)

@@ -31,17 +31,17 @@ PLACE = {
     "JOB_INDEX": "job-index",
     "JOBSET_REPLICAS": "replicatedjob-replicas",
 }
-"""Variables that tell the trainer its place in a JobSet, and the labels with their values."""
+"""Variables for the trainer's rank in a JobSet, and the labels with their values."""
 NODES = "NNODES"
 MASTER, PORT = "$(JOBSET_NAME)-node-0-0.$(JOBSET_NAME)", "29500"
 _KEPT = 0.75
-"""Share of a machine's memory that a pod may request; the system uses the rest."""
+"""Share of a machine's memory that a pod may request; the system uses the remaining memory."""
 _GI = {"Ki": 1 / 1048576, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "K": 1e3 / 2**30, "M": 1e6 / 2**30,
        "G": 1e9 / 2**30, "": 1 / 2**30}  # fmt: skip
 
 
 def spot_pod(strategy: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """Return the nodeSelector and the tolerations of a strategy."""
+    """Return the nodeSelector and the tolerations of a scheduling strategy."""
     key = {"SPOT": SPOT, "FLEX_START": FLEX_START}.get(strategy)
     if key is None:
         return {}, []
@@ -49,7 +49,7 @@ def spot_pod(strategy: str) -> tuple[dict[str, str], list[dict[str, str]]]:
 
 
 def requests_of(machine: Machine) -> dict[str, str]:
-    """Return the pod requests that replace a machine without accelerators."""
+    """Return the pod requests that correspond to a machine without accelerators."""
     return {"cpu": str(max(machine.vcpus - 1, 1)), "memory": f"{int(machine.memory_gb * _KEPT)}Gi"}
 
 
@@ -83,7 +83,7 @@ def machine_with(accelerator: str, count: int) -> str:
 
 
 def cpus(value: Any) -> float:
-    """Return the CPUs of a quantity: `500m` is a half."""
+    """Return the CPUs of a quantity: `500m` is 0.5."""
     words = str(value)
     try:
         return float(words[:-1]) / 1000 if words.endswith("m") else float(words)
@@ -92,7 +92,7 @@ def cpus(value: Any) -> float:
 
 
 def gibibytes(value: Any) -> float:
-    """Return the GiB of a quantity of memory."""
+    """Return the GiB of a memory quantity."""
     match = re.fullmatch(r"([\d.]+)([KMGT]i?|)", str(value))
     try:
         return float(match[1]) * _GI.get(match[2], 1.0) if match else 0.0
@@ -118,7 +118,7 @@ def placed(
             tolerations.append(dict(GPU_TAINT))
         else:
             where = (*pool, "machineSpec", "acceleratorType")
-            source.say(f"{kind} is no GPU of GKE's nodes: choose the nodes yourself.", where)
+            source.say(f"{kind} is not a GPU of GKE's nodes: set the nodeSelector yourself.", where)
     if name:
         machine = machines().get(str(name))
         if kind or machine is None or (machine.accelerators and not str(name).startswith("n1-")):
@@ -144,7 +144,8 @@ def task(source: ConversionSource, pool: Path) -> dict[str, Any]:
     for name in ("command", "args"):
         if any("/gcs/" in str(word) for word in container.get(name) or ()):
             source.say(
-                "no bucket is mounted at /gcs; the Cloud Storage FUSE driver of GKE can do it.", (*here, name)
+                "no bucket is mounted at /gcs; the Cloud Storage FUSE driver of GKE can mount one.",
+                (*here, name),
             )
     return {name: value for name, value in container.items() if value not in (None, "", [])}
 
@@ -158,7 +159,7 @@ def output_variables(prefix: str, label: str) -> list[dict[str, Any]]:
 
 
 def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
-    """Return the variables with a Job's pod count, and for a JobSet each pod's place."""
+    """Return the variables with a Job's number of pods, and for a JobSet each pod's rank."""
     variables: list[dict[str, Any]] = [{"name": NODES, "value": str(nodes)}]
     for name, label in PLACE.items() if of_set else ():
         path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
@@ -169,13 +170,13 @@ def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
 
 
 def is_place(variable: Mapping[str, Any]) -> bool:
-    """Whether `place_variables` makes this variable."""
+    """Whether `place_variables` returns this variable."""
     name, value = variable.get("name"), variable.get("value")
     return name == NODES or (name, value) in (("MASTER_ADDR", MASTER), ("MASTER_PORT", PORT))
 
 
 def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the machineSpec for the nodeSelector `group` and the resources, and whether it was a choice."""
+    """Return the machineSpec for the nodeSelector `group` and the resources, and whether it is a choice."""
     gke = str(group.get(ACCELERATOR) or "")
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU))
     named = str(group.get(INSTANCE_TYPE) or "")
@@ -201,7 +202,7 @@ def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tupl
 
 
 def seconds(value: Any) -> int | None:
-    """Return the whole seconds of a duration such as `3600s`, or None."""
+    """Return the integer seconds of a duration such as `3600s`, or None."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(value or ""))
     return math.ceil(float(match[1])) if match else None
 

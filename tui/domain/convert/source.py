@@ -1,4 +1,4 @@
-"""The source of a conversion, with the parts already used, and the differences found."""
+"""The source of a conversion, with its used parts and the differences found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.domain.spec.values import REFERENCE, is_reference
 
 
 class CannotConvert(Exception):
-    """The job has no counterpart on the other side; the message says why and what to do."""
+    """The job has no counterpart in the other format; the message has the reason and the remedy."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
@@ -22,10 +22,10 @@ class CannotConvert(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the two jobs don't share.
+    """A difference between the two jobs.
 
-    `path` is where it stands in the source (as `Source.value` has it), `target` where the result differs;
-    () means no place, and `*` stands for every element of a list.
+    `path` is its location in the source (in `Source.value`), `target` its location in the result; () is no
+    location, and `*` stands for every element of a list.
     """
 
     sentence: str
@@ -41,10 +41,10 @@ class Difference:
 
 @dataclass(slots=True)
 class ConversionSource:
-    """A profile's header and body as plain values, of which a conversion takes one place after another.
+    """A profile's header and body as plain values, whose parts a conversion uses one by one.
 
-    `defaults` are the parameters' defaults. A value that decides the shape of the result can't stay a
-    reference: `fixed` takes the default for it, and names that.
+    `defaults` are the parameters' defaults. A value that determines the structure of the result can't stay a
+    reference: `fixed` uses the default instead, and reports the replacement.
     """
 
     value: Mapping[str, Any]
@@ -57,7 +57,7 @@ class ConversionSource:
         return at(self.value, *path)
 
     def take(self, *path: str | int) -> Any:
-        """Return the value at a path and mark all of it as used."""
+        """Return the value at a path and mark the entire value as used."""
         self.consumed.add(path)
         return at(self.value, *path)
 
@@ -72,9 +72,10 @@ class ConversionSource:
         else:
             name = ", ".join(match[1] for match in REFERENCE.finditer(value))
             text = REFERENCE.sub(lambda match: str(self.defaults.get(match[1], "")), value)
-        words = f"is {text!r} for good" if text not in (None, "") else "is left out"
+        words = f"is fixed at {text!r}" if text not in (None, "") else "is left out"
         self.say(
-            f"the parameter {name} decides it at a launch; the result can't refer to it, so it {words}.", path
+            f"the parameter {name} sets this value at a launch; the result can't refer to it, so it {words}.",
+            path,
         )
         return text if text != "" else None
 
@@ -83,7 +84,7 @@ class ConversionSource:
         self.differences.append(Difference(sentence, path, target))
 
     def left(self) -> list[Path]:
-        """Return the unused places, each as high in the tree as possible."""
+        """Return the paths of the unused values, each as high in the tree as possible."""
         return list(_left(self.value, (), self.consumed))
 
 

@@ -1,4 +1,4 @@
-"""Convert a profile for Vertex AI into one with a manifest."""
+"""Convert a profile for Vertex AI into a profile with a manifest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TRAINER = ["python3", "-m", "trainer.task"]
 
 @dataclass(slots=True)
 class Pool:
-    """A worker pool that becomes pods."""
+    """A worker pool to convert into pods."""
 
     position: int
     path: Path
@@ -44,7 +44,7 @@ class Pool:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What pools of one replica group share."""
+        """The properties that all pools of a replica group share."""
         return self.selector, self.tolerations, self.container
 
 
@@ -68,7 +68,7 @@ def to_manifest(source: ConversionSource, kind: WorkloadKind) -> Result:
     duration = source.fixed(SPEC, "scheduling", "timeout")
     timeout = seconds(duration) or DEFAULT_TIMEOUT
     if duration not in (None, f"{timeout}s"):
-        words = f"a deadline has whole seconds, so it is {timeout}."
+        words = f"a deadline is an integer number of seconds, so it is {timeout}."
         source.say(words, (SPEC, "scheduling", "timeout"))
     builders = {"train_job": _train_job, "mpi_job": _mpi_job, "job_set": _job_set, "batch_job": _batch_job}
     build = builders.get(kind.key, _replicas)
@@ -78,31 +78,29 @@ def to_manifest(source: ConversionSource, kind: WorkloadKind) -> Result:
 
 
 def _name_choices(source: ConversionSource, kind: WorkloadKind, spec: Mapping[str, Any]) -> None:
-    """Name the settings that a cluster needs and Vertex AI lacks."""
+    """Report the settings that a cluster needs and Vertex AI lacks."""
     head: Path = ("manifest", 0, "spec")
     if kind.replicas:
         groups: Path = (*head, kind.replicas, "*")
         restart = next(iter(spec[kind.replicas].values()))["restartPolicy"]
-        note = f"a pod that fails is started again by restartPolicy {restart}, which is chosen here."
+        note = f"a failed pod is restarted by restartPolicy {restart}, chosen by vxtui."
         source.say(note, target=(*groups, "restartPolicy"))
         clean = spec["runPolicy"]["cleanPodPolicy"]
-        note = f"cleanPodPolicy {clean} is chosen here: it decides which logs outlast the job."
+        note = f"cleanPodPolicy {clean} is chosen by vxtui: it determines which logs outlive the job."
         source.say(note, target=(*head, "runPolicy", "cleanPodPolicy"))
     elif kind.key in {"job_set", "batch_job"}:
         name = "failurePolicy" if kind.key == "job_set" else "backoffLimit"
-        source.say(
-            f"{name} is chosen here: it decides how often the job is tried again.", target=(*head, name)
-        )
+        source.say(f"{name} is chosen by vxtui: it limits the retries of the job.", target=(*head, name))
 
 
 def _pool(source: ConversionSource, kind: WorkloadKind, position: int, strategy: str) -> Pool | None:
-    """Return a pool that has a place in this kind of job."""
+    """Return a pool that this kind of job can have."""
     path: Path = (SPEC, "workerPoolSpecs", position)
     value = source.get(*path)
     if not value:
         return None
     if is_reducer(value):
-        source.say("Reduction Server is Vertex AI's own: NCCL reduces among the GPUs themselves.", path)
+        source.say("Reduction Server exists only on Vertex AI: NCCL reduces among the GPUs themselves.", path)
         source.consumed.add(path)
         return None
     roles = _ROLES.get(kind.key)
@@ -143,7 +141,7 @@ def _pod(pool: Pool, name: str, restart: str = "") -> dict[str, Any]:
     pod |= {"tolerations": copy.deepcopy(pool.tolerations)} if pool.tolerations else {}
     container = {"name": name, **copy.deepcopy(pool.container)}
     if loader_workers(container):
-        # A pod has 64 MB of it; on Vertex AI a replica has its machine's memory.
+        # A pod has 64 MB of shared memory; on Vertex AI a replica has its machine's memory.
         container["volumeMounts"] = [{"name": "dshm", "mountPath": DEV_SHM}]
         return {"spec": {**pod, "containers": [container], "volumes": [copy.deepcopy(SHARED_MEMORY)]}}
     return {"spec": {**pod, "containers": [container]}}
@@ -175,13 +173,13 @@ def _replicas(
 
 
 def _nodes(source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool]) -> tuple[Pool, int]:
-    """Return one group for all pools and its number of nodes, naming the pools' differences."""
+    """Return one group for all pools and its number of nodes, and report the pools' differences."""
     first = pools[0]
     total = 0
     for pool in pools:
         total += _number(source, pool)
         if pool is not first and pool.kind != first.kind:
-            source.say(f"all nodes of a {kind.noun} are alike here: those of pool 0.", pool.path)
+            source.say(f"all nodes of a {kind.noun} must be alike: the machine of pool 0 is used.", pool.path)
     return first, total
 
 
@@ -194,8 +192,8 @@ def _number(source: ConversionSource, pool: Pool) -> int:
 
 
 def _assumed(source: ConversionSource, pools: Sequence[Pool], why: str) -> None:
-    """Note that the trainer's command stands in for the image's entry point."""
-    words = f"{why}, so {' '.join(_TRAINER)} stands for the image's entry point."
+    """Report that the trainer's command replaces the image's entry point."""
+    words = f"{why}, so {' '.join(_TRAINER)} replaces the image's entry point."
     for pool in pools:
         source.say(words, (*pool.path, "containerSpec", "command"))
 
@@ -209,7 +207,7 @@ def _train_job(
     if "command" not in container:
         # The runtime's own command is torchrun, not the image's entry point.
         container = {"image": container.pop("image", ""), "command": _TRAINER, **container}
-        _assumed(source, pools, "a runtime has a command of its own")
+        _assumed(source, pools, "a runtime has its own command")
     trainer = {"numNodes": nodes, **container}
     trainer |= {"resourcesPerNode": resources} if resources else {}
     spec: dict[str, Any] = {"activeDeadlineSeconds": timeout, "runtimeRef": {"name": "torch-distributed"}}
@@ -226,7 +224,7 @@ def _train_job(
 def _mpi_job(
     source: ConversionSource, kind: WorkloadKind, pools: Sequence[Pool], timeout: int, strategy: str
 ) -> dict[str, Any]:
-    """Return a launcher that starts the task on workers; mpirun needs a command."""
+    """Return an MPIJob, whose launcher starts the task on workers; mpirun needs a command."""
     pool, nodes = _nodes(source, kind, pools)
     container = copy.deepcopy(pool.container)
     command = container.get("command")
@@ -288,6 +286,7 @@ def _batch_job(
     pool, nodes = _nodes(source, kind, pools)
     if nodes > 1:
         source.say(
-            "the pods of a Job don't know one another's address; a JobSet's do (--kind JobSet).", pool.path
+            "the pods of a Job don't know one another's addresses; the pods of a JobSet do (--kind JobSet).",
+            pool.path,
         )
     return {"backoffLimit": 20 if strategy == "SPOT" else 3, **_indexed(pool, nodes, timeout)}

@@ -1,4 +1,4 @@
-"""Convert a profile with a manifest into one for Vertex AI."""
+"""Convert a profile with a manifest into a profile for Vertex AI."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _pools(
     job_groups: Sequence[ManifestGroup],
     launcher: ManifestGroup | None,
 ) -> tuple[list[Any], set[str]]:
-    """Return the worker pools and their nodes' strategies."""
+    """Return the worker pools, and the scheduling strategies of their nodes."""
     placed: dict[int, dict[str, Any]] = {}
     strategies: set[str] = set()
     for group in job_groups:
@@ -151,7 +151,7 @@ def _pool(
 
 
 def _placement(source: ConversionSource, head: Path, group: ManifestGroup) -> tuple[Mapping[str, Any], Path]:
-    """Return the nodeSelector of a group's pods and the pod spec's path; a TrainJob has it in its patches."""
+    """Return the nodeSelector of a group's pods and the pod spec's path; a TrainJob's is in its patches."""
     if group.template:
         return fields(group.pod, "nodeSelector"), (*head, *group.pod_path)
     inner: Path = (
@@ -172,7 +172,7 @@ def _placement(source: ConversionSource, head: Path, group: ManifestGroup) -> tu
 
 
 def _take_tolerations(source: ConversionSource, pod: Path) -> None:
-    """Mark tolerations as used whose nodes Vertex AI arranges itself."""
+    """Mark the tolerations as used that Vertex AI itself replaces."""
     for i, toleration in enumerate(elements(source.value, *pod, "tolerations")):
         if fields(toleration).get("key") in (SPOT, FLEX_START, GPU_TAINT["key"]):
             source.consumed.add((*pod, "tolerations", i))
@@ -181,7 +181,7 @@ def _take_tolerations(source: ConversionSource, pod: Path) -> None:
 def _task(
     source: ConversionSource, head: Path, running: ManifestGroup, group: ManifestGroup
 ) -> dict[str, Any]:
-    """Return the containerSpec: what the container runs, or what an MPIJob's launcher starts."""
+    """Return the containerSpec: the container's program, or the program that an MPIJob's launcher starts."""
     container = (*head, *running.container_path)
     image = source.take(*container, "image")
     container_spec: dict[str, Any] = {"imageUri": image} if image else {}
@@ -190,7 +190,10 @@ def _task(
         source.consumed |= {(*head, *running.count_path), (*head, *group.container_path, "image")}
         source.consumed |= {(*container, "name"), (*head, *group.container_path, "command")}
         command = started(command)
-        source.say("each replica runs what mpirun starts; Vertex AI has no launcher.", (*head, *running.path))
+        source.say(
+            "each replica runs the program that mpirun starts; Vertex AI has no launcher.",
+            (*head, *running.path),
+        )
     container_spec |= {"command": command} if command else {}
     arguments = source.take(*container, "args")
     container_spec |= {"args": list(arguments)} if arguments else {}
@@ -201,7 +204,7 @@ def _task(
                 source.consumed.add((*container, "env", i))
             continue
         if is_place(fields(variable)):
-            # The service tells the replicas their number.
+            # The service sets the number of replicas in variables.
             source.consumed.add((*container, "env", i))
             continue
         source.consumed.add((*container, "env", i))
@@ -210,7 +213,8 @@ def _task(
 
 
 def started(command: Any) -> list[str]:
-    """Return what mpirun starts: the first word that is neither a flag nor a flag's value, and the rest."""
+    """Return mpirun's program: the first word that is neither a flag nor a flag's value, and all later
+    words."""
     words = [str(word) for word in command] if isinstance(command, list) else []
     if not words or words[0].rpartition("/")[2] not in {"mpirun", "mpiexec", "horovodrun"}:
         return words
@@ -237,7 +241,7 @@ def _scheduling(
         scheduling["timeout"] = f"{whole(value)}s"
     elif value is None:
         source.say(
-            "a job on Vertex AI ends after 7 days at most, this one never.",
+            "a job on Vertex AI ends after at most 7 days, but this one never ends.",
             (*head, *path),
             ("jobSpec", "scheduling", "timeout"),
         )
@@ -253,7 +257,7 @@ def _scheduling(
 def _output(
     source: ConversionSource, head: Path, job_groups: Sequence[ManifestGroup], pools: Sequence[Any]
 ) -> str:
-    """Return the output folder in the variables and remove them, as the service sets them itself."""
+    """Return the output folder from the variables and remove them: the service sets them itself."""
     tasks = [pool["containerSpec"] for pool in pools if pool]
     named = [
         str(variable.get("value") or "")
@@ -299,27 +303,27 @@ def dropped_words(path: Path) -> str:
 
 WORDS = {
     "cleanPodPolicy": "there are no pods to keep: Cloud Logging has the logs.",
-    "restartPolicy": "the service decides which failures it tries again.",
-    "backoffLimit": "the service decides how often it tries again.",
-    "elasticPolicy": "pools have a fixed size; the trainer's own --elastic goes on with fewer nodes.",
+    "restartPolicy": "the service decides which failures it retries.",
+    "backoffLimit": "the service decides how often it retries.",
+    "elasticPolicy": "pools have a fixed size; the trainer's --elastic continues with fewer nodes.",
     "nprocPerNode": "the code starts its own processes.",
     "numProcPerNode": "the code starts its own processes.",
     "slotsPerWorker": "the code starts its own processes.",
     "successPolicy": "a job ends with its primary replica.",
-    "runtimeRef": "there are no runtimes: the image has all that runs.",
-    "schedulingPolicy": "all machines of a job are given at once.",
+    "runtimeRef": "there are no runtimes: the image contains all programs.",
+    "schedulingPolicy": "all machines of a job are allocated together.",
     "suspend": "a job can't be suspended.",
     "volumes": "there are no volumes; NFS mounts and /gcs are other ways.",
     "volumeMounts": "there are no volumes; NFS mounts and /gcs are other ways.",
     "serviceAccountName": "a Google service account is named instead, as serviceAccount.",
-    "terminationGracePeriodSeconds": "the service gives a Spot replica its own notice.",
+    "terminationGracePeriodSeconds": "the service sets the notice of a Spot replica.",
     "initContainers": "a replica has one container.",
     "containers": "a replica has one container.",
     "namespace": "there are no namespaces; a launch names a region.",
     "labels": "the labels are those of the cluster's own parts.",
     "annotations": "the annotations are those of the cluster's own parts.",
-    "resources": "a machine is given whole.",
-    "env": "a variable has a value; the service sets CLOUD_ML_JOB_ID to the job's id.",
+    "resources": "a job gets entire machines.",
+    "env": "a variable must have a literal value; the service sets CLOUD_ML_JOB_ID to the job's id.",
     "kueue.x-k8s.io/queue-name": "there are no queues; FLEX_START waits for capacity.",
-    "failurePolicy": "the service decides how often it tries again.",
+    "failurePolicy": "the service decides how often it retries.",
 }

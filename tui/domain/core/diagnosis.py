@@ -1,6 +1,6 @@
-"""Explains why a job ended, with a fix, from the texts of the platform and the programs.
+"""Explains why a job ended, with a fix, from messages of the platform and output of the programs.
 
-The patterns of the platform's texts are documented (docs/facts/vertex.md 13.1); the exit codes are those of
+The patterns of the platform's messages are documented (docs/facts/vertex.md 13.1), as are the exit codes of
 the kernel and of the trainer (docs/facts/vertex.md 13.2). The first matching rule wins.
 """
 
@@ -20,12 +20,12 @@ _EXIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What happened in plain words, and what to do next."""
+    """The cause in plain words, and the next step."""
 
     meaning: str
     fix: str
     guess: bool = False
-    """Whether it comes from the log rather than from the platform's message."""
+    """Whether the diagnosis comes from the log rather than from the platform's message."""
     keys: str = ""
     """The fix in terms of the screen's keys; "" if the screen shows `fix`."""
     short: str = ""
@@ -33,7 +33,7 @@ class Diagnosis:
 
     @property
     def on_screen(self) -> str:
-        """The fix, for a user on the job's screen."""
+        """The fix, for a user of the job's screen."""
         return self.keys or self.fix
 
 
@@ -55,8 +55,8 @@ _ERROR_RULES = (
     _rule(
         r"exceed quota limits|_training_\w+.{0,40}quota|quota.{0,80}_training_",
         "The training quota of this region is too small for the job.",
-        "Ask for more quota, or launch where it fits; `vxtui quotas` shows them. Spot has quotas of its own.",
-        "4 shows the quotas; ask for more there, or launch where it fits. Spot has quotas of its own.",
+        "Ask for more quota, or launch where it fits; `vxtui quotas` shows them. Spot has its own quotas.",
+        "4 shows the quotas; ask for more there, or launch where it fits. Spot has its own quotas.",
     ),
     _rule(
         r"machine type \"?[\w-]+\"? is not supported",
@@ -65,7 +65,7 @@ _ERROR_RULES = (
     ),
     _rule(
         r"permission to act as service[ _]?account",
-        "The launching account may not act as the job's service account, or that does not exist.",
+        "The launching account may not act as the job's service account, or that account does not exist.",
         "Grant roles/iam.serviceAccountUser on that account to the launching account.",
     ),
     _rule(
@@ -115,13 +115,13 @@ _LOG_RULES = (
     _rule(
         r"watchdog caught collective operation timeout|NCCL.{0,80}time(?:d )?out",
         "A collective hung: a replica was gone or too slow.",
-        "Look at the first replica that failed, and at the first errors in the log.",
-        "Look at the first replica that failed; e and E go through the errors of the log.",
+        "Check the first failed replica, and the first errors in the log.",
+        "Check the first failed replica; e and E go through the errors of the log.",
     ),
     _rule(
         r"RendezvousTimeoutError|RendezvousConnectionError|DistNetworkError|not all \d+ nodes came",
         "The replicas did not find each other in time.",
-        "Check that each replica started, and look at its first error.",
+        "Check that each replica started, and check its first error.",
     ),
     _rule(
         r"No space left on device",
@@ -132,7 +132,7 @@ _LOG_RULES = (
 
 
 def explain_exit(code: int) -> str:
-    """The meaning of an exit code: a signal's name, or a documented code."""
+    """The meaning of an exit code: a signal's name, or a documented meaning."""
     known = {
         1: "an error of the program",
         2: "wrong usage",
@@ -141,7 +141,7 @@ def explain_exit(code: int) -> str:
     known |= {76: "the other nodes did not join in time", 77: "another node ended the attempt"}
     known |= {69: "the checkpoint storage did not answer", 71: "replicas of the state differed"}
     known[74] = "the last checkpoint was not saved"
-    # On Kubernetes the trainer adds 128 to codes for which a restart may help.
+    # On Kubernetes the trainer adds 128 to codes after which a restart may help.
     known |= {128 + code: known[code] for code in (69, 71, 74, 75, 76, 77)}
     known |= {126: "the command can't be run", 127: "the command was not found"}
     known[128] = "the program can't be started"
@@ -175,7 +175,7 @@ def diagnose(
         code = int(exit_["code"])
         option = f" --replica {exit_['replica']}" if exit_["replica"] else ""
         fix = f"Read its log: `vxtui logs {job}{option}`."
-        keys = "enter on it in Replicas shows its whole log."
+        keys = "enter on it in Replicas shows its complete log."
         if text:
             keys = f"Its last lines are below; {keys}"
         elif whole:

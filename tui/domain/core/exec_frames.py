@@ -1,7 +1,7 @@
-"""The frames of a program in a replica: one byte for the channel, then data. No imports of gRPC.
+"""The frames of a program in a replica: one byte for the channel, then data. This module needs no gRPC.
 
-They are those of Kubernetes' exec (v5.channel.k8s.io). The client first sends one `Opening`, and the server
-answers with an empty message once the program runs.
+The frames are those of Kubernetes' exec (v5.channel.k8s.io). The client first sends one `Opening`, and the
+server answers with an empty message when the program runs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from tui.domain.document.decoding import decode_json
 METHOD = "/vxtui.emulator.v1.Shells/Open"
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE = range(5)
 CLOSE = 255
-"""Its data is the channel that ends: the client has no more input."""
+"""Channel whose data names a channel that ends: the client has no more input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The program to run, and where. `job` is the full resource name of a custom job. An empty `command` is
-    the shell `shell`. `terminal` is (columns, rows); without it the program has pipes."""
+    """The program to run, and its location. `job` is the full resource name of a custom job.
+
+    An empty `command` is the shell `shell`. `terminal` is (columns, rows); without it the program has pipes.
+    """
 
     job: str
     replica: str
@@ -51,7 +53,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How the program ended: its exit code, 128 + signal for a signal, or why it was ended early."""
+    """The end of the program: its exit code, 128 + signal for a signal, or the reason of an early end."""
 
     exit_code: int | None
     reason: str = ""
@@ -85,5 +87,5 @@ def read_size(data: bytes) -> tuple[int, int]:
 
 
 def _side(value: object) -> int:
-    """A number that the kernel accepts as the width or height of a terminal."""
+    """Check a terminal's width or height for the kernel's range."""
     return min(max(int(str(value)), 1), 0xFFFF)

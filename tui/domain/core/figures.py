@@ -1,4 +1,4 @@
-"""Numbers from programs: in a range that can be drawn and counted with, or not measured."""
+"""Numbers from programs, checked for the range in which they can be drawn and summed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from datetime import datetime, timedelta
 
 MOST_STEPS = 10**12
-"""Maximum count of steps."""
+"""Largest count of steps."""
 LARGEST = 1e40
-"""Largest magnitude of a figure: float32 ends at 3.4e38, and squares of figures must not overflow."""
+"""Largest magnitude: float32 ends at 3.4e38, and squares of values must not overflow."""
 
 
 def figure(value: object) -> float | None:
-    """A reported number as a float; `None` for anything else and if out of range. NaN and infinity are kept:
-    such a loss is worth showing."""
+    """A reported number as a float; `None` for any other value and out of range.
+
+    NaN and infinity stay: the user should see such a loss.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
