@@ -39,7 +39,7 @@ def test_a_schedule_is_made_run_paused_and_deleted(shell: Home) -> None:
     cron = f"30 {due.hour} {due.day} {due.month} *"
     make = ("create", "nightly", "--from", "own", "--cron")
     wrong = change(*make, "0 0 30 2 *", code=2)["error"]
-    assert "--cron: it is never due" in wrong["message"]
+    assert "--cron: the cron is never due" in wrong["message"]
     made = change(*make, cron, "--max-runs", "3")["schedule"]
     assert (made["state"], made["pipeline"], made["max_runs"]) == ("ACTIVE", "nightly", 3)
     assert datetime.fromisoformat(made["next_run_time"]) == due and made["last_run"] is None

@@ -174,7 +174,7 @@ def test_json_lines_are_mapped_and_checked_once(tmp_path: Path) -> None:
     sent = pickle.dumps(lines)
     assert len(sent) < 1000 and pickle.loads(sent)[7] == values[7]
     path.write_text('{"n": 1}\n{"n": \n')
-    with pytest.raises(DataError, match=r"q\.jsonl:2: it is not JSON"):
+    with pytest.raises(DataError, match=r"q\.jsonl:2: the line must be JSON"):
         JsonLines(path, tmp_path / "c", lambda *_: None)
     path.write_bytes(b'{"n": 1}\n{"n": "\xff"}\n')
     with pytest.raises(DataError, match=r"q\.jsonl:2: the text must be UTF-8: byte 16"):

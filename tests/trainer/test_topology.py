@@ -76,7 +76,7 @@ def test_kubeflows_pet_variables_count_nodes() -> None:
 @pytest.mark.parametrize(
     ("env", "words"),
     [
-        ({"CLUSTER_SPEC": "{"}, "CLUSTER_SPEC is not JSON"),
+        ({"CLUSTER_SPEC": "{"}, "CLUSTER_SPEC must be JSON"),
         ({"CLUSTER_SPEC": '{"cluster": {}, "task": {}}'}, "no workerpool0"),
         ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x'"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "not within"),

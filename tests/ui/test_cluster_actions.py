@@ -161,7 +161,9 @@ async def test_a_job_without_an_elastic_policy_is_not_scaled(tmp_path: Path) -> 
         app.open_job(JOB.name)
         await shown(pilot, app, JobState.RUNNING)
         await pilot.press("equals_sign")
-        await until(pilot, lambda: "Can't scale bert: It has no elasticPolicy" in _said(app), "the reason")
+        await until(
+            pilot, lambda: "Can't scale bert: The job has no elasticPolicy" in _said(app), "the reason"
+        )
         assert isinstance(app.screen, JobScreen) and not jobs.asked
 
 
@@ -182,7 +184,7 @@ def test_the_verb_names_the_bounds_and_refuses_before_it_asks(
     scale("5", "--yes")
     assert jobs.asked == [("scale", 5)]
     backend.change(JOB.name, groups=(ReplicaGroup("worker", "worker", 3),))
-    assert "It has no elasticPolicy: its world size is fixed" in scale("4", "--yes")
+    assert "The job has no elasticPolicy: its world size is fixed" in scale("4", "--yes")
     assert jobs.asked == [("scale", 5)]
 
 

@@ -47,7 +47,7 @@ REFUSED = {
     JobState.FAILED: {"cancel": "failed already.", "suspend": "failed already."},
     JobState.SUSPENDED: {
         "cancel": "is suspended already.", "suspend": "is suspended already.",
-        "shell": "is suspended; a shell needs a running replica.",
+        "shell": "is suspended. A shell needs a running replica.",
     },
 }  # fmt: skip
 """By state: the methods that it refuses, and in what words."""

@@ -124,7 +124,7 @@ async def test_an_unknown_value_is_said_at_its_field(folder: Path, monkeypatch: 
         fields = {f.field: f for f in app.screen.query(LaunchField)}
         for name, sentence in (
             ("strategy", "strategy must be one of STANDARD, SPOT, not 'SPOOT'."),
-            ("kind", "'SPOOT' is not one of STANDARD, SPOT, FLEX_START"),
+            ("kind", "'SPOOT' must be one of STANDARD, SPOT, FLEX_START"),
         ):
             await go_to(app, pilot, name)
             app.screen.query_one(LaunchForm).screen.focused.post_message(events.Paste("SPOOT"))  # type: ignore[union-attr]

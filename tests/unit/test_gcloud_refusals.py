@@ -30,7 +30,7 @@ REFUSED = [
     (NAMED + f"--worker-pool-spec={POOL}, {T4}", "belongs to no flag"),
     (f"--worker-pool-spec={POOL}", "--display-name=NAME"),
     (NAMED, "or --config"),
-    (pools("container-image-uri=gcr.io/p/t"), "it has no machine-type"),
+    (pools("container-image-uri=gcr.io/p/t"), "the pool has no machine-type"),
     (pools("", POOL), "the first pool is empty"),
     (pools("machine-type=n1-standard-4"), "one of container-image-uri and executor-image-uri"),
     (pools(f"{POOL},executor-image-uri=i"), "one of container-image-uri and executor-image-uri"),

@@ -113,7 +113,7 @@ def test_a_command_line_is_what_gcloud_would_send() -> None:
         },
     }
     assert profile_of(found).region == "europe-west4" and found.name == "my-job"
-    assert found.notes == ("--project=my-project was left out: the context decides it.",)
+    assert found.notes == ("--project=my-project was left out: the context determines it.",)
 
 
 def test_variables_without_a_value_become_parameters() -> None:
@@ -202,7 +202,7 @@ def test_only_a_near_flag_is_suggested(flag: str, fix: str) -> None:
 
 
 def test_another_command_is_refused() -> None:
-    with pytest.raises(ProfileInvalid, match="expected one `gcloud ai custom-jobs create`, found 0"):
+    with pytest.raises(ProfileInvalid, match="there must be one `gcloud ai custom-jobs create`, not 0"):
         taken("gcloud ai models upload --display-name=x")
 
 

@@ -45,10 +45,10 @@ def test_nodes_that_take_no_pods_count_for_the_use_alone() -> None:
     nodes = [_node("a", 8), _node("b", 8, cordoned=True), _node("c", 8, ready=False)]
     pods = [_pod("a", 6), _pod("b", 8), _pod("a", 8, "Succeeded"), _pod("gone", 8)]
     found = _by_name(quotas_of(ClusterObjects(nodes=nodes, pods=pods), NOW))
-    gpus = found["Node pool a100 (3 nodes, 2 take no pods) · GPUs"]
+    gpus = found["Node pool a100 (3 nodes, 2 accept no pods) · GPUs"]
     assert (gpus.region, gpus.limit, gpus.used, gpus.free) == (CLUSTER, 8, 14, 0)
     # 95.8 CPUs are 95 that can be had; 2 pods of half a CPU take 1.
-    cpus = found["Node pool a100 (3 nodes, 2 take no pods) · CPUs"]
+    cpus = found["Node pool a100 (3 nodes, 2 accept no pods) · CPUs"]
     assert (cpus.limit, cpus.used) == (95, 1)
 
 

@@ -87,7 +87,7 @@ def test_a_resource_costs_before_its_creation_what_it_costs_then() -> None:
     )
     assert parts_of(body) == made.parts()
     assert an_hour(hourly_parts(parts_of(body), "us-central1")).endswith(" an hour")
-    assert an_hour(None) == "a price that is not known"
+    assert an_hour(None) == "an unknown price"
 
 
 def test_idle_is_since_the_last_job_on_it_or_its_start() -> None:

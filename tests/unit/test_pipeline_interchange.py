@@ -125,8 +125,8 @@ def test_a_rest_body_becomes_a_profile() -> None:
 def test_what_a_profile_has_no_place_for_is_said() -> None:
     odd = {**REPORTED, "news": 1, "runtimeConfig": {**REPORTED["runtimeConfig"], "parameters": {}}}  # type: ignore[dict-item]
     notes = from_resource(odd).notes
-    assert "news was left out: a profile has no place for it" in notes
-    assert "runtimeConfig.parameters was left out: a profile has no place for it" in notes
+    assert "news was left out: a profile has no field for it" in notes
+    assert "runtimeConfig.parameters was left out: a profile has no field for it" in notes
 
 
 def test_exports_send_what_a_launch_sends(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_region_that_there_is_not_is_named(words: list[str]) -> None:
     done = CliRunner().invoke(cli, [*words, "--region", "us-centrl1", "--json"])
     error = json.loads(done.output)["error"]
     assert done.exit_code == 2
-    assert error["message"] == "us-centrl1 is not a region for training."
+    assert error["message"] == "us-centrl1 must be a region for training."
     assert error["fix"] == "Did you mean us-central1?"
 
 

@@ -16,7 +16,7 @@ GOOD: dict[str, Any] = {"display_name": "nightly", "cron": "30 2 * * *"}
 
 BREAKS: dict[str, tuple[dict[str, Any], str]] = {
     "schedule.name": ({"display_name": ""}, "1 to 128"),
-    "schedule.cron": ({"cron": "0 25 * * *"}, "'25' is not a valid hour"),
+    "schedule.cron": ({"cron": "0 25 * * *"}, "'25' must be a valid hour"),
     "schedule.never-due": ({"cron": "0 0 30 2 *"}, "no day 30"),
     "schedule.end": ({"end_time": NOW - timedelta(hours=1)}, "is not after now"),
     "schedule.too-many-runs": ({"end_time": NOW + timedelta(days=3), "max_runs": 9}, "3 of the 9 runs"),

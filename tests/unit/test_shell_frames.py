@@ -61,7 +61,7 @@ def test_an_end_is_read_as_it_was_written(code: int | None, reason: str) -> None
 def test_a_shell_needs_a_replica_that_may_run() -> None:
     assert shell_problem(job(1, "a")) == ""
     assert shell_problem(job(1, "a", JobState.RESTARTING)) == ""
-    assert shell_problem(job(1, "a", JobState.FAILED)) == "a failed already; a shell needs a running replica."
+    assert shell_problem(job(1, "a", JobState.FAILED)) == "a failed already. A shell needs a running replica."
     assert "has not started yet" in shell_problem(job(1, "a", JobState.QUEUED))
     assert "no replicas of its own" in shell_problem(job(1, "a", groups=()))
     assert "no replicas of its own" in shell_problem(job(1, "a", composite=True, groups=(pool(0, 1),)))

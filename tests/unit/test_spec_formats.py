@@ -75,7 +75,7 @@ def test_kinds_share_a_body_by_the_objects_in_it() -> None:
 def test_two_bodies_are_refused_at_the_second() -> None:
     found = refused(CUSTOM + "trainingPipeline:\n  trainingTaskInputs: {}\n")
     assert (found.id, found.file, found.line) == ("profile.body", "f.yaml", 4)
-    assert found.message == "a profile has one body, not jobSpec and trainingPipeline."
+    assert found.message == "a profile must have one body, not jobSpec and trainingPipeline."
     assert found.fix == "Keep one."
 
 
@@ -83,8 +83,8 @@ def test_no_body_is_refused_and_all_are_named() -> None:
     found = refused("displayName: x\n")
     assert (found.id, found.file, found.line) == ("profile.missing", "f.yaml", 1)
     assert str(found).endswith(
-        "f.yaml:1:1: the body is missing: jobSpec or trainingPipeline or tuningJob or pipelineJob or "
-        "manifest. Add jobSpec. It holds the workerPoolSpecs of the job."
+        "f.yaml:1:1: the file must have a body: jobSpec or trainingPipeline or tuningJob or pipelineJob or "
+        "manifest. Add jobSpec. It has the workerPoolSpecs of the job."
     )
 
 
@@ -225,7 +225,7 @@ REPORTED = {
 def test_a_reported_pipeline_becomes_a_profile() -> None:
     for found in (from_resource(REPORTED), from_text(json.dumps(REPORTED), "f", lambda _: {})):
         assert found.name == "bert"
-        assert found.notes == ("modelId was left out: a profile has no place for it",)
+        assert found.notes == ("modelId was left out: a profile has no field for it",)
         profile = load(found.text, "f", "f")
         assert (profile.format.body, profile.region, profile.labels) == (
             "trainingPipeline",

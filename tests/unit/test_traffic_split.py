@@ -22,7 +22,7 @@ def test_a_version_or_an_id_names_a_deployed_model_and_the_rest_gets_nothing() -
     ("wanted", "words"),
     [
         ({"9": 100}, r"No deployed model has the id or the version 9\. Deployed: d0 \(version 1\)"),
-        ({"2": 100}, "2 deployed models have the version 2; write the id of one"),
+        ({"2": 100}, "2 deployed models have the version 2: write an id"),
         ({"1": 50, "d0": 50}, "1 and d0 are the same"),
         ({"1": 101}, "from 0 to 100"),
         ({"1": 60, "d1": 30}, "add up to 90"),

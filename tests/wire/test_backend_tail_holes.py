@@ -172,7 +172,7 @@ async def test_an_outage_that_a_person_sees_is_told_of_with_what_was_fetched_lat
         await until(lambda: reader.gaps, "word of the hole")
     (gap,) = reader.gaps
     assert (gap.count, gap.filled) == (0, 3)
-    assert gap.words == "reconnected: 3 lines fetched late, in place; nothing missing"
+    assert gap.words == "reconnected: 3 lines fetched later, at their time; nothing missing"
     assert gap.until is not None and (gap.until - gap.timestamp).total_seconds() == 3
     assert reader.texts == ["before", "hole 0", "hole 1", "hole 2"]
 

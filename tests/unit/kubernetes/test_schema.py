@@ -38,9 +38,9 @@ def test_every_served_type_has_a_schema_with_all_that_it_names() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("A\n  x string\n", "line 2: '  x string' is no field"),
-        ("A\n  x: strin\n", "line 2: 'strin' is no type"),
-        ("A\n  x: [string\n", "line 2: '\\[string' has no end"),
+        ("A\n  x string\n", "line 2: '  x string' must be a field"),
+        ("A\n  x: strin\n", "line 2: 'strin' must be a type"),
+        ("A\n  x: [string\n", "line 2: '\\[string' must have an end"),
         ("A\n  x: int = y\n", "line 2"),
     ],
 )

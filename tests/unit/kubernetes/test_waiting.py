@@ -121,7 +121,7 @@ def test_pods_without_a_node_are_told_once() -> None:
     )
     both = f"2 node(s) didn't match Pod's node affinity/selector, {TAINT}"
     assert waits_for(pytorch(), [unscheduled(0, both)])[0].step.endswith(
-        "for cloud.google.com/gke-spot, if it is meant for these nodes; else correct its nodeSelector."
+        "for cloud.google.com/gke-spot if these nodes are right; otherwise correct its nodeSelector."
     )
 
 
@@ -143,7 +143,7 @@ def test_what_the_autoscaler_said_last() -> None:
     some = ClusterEvent("TriggeredScaleUp", "pod triggered scale-up: [{a100-spot 0->4 (max: 8)}]")
     (said,) = waits_for(pytorch(), events=[some, none])
     assert said.words == "The autoscaler adds no node: 1 max node group size reached."
-    assert said.step == "The node pool has its maximum size: raise it, or wait until nodes are free."
+    assert said.step == "The node pool is at its maximum size: raise it, or wait until nodes are free."
     (said,) = waits_for(pytorch(), events=[none, some])
     assert not said.step and said.words.startswith("The autoscaler adds nodes: [{a100-spot 0->4 (max: 8)}]")
 

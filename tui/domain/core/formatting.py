@@ -1,4 +1,4 @@
-"""Figures as shown in columns: three significant digits, ages in two units, · for not measured."""
+"""Formats values for columns: three significant digits, ages in two units, · for values not measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LETTERS = {REDUCER: "R", PARAMETER_SERVER: "P", "evaluator": "E"}
 
 
 def age(span: timedelta | None) -> str:
-    """`12s`, `14m`, `5h02`, `2d`; a span below zero (clocks differ) is `0s`."""
+    """Format a span as `12s`, `14m`, `5h02`, `2d`; a span below zero (clocks differ) as `0s`."""
     if span is None:
         return NOT_MEASURED
     seconds = max(0, int(span.total_seconds()))
@@ -45,7 +45,7 @@ def bar(fraction: float, width: int) -> str:
 
 
 def lasted(job: Job, now: datetime) -> str:
-    """`5h02` since its start or suspension, `waits 14m`, `never ran` if it ended before a start."""
+    """Format a job's duration: `5h02` since its start or suspension, `waits 14m`, or `never ran`."""
     if job.state is JobState.SUSPENDED:
         return age(job.suspension(now))
     if job.start_time is not None and not job.waits:
@@ -54,7 +54,7 @@ def lasted(job: Job, now: datetime) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Three significant digits with k, M, G above a thousand: `2.11`, `41.8k`."""
+    """Format three significant digits, with k, M, G above a thousand: `2.11`, `41.8k`."""
     if value is None:
         return NOT_MEASURED
     for unit in ("", "k", "M", "G"):
@@ -65,25 +65,27 @@ def figure(value: float | None) -> str:
 
 
 def number_text(value: float) -> str:
-    """A metric or parameter with four significant digits, a whole number as it is."""
+    """Format a metric or parameter with four significant digits, an integer without a change."""
     if isinstance(value, int) or (value.is_integer() and abs(value) < 1e6):
         return f"{value:.0f}"
     return f"{value:.4g}"
 
 
 def short_unit(unit: str) -> str:
-    """The unit of a speed, shortened for a cell: `tok/s`."""
+    """The unit of a speed, shortened for a cell, e.g. `tok/s`."""
     return _SHORT_UNITS.get(unit, unit)
 
 
 def speed_text(value: float, unit: str) -> str:
-    """`41.8k tok/s`, `1.98 steps/s`."""
+    """Format a speed, e.g. `41.8k tok/s` or `1.98 steps/s`."""
     return f"{figure(value)} {short_unit(unit)}"
 
 
 def replicas(job: Job) -> str:
-    """Replicas by group: `1`, `1+3`, then reducers or parameter servers: `1+3+13R`, `1+1+2P`. For a composite
-    job those of each running task: `2×1+3`."""
+    """Format replicas by group: `1`, `1+3`, then reducers or parameter servers: `1+3+13R`, `1+1+2P`.
+
+    A composite job has the replicas of each running task: `2×1+3`.
+    """
     parts = []
     for group in job.groups:
         if group.replicas:
@@ -93,12 +95,12 @@ def replicas(job: Job) -> str:
 
 
 def accelerators(job: Job) -> str:
-    """`32 A100`, several types joined by a comma, `–` for none."""
+    """Format a job's accelerators: `32 A100`, several types joined by a comma, `–` for none."""
     return accelerators_text(job.accelerators)
 
 
 def accelerators_text(counts: Mapping[str, int]) -> str:
-    """Numbers of accelerators by type as text: `32 A100`, several types joined by a comma, `–` for none."""
+    """Format numbers of accelerators by type: `32 A100`, several types joined by a comma, `–` for none."""
     return ", ".join(f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in counts.items()) or "–"
 
 
@@ -114,8 +116,10 @@ _REGION = re.compile(r"(?P<continent>[a-z]+)-(?P<direction>[a-z]+)(?P<number>\d+
 
 
 def short_region(region: str, room: int) -> str:
-    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`; two regions never look the same. A
-    leading context stays: `prod/na-ne1`. A name without a shorter form is returned whole."""
+    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`. Short names remain unique.
+
+    A context at the beginning stays: `prod/na-ne1`. A name without a shorter form is returned complete.
+    """
     context, slash, name = region.rpartition("/")
     match = _REGION.fullmatch(name)
     if len(region) <= room or match is None:
@@ -130,12 +134,12 @@ def short_region(region: str, room: int) -> str:
 
 
 def pieces(count: int, singular: str, plural: str = "") -> str:
-    """`1 replica`, `2 replicas`."""
+    """Format a count with its noun: `1 replica`, `2 replicas`."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def stakes(job: Job, now: datetime) -> str:
-    """What would be lost with a job: `4 replicas, 32 A100, 61 %, last checkpoint 4m ago`."""
+    """The losses if a job ends: `4 replicas, 32 A100, 61 %, last checkpoint 4m ago`."""
     parts = [pieces(job.replica_count, "replica")]
     if job.composite and job.tasks:
         parts = [pieces(len(job.tasks), "part")]
@@ -168,7 +172,7 @@ def short_error(job: Job) -> str:
 
 
 def why(job: Job) -> str:
-    """Why a job is in its state, on one line; "" if its service gives no reason."""
+    """The reason of a job's state, on one line; "" if its service gives no reason."""
     if job.error is not None and job.state is not JobState.CANCELLED:
         # An operator's message begins by repeating the state.
         short, message = short_error(job), job.error.exception or job.error.summary

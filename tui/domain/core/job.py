@@ -1,7 +1,8 @@
 """A job as every backend reports it: replica groups in the service's order, times in UTC.
 
-What the service does not say is `None`, never a guess: Vertex reports no state of a single replica, so
-`infer_replicas` derives it from the job's state and its error text, and says `UNKNOWN` otherwise.
+A value that the service does not report is `None`, never a guess: Vertex reports no state of a single
+replica, so `infer_replicas` derives it from the job's state and its error text; otherwise the state is
+`UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Job:
     kind: str
     """Its key in `tui.kinds`."""
     parent: str = ""
-    """Name of the job that contains this one; "" for a job of its own."""
+    """Name of the job that contains this job; "" without a parent."""
     create_time: datetime | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None
@@ -87,35 +88,35 @@ class Job:
     error: JobError | None = None
     groups: tuple[ReplicaGroup, ...] = ()
     nodes: tuple[NodeShare, ...] = ()
-    """Cluster nodes that its pods are on, as far as known."""
+    """Cluster nodes with its pods, as far as they are known."""
     strategy: str = "STANDARD"
     persistent_resource: str = ""
-    """Id of the persistent resource that it runs on; "" for machines of its own."""
+    """Id of the persistent resource that it runs on; "" for dedicated machines."""
     timeout: timedelta | None = None
     replicas: tuple[Replica, ...] = ()
     progress: Progress = NO_PROGRESS
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
-    """Parts that are, or have, jobs of their own."""
+    """Parts that are, or have, separate jobs."""
     composite: bool = False
-    """Whether its tasks are jobs of their own, each in replica groups like `groups`: a tuning job's trials.
+    """Whether its tasks are separate jobs, each in replica groups like `groups`: a tuning job's trials.
 
-    Such a job has no replicas itself, and its log is separate from theirs.
+    Such a job has no replicas itself, and its log is separate from the tasks' logs.
     """
     details: object = None
     """Data of its kind, such as the `Study` of a tuning job."""
     reason: str = ""
-    """The service's own words for why it is in this state."""
+    """The service's own words for the reason of its state."""
     waiting: tuple[str, ...] = ()
-    """Why it does not run yet, in words."""
+    """Reasons of its wait, in words."""
     diagnosis: Diagnosis | None = None
     """The diagnosis and fix if its service's objects contain them; else see `domain.jobs.diagnosis`."""
     restarts_note: str = ""
     """Restarts that `Replica.restarts` omits; "" if it counts every restart."""
     progress_pattern: str = ""
-    """Regular expression for progress in its own lines, see `tui.domain.progress.pattern`."""
+    """Regular expression for progress in its own log lines, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
-    """The argument of `partly_read`. Equal ones belong to equal jobs."""
+    """Function of `partly_read` that reads a field; equal functions belong to equal jobs."""
 
     if not TYPE_CHECKING:
 
@@ -129,7 +130,7 @@ class Job:
 
     @property
     def created(self) -> float | None:
-        """`create_time` in seconds since the epoch, by which jobs are ordered."""
+        """`create_time` in seconds since the epoch, the order of jobs."""
         return None if self.create_time is None else self.create_time.timestamp()
 
     @property
@@ -139,8 +140,10 @@ class Job:
 
     @property
     def runner(self) -> str:
-        """Name of the job that has its replicas, log and figures: its own, or that of its only task. "" while
-        the service has not reported it, and for a job of several tasks."""
+        """Name of the job with its replicas, log and metrics: its own name, or the name of its only task.
+
+        "" while the service has not reported it, and for a job of several tasks.
+        """
         if self.composite:
             return ""
         if not self.tasks:
@@ -148,35 +151,37 @@ class Job:
         return self.tasks[0].job if len(self.tasks) == 1 else ""
 
     def as_runner(self) -> Job:
-        """This job under its runner's name and id, for reading its log and figures. Raises ValueError if its
-        runner is not known; see `runner`."""
+        """This job under its runner's name and id, for reading its log and metrics.
+
+        Raises ValueError if its runner is unknown; see `runner`.
+        """
         if not self.runner:
-            raise ValueError(f"the job that runs {self.name} is not known")
+            raise ValueError(f"the runner of {self.name} is unknown")
         return replace(self, name=self.runner, id=self.runner.rpartition("/")[2])
 
     @property
     def logged_as(self) -> str:
-        """Name of the job whose log it shows: its runner, or itself if it is composite."""
+        """Name of the job with its log: its runner, or itself if it is composite."""
         return self.name if self.composite else self.runner
 
     @property
     def in_cluster(self) -> bool:
-        """Whether it runs on the nodes of a Kubernetes cluster, which are what is billed."""
+        """Whether it runs on the nodes of a Kubernetes cluster, which are billed."""
         return self.name.startswith("clusters/")
 
     @property
     def runs_itself(self) -> bool:
-        """Whether the replicas are its own; those of a job with tasks count with the tasks' jobs."""
+        """Whether it has its own replicas; the replicas of tasks belong to the tasks' jobs."""
         return not self.tasks and not self.composite
 
     @property
     def running_tasks(self) -> int:
-        """Number of tasks that have machines, or may get them."""
+        """Number of tasks that have machines, or may get machines."""
         return sum(task.state.active for task in self.tasks)
 
     @property
     def spot(self) -> bool:
-        """Whether it runs on machines that can be preempted."""
+        """Whether it runs on preemptible machines."""
         return self.strategy == "SPOT"
 
     @property
@@ -199,8 +204,10 @@ class Job:
         return self.running_tasks if self.composite and self.state.active else 1
 
     def duration(self, now: datetime) -> timedelta | None:
-        """Time since the first RUNNING, or a later resume, up to the end or `now`. `None` before it ever ran,
-        and while it is suspended or waits again: it has no machines then."""
+        """Time since the first RUNNING, or a later resume, up to the end or `now`.
+
+        `None` before its start, and while it is suspended or waits again, without machines.
+        """
         if self.start_time is None or self.state is JobState.SUSPENDED or self.waits:
             return None
         return (self.end_time or now) - max(self.start_time, self.resume_time or self.start_time)
@@ -214,24 +221,26 @@ class Job:
         return resumed and self.state in {JobState.QUEUED, JobState.PENDING}
 
     def wait(self, now: datetime) -> timedelta | None:
-        """How long it has waited, or waited, for its start: since its resume if it started after that."""
+        """Duration of the wait for its start, or for its restart after a resume."""
         end = now if self.waits or self.start_time is None else self.start_time
         resumed = self.resume_time
         begin = resumed if resumed is not None and resumed <= end else self.create_time
         return None if begin is None else end - begin
 
     def suspension(self, now: datetime) -> timedelta | None:
-        """Time since a suspended job was suspended, its latest event."""
+        """Time since the suspension of a suspended job, its latest event."""
         return None if self.update_time is None else now - self.update_time
 
     def age(self, now: datetime) -> timedelta | None:
-        """Time since it was created."""
+        """Time since its creation."""
         return None if self.create_time is None else now - self.create_time
 
 
 def partly_read(unread: Callable[[str], Any], **known: Any) -> Job:
-    """A job of which only some fields are known yet; `unread` returns any other field on first use. A list of
-    ten thousand jobs shows fifty of them; most fields of the others are never used."""
+    """A job with only some known fields; `unread` returns any other field on first use.
+
+    A list of ten thousand jobs shows fifty of them; most fields of the others are never used.
+    """
     job = object.__new__(Job)
     for name, value in known.items():
         object.__setattr__(job, name, value)
@@ -249,11 +258,11 @@ def exit_codes(error: JobError | None) -> dict[str, int]:
 def infer_replicas(
     groups: tuple[ReplicaGroup, ...], state: JobState, error: JobError | None
 ) -> tuple[Replica, ...]:
-    """Replicas of a job with the state that its service's words allow us to claim.
+    """Replicas of a job with the states that follow from its service's messages.
 
-    RUNNING means that all workers are available; SUCCEEDED means that the primary exited 0 and the
-    others were shut down (no exit code of theirs is reported); in a FAILED job only the replica that the
-    error names is known (docs/facts/vertex.md 1.10, 3.8).
+    RUNNING means that all workers are available; SUCCEEDED means that the primary exited with 0 and the
+    others were shut down, without a reported exit code; in a FAILED job only the state of the replica that
+    the error names is known (docs/facts/vertex.md 1.10, 3.8).
     """
     dead = exit_codes(error)
     replicas = []
@@ -272,26 +281,26 @@ def infer_replicas(
 
 
 def known_replicas(job: Job) -> tuple[Replica, ...]:
-    """The job's replicas; for a listed job, which has none, those implied by its groups and error."""
+    """The job's replicas; for a listed job without replicas, those that its groups and error imply."""
     return job.replicas or infer_replicas(job.groups, job.state, job.error)
 
 
 def shell_problem(job: Job) -> str:
-    """Why no replica of this job can have a shell now, as a sentence; "" if one may."""
+    """Why no replica of this job can have a shell now, as a sentence; "" if a shell is possible."""
     name = plain(job.display_name)
     if job.state.terminal:
-        return f"{name} {job.state.phrase} already; a shell needs a running replica."
+        return f"{name} {job.state.phrase} already. A shell needs a running replica."
     if job.state is JobState.SUSPENDED:
-        return f"{name} {job.state.phrase}; a shell needs a running replica."
+        return f"{name} {job.state.phrase}. A shell needs a running replica."
     if job.state in {JobState.QUEUED, JobState.PENDING}:
-        return f"{name} has not started yet; a shell needs a running replica."
+        return f"{name} has not started yet. A shell needs a running replica."
     if not job.runner or not known_replicas(job):
-        return f"{name} has no replicas of its own; open one of its parts."
+        return f"{name} has no replicas; open one of its parts."
     return ""
 
 
 def logged_replicas(job: Job) -> list[str]:
-    """Names in the lines of its log; for a composite job those of its tasks' replicas."""
+    """Names of replicas in its log; for a composite job the names of its tasks' replicas."""
     if not job.composite:
         return [replica.id for replica in job.replicas]
     names = [group.replica(index) for group in job.groups for index in range(group.replicas)]
@@ -299,7 +308,7 @@ def logged_replicas(job: Job) -> list[str]:
 
 
 def with_parents(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs, each with the name of its parent if a listed job has it as a task."""
+    """The jobs, each with the name of its parent if it is a task of a listed job."""
     listed = list(jobs)
     parents = {part: job.name for job in listed for task in job.tasks for part in task.jobs}
     return [replace(job, parent=parents[job.name]) if job.name in parents else job for job in listed]

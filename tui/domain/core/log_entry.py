@@ -1,4 +1,4 @@
-"""A log entry and its severity, as Cloud Logging orders them."""
+"""A log entry and its severity, in the order of Cloud Logging."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ class Severity(IntEnum):
 
     @classmethod
     def parse(cls, text: str) -> Severity:
-        """Parse a severity, ignoring case; `warn` and `err` are accepted. Raises ValueError with the accepted
-        words, for anything else."""
+        """Parse a severity, ignoring case; `warn` and `err` are accepted.
+
+        Raises ValueError with the accepted words, for any other text.
+        """
         word = text.strip().upper()
         word = {"WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "TRACE": "DEBUG"}.get(word, word)
         try:
@@ -65,22 +67,24 @@ class LogEntry:
 
     @property
     def key(self) -> tuple[datetime, int, str, str]:
-        """The order of a merged log, and the identity of an entry."""
+        """The sort key in a merged log, which is also the identity of an entry."""
         return (self.timestamp, self.nanos, self.insert_id, self.replica)
 
 
 @dataclass(frozen=True, slots=True)
 class LogGap:
-    """A gap in the delivered log: how many entries are missing and why, to be shown in the log. `count` is
-    `None` if unknown."""
+    """A gap in the delivered log, to be shown in the log: the number of missing entries and the reason.
+
+    `count` is `None` if unknown.
+    """
 
     timestamp: datetime
     count: int | None
     reason: str
     until: datetime | None = None
-    """When entries arrived again; `None` if unknown."""
+    """Time at which entries arrived again; `None` if unknown."""
     filled: int = 0
-    """Entries of the gap that were fetched later."""
+    """Number of entries in the gap that were fetched later."""
 
     @property
     def missing(self) -> str:
@@ -89,9 +93,9 @@ class LogGap:
 
     @property
     def words(self) -> str:
-        """The gap as a sentence without its times; `reason` may come from outside."""
+        """The gap as a sentence without its times; `reason` may be untrusted."""
         missing = self.missing
         if not self.filled:
             return f"{missing}: {self.reason}"
-        late = f"{pieces(self.filled, 'line')} fetched late, in place"
+        late = f"{pieces(self.filled, 'line')} fetched later, at their time"
         return f"{self.reason}: {late}; {'nothing missing' if self.count == 0 else missing}"

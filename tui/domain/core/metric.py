@@ -1,4 +1,4 @@
-"""Time series of a job's replicas, where 'not measured' is a value of its own."""
+"""Time series of a job's replicas, in which 'not measured' is a separate value."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ TRAINING_METRICS = (CPU, MEMORY, GPU, GPU_MEMORY, NET_IN, NET_OUT)
 """Metric types of custom training, without their prefix (docs/facts/vertex.md 6.1)."""
 
 UNITS = {CPU: "1", MEMORY: "1", GPU: "1", GPU_MEMORY: "1", NET_IN: "By/s", NET_OUT: "By/s"}
-"""UCUM units as shown; the byte counters are read as rates."""
+"""Displayed UCUM units; the byte counters are read as rates."""
 
 
 METRICS_API, CADVISOR, DCGM = "the cluster's metrics API", "the nodes' cAdvisor", "the DCGM exporter"
-"""Sources of pods' figures, besides Cloud Monitoring and the trainer."""
+"""Sources of pods' metrics, besides Cloud Monitoring and the trainer."""
 _SOURCE = "source"
 
 
 def source_label(name: str) -> tuple[str, str]:
-    """The label of a series that names its source."""
+    """The label with the source of a series."""
     return _SOURCE, name
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric of one replica (and one accelerator of it), oldest point first."""
+    """One metric of one replica (and possibly one accelerator), the oldest point first."""
 
     metric: str
     replica: str
@@ -43,7 +43,7 @@ class Series:
 
     @property
     def latest(self) -> tuple[datetime, float] | None:
-        """The newest point, or `None` if nothing has been measured yet."""
+        """The newest point, or `None` without measurements."""
         return self.points[-1] if self.points else None
 
     @property
@@ -53,7 +53,7 @@ class Series:
 
     @property
     def simulated(self) -> bool:
-        """Whether an emulator made it up for an accelerator that does not exist."""
+        """Whether an emulator simulated the metric of an accelerator that does not exist."""
         return ("simulated", "true") in self.labels
 
 
@@ -67,7 +67,7 @@ class NotMeasured:
 
 @dataclass(frozen=True, slots=True)
 class MetricsReading:
-    """The result of reading a job's metrics; every requested metric is in exactly one of the two."""
+    """The result of reading a job's metrics: each requested metric is in exactly one field."""
 
     series: tuple[Series, ...]
     not_measured: tuple[NotMeasured, ...]

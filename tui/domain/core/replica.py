@@ -1,7 +1,7 @@
 """Replica groups and replicas of a job, and the naming of replicas.
 
-A replica's name is its group's name and its index: `workerpool1-3`. Log entries, samples and errors carry
-only that name; it is parsed here and nowhere else.
+A replica's name is its group's name and its index: `workerpool1-3`. Log entries, samples and errors have only
+this name; only this module parses it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ _OTHER = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """Replicas of one role on one machine shape; Vertex calls it worker pool. `name` is unique in the job.
-    `replicas` is 0 for a position that the job skips."""
+    """Replicas of one role and one machine type, a worker pool on Vertex AI.
+
+    `name` is unique in the job. `replicas` is 0 for a position that the job skips.
+    """
 
     name: str
     role: str = ""
@@ -39,8 +41,10 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """A job's share of equal cluster nodes, which are billed whether pods run or not. Values missing from a
-    node's labels are "" or 0. `strategy` is as in `Job.strategy`."""
+    """A job's share of equal cluster nodes, which are billed whether pods run or not.
+
+    Values missing from a node's labels are "" or 0. `strategy` has the values of `Job.strategy`.
+    """
 
     machine_type: str
     region: str
@@ -50,7 +54,7 @@ class NodeShare:
     strategy: str = "STANDARD"
     nodes: int = 1
     share: float = 1.0
-    """The part of all these nodes that the pods request, counted in nodes."""
+    """The requests of the pods as a number of these nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class Replica:
 
     @property
     def short(self) -> str:
-        """`short_name` of its id."""
+        """The `short_name` of its id."""
         return short_name(self.id)
 
 
@@ -89,15 +93,17 @@ def is_of_task(replica: str) -> bool:
 
 
 def short_name(replica: str) -> str:
-    """`1-3` for `workerpool1-3`: group number and index; a name without a group number stays whole. `7/0-0`
-    for a replica of the task 7."""
+    """The group number and index of a name: `1-3` for `workerpool1-3`, `7/0-0` for a replica of task 7.
+
+    A name without a group number is unchanged.
+    """
     task, slash, own = replica.rpartition("/")
     match = _NAME.fullmatch(own)
     return f"{task}{slash}{match['number']}-{match['index']}" if match and match["number"] else replica
 
 
 def group_of(replica: str) -> str:
-    """`workerpool1` for `workerpool1-3`; "" for a name without an index."""
+    """The group in a replica's name: `workerpool1` for `workerpool1-3`; "" for a name without an index."""
     match = _NAME.fullmatch(replica)
     return match["group"] if match else ""
 

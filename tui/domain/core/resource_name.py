@@ -1,7 +1,7 @@
 """The grammar of Google's resource names.
 
-A region becomes a part of a host name to which credentials are sent, so nothing else may pass for one: the
-region `localhost:1#` would redirect them to another host.
+A region becomes a part of a host name that receives credentials, so the grammar must be strict: the region
+`localhost:1#` would redirect them to another host.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 PROJECT = r"(?:[a-z0-9][a-z0-9.-]{0,62}:)?[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
-"""A project's id, possibly with an old domain prefix, its number, or a placeholder for it."""
+"""A project's id (possibly with an old domain prefix), its number, or a placeholder."""
 LOCATION = r"[a-z][a-z0-9]{0,29}(?:-[a-z0-9]{1,20}){0,3}"
 """A region, a zone, or another location such as `global`."""
 ID = r"[A-Za-z0-9_][A-Za-z0-9_.~-]{0,127}"
@@ -20,7 +20,7 @@ GKE_CLUSTER = re.compile(
     r"/clusters/(?P<cluster>[a-z][a-z0-9-]{0,39})",
     re.ASCII,
 )
-"""For `fullmatch`: a GKE cluster."""
+"""A GKE cluster's name, for `fullmatch`."""
 
 _requested: dict[str, str] = {}
 """Projects of requests by the number in the reply. A number never changes its project."""
@@ -28,7 +28,7 @@ _PROJECT, _LOCATION = re.compile(PROJECT, re.ASCII), re.compile(LOCATION, re.ASC
 
 
 def name_pattern(collection: str) -> re.Pattern[str]:
-    """For `fullmatch`: the full names of a collection's resources; groups are project, location and id."""
+    """The full names of a collection's resources, for `fullmatch`; groups are project, location and id."""
     return re.compile(rf"projects/({PROJECT})/locations/({LOCATION})/{collection}/({ID})", re.ASCII)
 
 

@@ -1,7 +1,7 @@
-"""One job state for every backend, and the mapping of Vertex's states to it.
+"""One job state for every backend, and the mapping of Vertex's states.
 
-The native state is shown beside ours, so nothing is collapsed: QUEUED and PENDING mean different things to a
-person waiting for capacity.
+The native state is shown beside ours, so no states are merged: QUEUED and PENDING differ for a person who
+waits for capacity.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class JobState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether no further change can come."""
+        """Whether the state is final."""
         return self in _TERMINAL
 
     @property
     def active(self) -> bool:
-        """Whether the job has machines or may get them."""
+        """Whether the job has machines or may get machines."""
         return self in _ACTIVE
 
     @property
     def phrase(self) -> str:
-        """Words after a job's name in a sentence: `failed`, `was cancelled`, `is running`."""
+        """Verb phrase after a job's name in a sentence: `failed`, `was cancelled`, `is running`."""
         return _PHRASES.get(self, f"is {self.value.lower()}")
 
 
@@ -58,8 +58,8 @@ AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}
 _ACTIVE = frozenset(JobState) - _TERMINAL - {JobState.UNKNOWN}
 
 # JobState of google.cloud.aiplatform.v1 (docs/facts/vertex.md 1.10); PipelineState has some of the same
-# names. PAUSED and UPDATING belong to other kinds of jobs; PARTIALLY_SUCCEEDED is final and nearer to a
-# success than to anything else.
+# names. PAUSED and UPDATING belong to other kinds of jobs; PARTIALLY_SUCCEEDED is final and closer to a
+# success than to any other state.
 _VERTEX = {
     "JOB_STATE_QUEUED": JobState.QUEUED,
     "JOB_STATE_PENDING": JobState.PENDING,

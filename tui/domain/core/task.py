@@ -1,5 +1,7 @@
-"""A part of a job that is, or has, a job of its own: a pipeline's task, a tuning job's trial, the custom job
-of a training pipeline."""
+"""A part of a job that is, or has, a separate job.
+
+Examples are a pipeline's task, a tuning job's trial, and the custom job of a training pipeline.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Artifact:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Its figures if it is a metrics artifact."""
+        """The metrics of a metrics artifact; empty for any other artifact."""
         if not self.type.endswith("Metrics"):
             return {}
         return {
@@ -40,9 +42,9 @@ class Task:
     """Unique within its job."""
     state: JobState = JobState.UNKNOWN
     job: str = ""
-    """Resource name of the job that runs it; "" before it has one."""
+    """Resource name of the job that runs it; "" before the job exists."""
     name: str = ""
-    """Its display name; "" if that is its id."""
+    """Its display name; "" if the id is the display name."""
     parent: str = ""
     """Id of its parent task, e.g. a loop; "" for a task of the job itself."""
     group: bool = False
@@ -53,7 +55,7 @@ class Task:
     outputs: Mapping[str, object] = field(default_factory=dict)
     input_artifacts: Mapping[str, tuple[Artifact, ...]] = field(default_factory=dict)
     output_artifacts: Mapping[str, tuple[Artifact, ...]] = field(default_factory=dict)
-    """Their URIs are also among the `outputs`."""
+    """Output artifacts by name; their URIs are also among the `outputs`."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     failed_jobs: tuple[str, ...] = ()
     """Names of the jobs of earlier attempts, the oldest first."""

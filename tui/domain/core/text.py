@@ -1,4 +1,4 @@
-"""Makes text from outside safe to show, without control sequences."""
+"""Makes untrusted text safe to show, without control sequences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-# Drop escape sequences whole (CSI, OSC and the other string kinds, then two-byte ones), so that coloured
-# output stays readable; show other control characters as pictures.
+# Drop complete escape sequences (CSI, OSC and the other string types, then two-byte sequences), so that
+# coloured output stays readable; show other control characters as pictures.
 _SEQUENCE = re.compile(
     r"""
     (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]            # CSI … final byte
@@ -29,7 +29,7 @@ TAB = 4
 
 
 def plain(text: str) -> str:
-    """`text` on one line without control sequences.
+    """Return `text` on one line without control sequences.
 
     Escape sequences are removed, tabs become spaces, other control characters and direction overrides become
     a visible character: a log can't move the cursor, set the title or hide text.
@@ -44,15 +44,17 @@ def _pictures(match: re.Match[str]) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """`value` as JSON that is safe on a terminal: characters that `plain` replaces become JSON escapes.
-    Letters of all languages stay readable. A value without a JSON type becomes its text."""
+    """Return `value` as JSON that is safe on a terminal: JSON escapes replace control characters.
+
+    Letters of all languages stay readable. A value without a JSON type becomes its text.
+    """
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
-    # Outside its strings JSON has no control characters except an indented document's line breaks.
+    # Outside strings JSON has no control characters except the line breaks of an indented document.
     return _LEFT_OVER.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
 def clip(text: str, width: int) -> str:
-    """`text` cut to `width` characters, ending with an ellipsis if it was cut."""
+    """Truncate `text` to `width` characters, with an ellipsis at the end."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
@@ -60,8 +62,10 @@ _ENDED = tuple(".!?:;…")
 
 
 def sentences(*parts: str) -> str:
-    """Join the non-empty parts as sentences. A part without a full stop gets one if another follows. Messages
-    of services and libraries end with or without a full stop."""
+    """Join the non-empty parts as sentences; add a full stop between parts that lack one.
+
+    Messages of services and libraries end with or without a full stop.
+    """
     texts = [part.strip() for part in parts if part.strip()]
     ended = [part if part.endswith(_ENDED) else f"{part}." for part in texts[:-1]]
     return " ".join([*ended, *texts[-1:]])

@@ -1,4 +1,4 @@
-"""Parses a typed time: a span back, an offset from the start, a clock time or a full time."""
+"""Parses a typed time: a span, an offset from the start, a clock time or a full time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse_span(text: str) -> timedelta | None:
-    """`90s`, `10m`, `2h`, `1.5d`, with or without a sign; `None` for anything else. Raises OverflowError if
-    the span is too long for a timedelta."""
+    """Parse `90s`, `10m`, `2h`, `1.5d`, with or without a sign; `None` for any other text.
+
+    Raises OverflowError if the span is too long for a timedelta.
+    """
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         return None
@@ -20,15 +22,18 @@ def parse_span(text: str) -> timedelta | None:
 
 
 def parse_time(text: str, *, now: datetime, start: datetime | None, near: datetime | None = None) -> datetime:
-    """Parse `-10m` before `now`, `+5m` after `start`, `14:02` on the day of `near` (else today) in this
-    machine's zone, or a time with its date. Raises ValueError with the accepted forms, for any other text."""
+    """Parse a time in this machine's zone; `-10m` counts from `now`, `+5m` from `start`.
+
+    A clock time such as `14:02` is on the day of `near`, by default today. Raises ValueError with the
+    accepted formats, for any other text.
+    """
     words = "write 14:02, 14:02:11, +5m from the start, -10m from now, or 2026-11-21T14:02"
     text = text.strip()
     try:
         span = parse_span(text)
         if span is not None and text.startswith("+"):
             if start is None:
-                raise ValueError("the job has not started; write -10m from now, or a time")
+                raise ValueError("the job has not started: write -10m from now, or a time")
             return start + span
         if span is not None:
             return now - abs(span)
@@ -38,6 +43,6 @@ def parse_time(text: str, *, now: datetime, start: datetime | None, near: dateti
             return datetime.combine(day.date(), clock).astimezone().astimezone(UTC)
         return datetime.fromisoformat(text).astimezone(UTC)
     except OverflowError:
-        raise ValueError("that time is out of range") from None
+        raise ValueError("the time is out of range") from None
     except ValueError as error:
         raise ValueError(str(error) if "started" in str(error) else f"{words}") from None

@@ -1,7 +1,7 @@
 """Training progress from the trainer's structured log lines.
 
-The contract with the trainer (docs/JSON.md, 'The trainer's lines'): one JSON object per line whose `"vxtui"`
-object has a `kind` and fields in SI units. `tui.domain.progress` reads the lines of other trainers.
+The trainer's format (docs/JSON.md, 'The trainer's lines') is one JSON object per line whose `"vxtui"` object
+has a `kind` and fields in SI units. `tui.domain.progress` reads the lines of other trainers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tui.domain.core.figures import count, figure, finite
 TOKENS, SAMPLES, STEPS = "tokens/s", "samples/s", "steps/s"
 """Units of a speed."""
 MOST_NUMBERS = 24
-"""Maximum other numbers kept per step; each has a chart."""
+"""Largest number of other metrics of a step; each has a chart."""
 _OWN_FIELDS = frozenset({"kind", "step", "total_steps", "loss", "tokens_per_second", "learning_rate"})
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """One reported training step, as drawn by the plots."""
+    """One reported training step, a point of the plots."""
 
     timestamp: datetime
     step: int
@@ -32,12 +32,12 @@ class TrainingStep:
     total_steps: int | None = None
     learning_rate: float | None = None
     numbers: tuple[tuple[str, float], ...] = ()
-    """Every other number reported with the step, by its name."""
+    """Every other number reported with the step, with its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A job's progress by its own report. Everything is `None` until reported."""
+    """A job's progress as the job reports it. A value that was not reported is `None`."""
 
     step: int | None = None
     total_steps: int | None = None
@@ -52,22 +52,22 @@ class Progress:
     speed_unit: str = TOKENS
     learning_rate: float | None = None
     ends_at: datetime | None = None
-    """When the training ends, by the job's own estimate."""
+    """Expected end of the training, by the job's own estimate."""
     problem: str | None = None
-    """A problem in the trainer's own words: no step ends, or the last checkpoint is lost."""
+    """A problem in the trainer's own words: no step ends, or the last checkpoint was lost."""
     dialect: str | None = None
     """Line format from which step and loss are read; `None` for structured lines."""
 
     @property
     def fraction(self) -> float | None:
-        """0 to 1, or `None` if the length is not known."""
+        """The completed share of the steps, 0 to 1, or `None` if the total is unknown."""
         if self.step is None or not self.total_steps:
             return None
         return max(0.0, min(1.0, self.step / self.total_steps))
 
     @property
     def tokens_per_second(self) -> float | None:
-        """The speed, if it counts tokens."""
+        """The speed, if its unit is tokens."""
         return self.speed if self.speed_unit == TOKENS else None
 
 
@@ -110,8 +110,10 @@ def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> Tra
 def with_evaluation(
     last: TrainingStep | None, timestamp: datetime, payload: Mapping[str, Any] | None
 ) -> TrainingStep | None:
-    """The `last` step with the numbers of a later evaluation, `eval_loss` and so on; `None` for any other
-    line. An evaluation after another step is a step of its own, without a loss."""
+    """The `last` step with the numbers of a later evaluation, e.g. `eval_loss`; `None` for any other line.
+
+    An evaluation after another step is a separate step, without a loss.
+    """
     fields = structured_fields(payload)
     step = None if fields is None or fields.get("kind") != "eval" else count(fields.get("step"))
     if fields is None or step is None:
@@ -131,7 +133,7 @@ def _other_numbers(fields: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
 
 
 def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] | None) -> Progress:
-    """`progress` after one more structured line; lines must come in time order."""
+    """Return `progress` after one more structured line; lines must be in time order."""
     fields = structured_fields(payload)
     if fields is None:
         return progress
@@ -156,7 +158,7 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
 
 
 def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> str | None:
-    """The sentence of a line that reports a problem; `None` if it reports that the problem is over."""
+    """The sentence of a line that reports a problem; `None` if the line reports its end."""
     if fields.get("state") == "over":
         return None
     return str((payload or {}).get("message") or fields.get("cause") or fields["kind"])
@@ -165,8 +167,10 @@ def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> st
 def after_step(
     progress: Progress, sample: TrainingStep, ends_at: datetime | None = None, dialect: str | None = None
 ) -> Progress:
-    """`progress` after a reported step, with the job's own estimate of its end if it gave one. The first loss
-    is the first ever reported, even across restarts: a person compares with it."""
+    """Return `progress` after a reported step, with the job's own estimate of its end.
+
+    The first loss is the first one ever reported, even across restarts, for comparison.
+    """
     loss, rate = sample.loss, sample.learning_rate
     return replace(
         progress,

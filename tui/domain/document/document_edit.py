@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 
 
 class _Removed:
-    """The value of an edit that removes a path."""
+    """The type of `REMOVED`, the value of an edit that removes a path."""
 
     def __repr__(self) -> str:
         return "REMOVED"
@@ -22,7 +22,7 @@ REMOVED = _Removed()
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Set `path` to `value` and create missing mappings on the way. A list's length as index appends.
+    """An edit that sets `path` to `value` and creates missing mappings. A list's length as index appends.
 
     The value `REMOVED` removes `path`. `insert` inserts into a list at the index.
     """
@@ -33,10 +33,10 @@ class Edit:
 
 
 def edited(value: Any, edits: Sequence[Edit]) -> Any:
-    """A copy of plain values (mappings, lists, scalars) with `edits` applied in order.
+    """Return a copy of plain values (mappings, lists, scalars) with `edits` applied in order.
 
     Raises:
-        LookupError: a path goes through a value that does not exist and can't be created.
+        LookupError: if a path leads through a value that does not exist and can't be created.
     """
     root = copy.deepcopy(value)
     for edit in edits:
@@ -63,7 +63,7 @@ def _step(here: Any, part: str | int, edit: Edit) -> Any:
     try:
         return here[part]
     except (LookupError, TypeError) as error:
-        raise LookupError(f"there is no {part!r} on the path {edit.path}") from error
+        raise LookupError(f"{part!r} must exist for an edit of {edit.path}") from error
 
 
 def _set(here: Any, last: str | int, edit: Edit) -> None:
@@ -80,4 +80,4 @@ def _set(here: Any, last: str | int, edit: Edit) -> None:
         else:
             here[last] = copy.deepcopy(edit.value)
     else:
-        raise LookupError(f"{last!r} can't be set on the way to {edit.path}")
+        raise LookupError(f"{last!r} must be a field or an index of its parent for an edit of {edit.path}")

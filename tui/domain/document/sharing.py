@@ -1,4 +1,4 @@
-"""Places of a YAML file that share a value through an anchor: by an alias, or by a merge key (`<<`)."""
+"""Paths of a YAML file that share a value through an anchor: by an alias, or by a merge key (`<<`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tui.domain.document.tree import YamlNode, parse
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of a key or an index: item `index` of `holder`; `index` is None if it is missing."""
+    """The location of a key or an index: item `index` of `holder`; `index` is None if the key is missing."""
 
     holder: YamlNode
     index: int | None
@@ -24,7 +24,7 @@ class Slot:
 
 
 def sources(node: YamlNode) -> Iterator[YamlNode]:
-    """Return the maps that `<<` merges into a map by precedence, each before its own sources."""
+    """Yield the maps that `<<` merges into a map by precedence, each before its own sources."""
     for key, value in zip(node.keys, node.items, strict=True):
         if is_merge(key):
             for source in value.real.items if value.real.kind == "list" else [value]:
@@ -33,14 +33,14 @@ def sources(node: YamlNode) -> Iterator[YamlNode]:
 
 
 def own_index(node: YamlNode, part: str | int) -> int | None:
-    """Return the index of the item that a part of a path names in the node itself."""
+    """Return the index of the node's own item for a part of a path."""
     if node.kind == "map":
         return next((i for i, k in enumerate(node.keys) if k.real.text == part and not is_merge(k)), None)
     return part if node.kind == "list" and isinstance(part, int) and part < len(node.items) else None
 
 
 def slot_of(node: YamlNode, part: str | int) -> Slot:
-    """Return the slot of a part of a path: the node's own, or that of a map it merges."""
+    """Return the slot for a part of a path: in the node itself, or in a map that it merges."""
     index = own_index(node, part)
     if index is None and isinstance(part, str):
         for source in sources(node):
@@ -61,9 +61,9 @@ def edited_slot(root: YamlNode, edit: Edit) -> Slot | None:
 
 
 def goes_by_value(slot: Slot, edit: Edit) -> bool:
-    """Whether the edit concerns the value itself, wherever an alias of it stands, and not only its slot.
+    """Whether the edit changes the value in every alias, and not only its slot.
 
-    A whole map or list that is an item of a list, such as a pool, is replaced and removed alone.
+    A complete map or list that is an item of a list, such as a pool, is replaced and removed alone.
     """
     if slot.value is None or edit.insert:
         return False
@@ -71,9 +71,9 @@ def goes_by_value(slot: Slot, edit: Edit) -> bool:
 
 
 def places(text: str, edit: Edit) -> list[Path]:
-    """The paths whose values come from the text that the edit changes; the edit's own is first.
+    """The paths whose values come from the text that the edit changes; the edit's own path is first.
 
-    The edit changes one value and its parents are there.
+    The edit changes one value, whose parents exist.
     """
     root = parse(text)
     slot = edited_slot(root, edit) if root is not None else None

@@ -20,11 +20,11 @@ _HALVES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD]
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 MOST_VALUES = 100_000
-"""Most values of a file after its aliases are expanded."""
+"""Largest number of values in a file after the expansion of its aliases."""
 
 
 class ProblemSeverity(StrEnum):
-    """An error stops a launch, a warning is shown before it, a note informs."""
+    """Severity of a problem: an error stops a launch, a warning is shown before it, a note informs."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -33,10 +33,10 @@ class ProblemSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a file: where, what, and what to do.
+    """A problem of a file: location, text and fix.
 
-    `line` and `column` count from 1, 0 where there is none. `path` is where it stands in the file and `field`
-    the same in words; `edits` (of the file's own paths) fix it where no decision is needed.
+    `line` and `column` count from 1, 0 without a location. `path` is the location in the file and `field` the
+    same in words; `edits` (of the file's own paths) fix the problem if the user has no choice.
     """
 
     file: str
@@ -59,7 +59,7 @@ class Problem:
 
 
 class ProfileInvalid(Exception):
-    """A profile that can't be used, with every problem found."""
+    """A profile that can't be used, with all its problems."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -68,10 +68,10 @@ class ProfileInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, the place of each path in it, and the words of what is not text.
+    """A parsed file: its value, the position of each path, and the texts of other types.
 
-    `other_types` are the texts that gcloud's reader takes for something else, each with what that is.
-    `repeated` are the keys that appear once more; the first one counts.
+    `other_types` are the texts to which gcloud's parser gives another type, each with that type. `repeated`
+    are the keys that appear again; the first occurrence counts.
     """
 
     file: str
@@ -81,9 +81,9 @@ class Document:
     other_types: Mapping[Path, str] = field(default_factory=dict)
     repeated: tuple[Problem, ...] = ()
     several: bool = False
-    """`value` is a list of the file's documents."""
+    """Whether `value` is a list of the file's documents."""
     second: int = 0
-    """Line where a second document begins, even if empty; 0 without one."""
+    """Line where a second document begins, even an empty one; 0 for one document."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -103,11 +103,11 @@ class Document:
         return self.place(path)[0]
 
     def spelled(self, path: Path) -> Path:
-        """Return `path` with the keys as the file spells them, as far as they exist."""
+        """Return `path` with the file's spelling of the keys, as far as they exist."""
         here, spelling = self.value, []
         for part in path:
             if isinstance(here, Mapping) and part == 0:
-                # A mapping may stand in for a list of one.
+                # A mapping may replace a list of one element.
                 continue
             if isinstance(here, Mapping) and isinstance(part, str) and part not in here:
                 part = next((key for key in here if camel(key) == camel(part)), part)  # noqa: PLW2901
@@ -124,7 +124,7 @@ class Document:
 
 
 def camel(name: str) -> str:
-    """Return `workerPoolSpecs` for `worker_pool_specs`; other names are unchanged."""
+    """Convert `worker_pool_specs` to `workerPoolSpecs`; other names are unchanged."""
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest) if rest and first else name
 
@@ -138,10 +138,10 @@ def dotted(path: Path) -> str:
 
 
 def decode(data: bytes, file: str) -> str:
-    """The text of a file's bytes, in UTF-8 or in UTF-16 with its mark.
+    """Decode a file's bytes, in UTF-8 or in UTF-16 with a byte order mark.
 
     Raises:
-        ProfileInvalid: with the line and column of the first byte that is no text.
+        ProfileInvalid: with the line and column of the first invalid byte.
     """
     encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8"
     try:
@@ -149,22 +149,22 @@ def decode(data: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start].decode(encoding, "replace")
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        message = f"byte {error.start} is not text in {encoding.upper()}."
+        message = f"byte {error.start} is not valid {encoding.upper()}."
         raise ProfileInvalid([_syntax(file, line, column, message)]) from error
 
 
 def read(text: str, file: str, *, repeated: bool = False, several: bool = False) -> Document:
-    """Parse one document; with `repeated` a key that is given twice is left to the caller.
+    """Parse one document; with `repeated` the caller handles keys that appear twice.
 
     With `several` a text of several documents is a list of them, without the empty ones.
 
     Raises:
-        ProfileInvalid: for text that is not YAML, more than one document, or a key given twice.
+        ProfileInvalid: for text that is not YAML, more than one document, or a key that appears twice.
     """
     text = text.removeprefix("\ufeff")
     if ("\t" in text or "\\u" in text or _NOT_YAML.search(text)) and is_json(text):
-        # What JSON has and YAML has not: tabs between values, characters escaped by two halves, and bare
-        # control characters in a text.
+        # JSON allows some things that YAML does not: tabs between values, surrogate pairs as escapes, and
+        # bare control characters in a text.
         text = _HALVES.sub(_whole, escaped(text.replace("\t", " ")))
     try:
         there = parse_all(text) if several else []
@@ -188,13 +188,13 @@ def read(text: str, file: str, *, repeated: bool = False, several: bool = False)
 
 
 def several_documents(document: Document) -> Problem:
-    """Return the problem of a text with more than one document, at the second."""
-    message = "a second document begins here; a profile is one."
+    """Return the problem of a text with more than one document, located at the second."""
+    message = "a second document begins here; a profile must be one document."
     return _syntax(document.file, document.second, 1, message)
 
 
 def escaped(text: str) -> str:
-    """Escape the characters of JSON that YAML refuses, or reads as a line end."""
+    """Escape the characters of JSON that YAML refuses, or treats as a line end."""
     return _NOT_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -210,7 +210,7 @@ def is_json(text: str) -> bool:
 
 
 def _whole(halves: re.Match[str]) -> str:
-    """Return one YAML escape for the two of JSON."""
+    """Return one YAML escape for a surrogate pair of JSON."""
     number = 0x10000 + (int(halves[2], 16) - 0xD800) * 0x400 + int(halves[3], 16) - 0xDC00
     return f"{halves[1]}\\U{number:08x}"
 
@@ -220,12 +220,12 @@ def _syntax(file: str, line: int, column: int, message: str) -> Problem:
 
 
 def plain(node: YamlNode) -> Any:
-    """Return the value of a part of a parsed tree."""
+    """Return the plain value of a parsed node."""
     return _Reader("").build(node, ())
 
 
 class _TooMuch(Exception):
-    """The expanded values exceed what any job needs."""
+    """The expanded values exceed `MOST_VALUES`."""
 
 
 class _Reader:
@@ -244,7 +244,12 @@ class _Reader:
         try:
             return self._build(node, path)
         except _TooMuch:
-            self._refuse(node, (), f"its aliases make more than {MOST_VALUES:,} values.", "profile.syntax")
+            self._refuse(
+                node,
+                (),
+                f"its aliases must not expand to more than {MOST_VALUES:,} values.",
+                "profile.syntax",
+            )
             return None
 
     def _build(self, node: YamlNode, path: Path) -> Any:
@@ -274,11 +279,11 @@ class _Reader:
                 merged.append(value_node)
                 continue
             if key_node.real.kind != "scalar":
-                self._refuse(key_node, path, "a key is a word, not a list or fields.", "profile.syntax")
+                self._refuse(key_node, path, "a key must be a word, not a list or fields.", "profile.syntax")
                 continue
             key = key_node.real.text
             if key in mapping:
-                message = "this key appears twice; keep one."
+                message = "this key appears twice; remove one."
                 self.repeated.append(self._problem(key_node, (*path, key), message, "profile.syntax"))
                 continue
             self.places[*path, key] = (key_node.line, key_node.column)
@@ -288,7 +293,7 @@ class _Reader:
         return mapping
 
     def _merge(self, values: dict[str, Any], node: YamlNode, path: Path) -> None:
-        """Merge in the keys of `<<` that are not set yet; the first of several sources wins."""
+        """Merge the unset keys from `<<`; the first of several sources has precedence."""
         for source in node.real.items if node.real.kind == "list" else [node]:
             inner = self._build(source, (*path, "<<"))
             if isinstance(inner, dict):
@@ -297,7 +302,7 @@ class _Reader:
                         values[key] = value
                         self._moved((*path, "<<", key), (*path, key))
             else:
-                self._refuse(source, path, "<< takes fields, or a list of them.", "profile.syntax")
+                self._refuse(source, path, "<< must have fields, or a list of fields.", "profile.syntax")
 
     def _moved(self, source: Path, target: Path) -> None:
         """Copy the recorded spellings of a merged value to its new path."""

@@ -1,4 +1,4 @@
-"""Parse YAML text into a tree of nodes with their exact spans."""
+"""Parse YAML text into a tree of nodes with exact spans."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import yaml
 
 DEEPEST = 64
-"""Most levels of nesting in a file; no job needs more than ten."""
+"""Largest depth of nesting in a file; no job needs more than ten levels."""
 
 MOST_NODES = 300_000
 """Most keys and values of a text."""
 
 KEPT = 64_000
-"""Length in characters up to which a text's tree is cached."""
+"""Longest text in characters whose tree is cached."""
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT = "tag:yaml.org,2002:str"
 _resolver = yaml.resolver.Resolver()
 
-# Text here that gcloud's parser reads as a number or a boolean; both follow YAML 1.1.
+# Text here that gcloud's parser reads as a number or a boolean; both parsers follow YAML 1.1.
 _NUMBER = re.compile(r"[-+]?\d[\d_]*(?:\.[\d_]*)?[eE][-+]?\d+")
 _TRUTH = re.compile(r"[yYnN]")
 _NOT_TEXT = {
@@ -34,7 +34,7 @@ _NOT_TEXT = {
 
 
 class NotYaml(Exception):
-    """Text that is not one YAML document; line and column count from 1, 0 where there is none."""
+    """Text that is not one YAML document; line and column count from 1, 0 without a location."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -43,10 +43,10 @@ class NotYaml(Exception):
 
 @dataclass(slots=True, eq=False)
 class YamlNode:
-    """A scalar, list, map or alias at `start` to `end` of the text (characters, anchor and tag included).
+    """A scalar, list, map or alias from `start` to `end` of the text, in characters, with anchor and tag.
 
-    A block's `end` is that of its last value, without the comments and empty lines after it. `line` and
-    `column` count from 1. `keys` and `items` of a map stand side by side; an alias has a `target`.
+    A block's `end` is the end of its last value, without the following comments and empty lines. `line` and
+    `column` count from 1. `keys` and `items` of a map are parallel lists; an alias has a `target`.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class YamlNode:
 
     @property
     def real(self) -> YamlNode:
-        """The target of an alias; any other node itself."""
+        """The target of an alias; otherwise the node itself."""
         return self.target if self.target is not None else self
 
     def scalar(self) -> Any:
@@ -92,7 +92,7 @@ class YamlNode:
         return value if value is None or isinstance(value, bool | int | float | str) else self.text
 
     def other_type(self) -> str:
-        """Return the type that gcloud's parser gives a scalar that is text here, or ""."""
+        """The type that gcloud's parser gives to a scalar that is text here, or ""."""
         if self.style and not self.tag:
             return ""
         if not self.tag and _TRUTH.fullmatch(self.text):
@@ -103,16 +103,16 @@ class YamlNode:
 
 
 def parse(text: str) -> YamlNode | None:
-    """The tree of the only document in `text` (without a byte order mark), None when there is none.
+    """Parse the only document in `text` (without a byte order mark); None without a document.
 
-    The tree may be shared with others who asked for the same text: it is only to be read.
+    The tree may be shared with other callers for the same text, so it must not be changed.
 
     Raises:
         NotYaml: with line and column.
     """
     documents = parse_all(text)
     if len(documents) > 1:
-        raise NotYaml("a second document begins here; a profile is one.", documents[1].line, 1)
+        raise NotYaml("a second document begins here; a profile must be one document.", documents[1].line, 1)
     return documents[0].root if documents else None
 
 
@@ -143,7 +143,7 @@ def _parsed(text: str) -> tuple[YamlDocument, ...]:
 
 
 def _place(text: str, error: yaml.reader.ReaderError) -> tuple[int, int]:
-    """Return line and column of a character that YAML does not allow; the C parser counts UTF-8 bytes."""
+    """Return line and column of an invalid character; the C parser counts UTF-8 bytes."""
     bad = str(error.character) if isinstance(error.character, str) else ""
     if not bad and isinstance(error.character, int):
         bad = chr(error.character) if 0 <= error.character < 0x110000 else ""
@@ -159,7 +159,7 @@ def _counted(text: str, at: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """The root of one document, and the line of the marker before it."""
+    """The root of one document, and the line of its start marker."""
 
     root: YamlNode
     line: int
@@ -181,7 +181,7 @@ class _Builder:
         self._nodes = 0
 
     def documents(self) -> list[YamlDocument]:
-        """Return every document, empty ones too."""
+        """Return every document, also empty ones."""
         documents: list[YamlDocument] = []
         line = 1
         for event in self._events:
@@ -203,7 +203,7 @@ class _Builder:
             node = _node("alias", event)
             node.target = self._anchors.get(event.anchor or "")
             if node.target is None:
-                raise NotYaml(f"*{event.anchor} is not the name of an anchor.", node.line, node.column)
+                raise NotYaml(f"*{event.anchor} must be the name of an anchor.", node.line, node.column)
             return self._put(node)
         if isinstance(event, yaml.ScalarEvent):
             node = _node("scalar", event)
@@ -219,7 +219,9 @@ class _Builder:
             self._name(node)
             self._open.append((node, []))
             if len(self._open) > DEEPEST:
-                raise NotYaml(f"it is nested more than {DEEPEST} levels deep.", node.line, node.column)
+                raise NotYaml(
+                    f"it must not be nested more than {DEEPEST} levels deep.", node.line, node.column
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             return self._close(event)
         return None

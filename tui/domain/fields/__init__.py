@@ -1,1 +1,1 @@
-"""The fields of each listed thing, which screens, the verbs' tables and `--json` are made from."""
+"""The fields of each listed resource, for screens, the verbs' tables and `--json`."""

@@ -12,7 +12,7 @@ from tui.domain.core.states import JobState
 
 
 class Tone(Enum):
-    """What a cell's colour says of its text."""
+    """The meaning of a cell's colour."""
 
     NORMAL = ""
     MUTED = "muted"
@@ -31,13 +31,13 @@ class Cell:
     tone: Tone = Tone.NORMAL
     strong: bool = False
     glyph: str = ""
-    """A sign before the text, on a screen only."""
+    """A sign before the text, only on a screen."""
     trend: tuple[float | None, ...] = ()
-    """Shares from 0 to 1 that a screen draws before the text as a sparkline."""
+    """Shares from 0 to 1, drawn before the text as a sparkline on a screen."""
     more: tuple[Cell, ...] = ()
-    """Parts after the text that have tones of their own."""
+    """Parts after the text with different tones."""
     long: str | None = None
-    """Text for a verb's table, where that has room for more."""
+    """Longer text for a verb's table."""
 
     @property
     def words(self) -> str:
@@ -46,25 +46,25 @@ class Cell:
 
 
 UNKNOWN = Cell(NOT_MEASURED, Tone.MUTED)
-"""A value that is not known or not measured."""
+"""An unknown or unmeasured value."""
 
 
 NONE = Cell(NOT_MEASURED, Tone.MUTED, long="")
-"""A value that there is none of, which a verb leaves empty."""
+"""A value that does not exist; a verb's table leaves the cell empty."""
 
 
 def muted(text: str) -> Cell:
-    """A cell of secondary text."""
+    """Make a cell of secondary text."""
     return Cell(text, Tone.MUTED)
 
 
 def optional(text: str | None) -> Cell:
-    """A cell of this text; `None` is an unknown value."""
+    """Make a cell of this text; `None` is an unknown value."""
     return UNKNOWN if text is None else Cell(text)
 
 
 def age_cell(moment: datetime | None, now: datetime) -> Cell:
-    """The time since a moment."""
+    """Make a cell with the time since a moment."""
     return muted(age(None if moment is None else now - moment))
 
 
@@ -86,6 +86,6 @@ STATES: Mapping[JobState, tuple[str, Tone]] = {
 
 
 def state_cell(state: JobState) -> Cell:
-    """Glyph and word of a state: `● running`."""
+    """Make a cell with glyph and word of a state: `● running`."""
     glyph, tone = STATES[state]
     return Cell(state.value.lower(), tone, glyph=glyph)

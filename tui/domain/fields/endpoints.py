@@ -1,4 +1,4 @@
-"""The fields of an endpoint and of what is deployed to it: their list, `vxtui endpoints` and its `--json`."""
+"""The fields of an endpoint and of its deployed models: their list, `vxtui endpoints` and its `--json`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 
 BAD_SHARE = 0.05
-"""Share of errors from which the figure is red."""
+"""Share of errors from which the value is red."""
 BAR = 9
-"""Cells of a bar of traffic."""
+"""Width of a traffic bar, in cells."""
 Loads = Mapping[tuple[str, str], Load]
-"""Figures by the endpoint's name and the deployed model's id."""
+"""Load by the endpoint's name and the deployed model's id."""
 
 
 class DeployedRow(NamedTuple):
-    """A deployed version; without `deployed` the head of its endpoint's rows."""
+    """A row for a deployed version; without `deployed` the first row of its endpoint."""
 
     endpoint: ServingEndpoint
     deployed: Deployed | None
     now: datetime
     load: Load | None = None
     cost: str = ""
-    """USD an hour."""
+    """Cost in USD per hour, as text."""
     bar: int = BAR
 
 
 class EndpointRow(NamedTuple):
-    """An endpoint with the figures of what is deployed to it."""
+    """An endpoint with the load of its deployed models."""
 
     endpoint: ServingEndpoint
     loads: Loads
@@ -41,7 +41,7 @@ class EndpointRow(NamedTuple):
 
     @property
     def versions(self) -> list[DeployedRow]:
-        """What is deployed to it."""
+        """The rows of its deployed versions."""
         return [
             DeployedRow(self.endpoint, deployed, self.now, self.loads.get((self.endpoint.name, deployed.id)))
             for deployed in self.endpoint.deployed
@@ -124,7 +124,7 @@ DEPLOYED_FIELDS: tuple[Field[DeployedRow], ...] = (
         json=_json(lambda deployed: deployed.id), help="Id of the deployed model"),
     Field("traffic", "TRAFFIC", 15, max_width=36,
         cell=_traffic, json=_json(lambda deployed: deployed.percent), json_key="percent",
-        help="Percent of the requests that it gets"),
+        help="Its share of the requests in percent"),
     Field("rate", "REQ/S", 5, max_width=8, right=True,
         cell=_figure(rate_text), json=_load_json, json_key="load",
         help="Requests of the last five minutes, see below"),
@@ -138,7 +138,7 @@ DEPLOYED_FIELDS: tuple[Field[DeployedRow], ...] = (
     Field("replicas", "REPL", 4, max_width=6, right=True, rank=5,
         cell=_of_version(_replicas),
         json=_json(lambda deployed: list(deployed.replicas) if deployed.replicas else None),
-        help="Least and most replicas"),
+        help="Minimum and maximum number of replicas"),
     Field("cost", "$/H", 7, max_width=12, right=True, rank=4, only="screen",
         cell=lambda row: muted(row.cost)),
     Field("region", "REGION", 10, max_width=20, rank=6, only="screen",
@@ -161,5 +161,5 @@ ENDPOINT_FIELDS: tuple[Field[EndpointRow], ...] = (
     Field("context", json=lambda row: row.endpoint.context, help="Name of the context"),
     Field("create_time", json=lambda row: rfc3339(row.endpoint.create_time), help="Time of creation"),
     Field("deployed", json=lambda row: [json_object(DEPLOYED_FIELDS, version) for version in row.versions],
-        help="What is deployed to it, each with the fields below"),
+        help="Deployed models, each with the fields below"),
 )  # fmt: skip

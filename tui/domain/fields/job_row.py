@@ -1,4 +1,4 @@
-"""What a list knows of a job: the job at a moment, with its usage and cost."""
+"""A row of the jobs list: the job at a time, with its usage and cost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tui.domain.core.job import Job
 
 @dataclass(frozen=True, slots=True)
 class UsageTrend:
-    """Shares from 0 to 1, the oldest first, `None` where nothing was measured.
+    """Shares from 0 to 1, the oldest first, `None` for times without a measurement.
 
-    `latest` is the newest of them; `simulated` where an emulator made any of it up.
+    `latest` is the newest share; `simulated` is true if an emulator simulated any of them.
     """
 
     shares: tuple[float | None, ...] = ()
@@ -24,7 +24,7 @@ class UsageTrend:
 
 
 class KindWords(Protocol):
-    """The words of a kind that a list shows."""
+    """The words of a kind in a list."""
 
     @property
     def noun(self) -> str: ...
@@ -34,7 +34,7 @@ class KindWords(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class JobSources:
-    """What a list knows of its jobs besides the jobs themselves; nothing by default."""
+    """Sources of a list's data besides the jobs themselves; by default there are none."""
 
     words: Callable[[Job], KindWords] | None = None
     usage: Callable[[Job, str], UsageTrend] | None = None
@@ -44,7 +44,7 @@ class JobSources:
     """Cost so far in USD."""
     billed: Callable[[Job], bool] | None = None
     accelerators: Callable[[Job], Mapping[str, int]] | None = None
-    """Accelerators of a job with its parts."""
+    """Accelerators of a job including its parts."""
     cost_json: Callable[[Job], Mapping[str, Any]] | None = None
 
 
@@ -52,7 +52,7 @@ NO_SOURCES = JobSources()
 
 
 class JobRow(NamedTuple):
-    """A job at one time, with the figures that the list adds."""
+    """A job at one time, with the values that the list adds."""
 
     job: Job
     now: datetime

@@ -23,7 +23,7 @@ from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.masking import mask_value
 
 BAR = 10
-"""Cells of the bar of a job's progress."""
+"""Width of the bar of a job's progress, in cells."""
 _STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
 _STATE_ORDER = {state: at for at, state in enumerate(JobState)}
 _UNDER_WAY = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
@@ -35,7 +35,7 @@ def _name(row: JobRow) -> Cell:
 
 
 def _id(row: JobRow) -> Cell:
-    # A cluster's job has no id besides its name.
+    # A cluster's job has no id except its name.
     return Cell("" if row.job.id == row.job.display_name else row.job.id, Tone.MUTED, long=row.job.id)
 
 
@@ -106,7 +106,7 @@ def _duration(row: JobRow) -> float | None:
 
 
 def steps_text(progress: Progress) -> str:
-    """`61/100  loss 2.100`; "" where no step was reported."""
+    """Format steps and loss, `61/100  loss 2.100`; "" without a reported step."""
     if progress.step is None:
         return ""
     of = f"/{progress.total_steps}" if progress.total_steps else ""
@@ -115,7 +115,7 @@ def steps_text(progress: Progress) -> str:
 
 
 def progress_cell(job: Job, now: datetime) -> Cell:
-    """A bar with percent, or the reason of a wait, a failure or a restart."""
+    """A cell with a bar and percent, or the reason of a wait, a failure or a restart."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
         return Cell(short_error(job), Tone.BAD)
@@ -126,7 +126,7 @@ def progress_cell(job: Job, now: datetime) -> Cell:
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
         words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
         if job.state is JobState.PENDING and job.persistent_resource:
-            # The machines exist: the job waits for other jobs on them.
+            # The machines exist, but the job waits for other jobs there.
             words = f"waits for {job.persistent_resource}"
         return muted(f"{words}, {age(job.wait(now))}")
     fraction = progress.fraction
@@ -136,7 +136,7 @@ def progress_cell(job: Job, now: datetime) -> Cell:
         tone = Tone.GOOD if job.state is JobState.RUNNING else Tone.MUTED
         restarts = _restarts(job)
         if restarts:
-            # The column is about as wide as a bar where the screen is not: the bar gives its room to this.
+            # On a narrow screen the column is about as wide as a bar: show the text without the bar.
             return Cell(f"{fraction:>3.0%}", tone, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
         return Cell(bar(fraction, BAR), tone, more=(Cell(f" {fraction:>4.0%}"),))
     if progress.phase:
@@ -147,7 +147,7 @@ def progress_cell(job: Job, now: datetime) -> Cell:
 
 
 def _restarts(job: Job) -> str:
-    """For a running job: why, or how often, replicas were restarted."""
+    """The reason or the number of restarts of a running job's replicas."""
     if job.state is not JobState.RUNNING:
         return ""
     if job.diagnosis is not None and job.diagnosis.short:
@@ -187,7 +187,7 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         json=lambda row: row.job.state.value,
         help="QUEUED, PENDING, RUNNING, RESTARTING, SUSPENDED, CANCELLING, SUCCEEDED, FAILED, CANCELLED, "
         "EXPIRED, SKIPPED or UNKNOWN"),
-    Field("native_state", json=lambda row: row.job.native_state, help="State in the service's own word"),
+    Field("native_state", json=lambda row: row.job.native_state, help="State in the service's own terms"),
     Field("name", "NAME", 17, max_width=44, ends=True,
         cell=_name, sort=lambda row: row.job.display_name.casefold(),
         json=lambda row: row.job.display_name, json_key="display_name", help="Display name"),
@@ -229,16 +229,16 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         json=lambda row: rfc3339(row.job.start_time), json_key="start_time", help="Time of the start"),
     Field("cost", "COST", 9, max_width=17, rank=5, right=True, whole=True, only="screen",
         cell=_cost, sort=_spent, largest_first=True,
-        json=_cost_json, help="Cost so far, in `jobs` alone: see below"),
+        json=_cost_json, help="Cost so far, only in `jobs`: see below"),
     Field("reason", "REASON", max_width=80, only="verb", flex=True, optional=True,
         cell=lambda row: Cell(formatting.why(row.job)),
         json=lambda row: row.job.reason or None, help="Why the job is in its state, in the service's words"),
     Field("waiting", json=lambda row: list(row.job.waiting),
-        help="Sentences on why the job, or one of its replicas, does not run yet"),
+        help="Reasons why the job, or one of its replicas, does not run yet"),
     Field("meaning", json=lambda row: row.diagnosis.meaning or None if row.diagnosis else None,
-        help="What the error, or the last failure of a replica, means"),
+        help="Meaning of the error, or of a replica's last failure"),
     Field("next_step", json=lambda row: row.diagnosis.fix or None if row.diagnosis else None,
-        help="What to do about the error or the wait"),
+        help="Remedy for the error or the wait"),
     Field("parent", json=lambda row: row.job.parent or None, help="Name of the job that contains it"),
     Field("persistent_resource", json=lambda row: row.job.persistent_resource or None,
         help="Persistent resource that it runs on"),
@@ -251,13 +251,13 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         help="Labels"),
     Field("error", json=_error_json, help="`code` and `message` of a failed job"),
     Field("restarts_note", json=lambda row: row.job.restarts_note or None,
-        help="What the replicas' `restarts` leave out"),
+        help="Restarts that the replicas' `restarts` omit"),
     Field("tasks", json=lambda row: [task_json(task) for task in row.job.tasks],
-        help="Parts that are, or have, jobs of their own"),
+        help="Parts that are, or have, separate jobs"),
 )  # fmt: skip
 """The fields of a job, in the order of their columns."""
 SORTS = sortable(JOB_FIELDS, first="age")
-"""The fields that jobs can be sorted by."""
+"""The fields for sorting jobs."""
 
 
 def job_fields(
@@ -271,8 +271,8 @@ def job_fields(
 ) -> tuple[Field[JobRow], ...]:
     """The fields of a list with jobs of these kinds; `own` are fields that the kinds add.
 
-    `contexts`: the jobs are of several contexts. `ids`: there is room for their ids. Where nothing is
-    `billed`, the cost is what it would be. `place` is what the kinds call a region.
+    `contexts` is true for jobs of several contexts, `ids` if there is room for ids. Without `billed` the cost
+    is an estimate. `place` is the kinds' word for a region.
     """
     without = {"id": not ids, "context": not contexts, "kind": len(kinds) < 2}
     titles = {"region": place.upper(), "cost": "COST" if billed else "WOULD COST"}
@@ -286,7 +286,7 @@ def job_fields(
 
 
 def newest_first(job: Job) -> SortKey:
-    """Sort key by age, the default order: what the field `age` returns, without a row."""
+    """Sort key by age, the default order, equal to the key of the field `age` but without a row."""
     created = job.created
     return (True, 0, job.name) if created is None else (False, -created, job.name)
 
@@ -297,9 +297,9 @@ def job_json(
     diagnosis: Diagnosis | None = None,
     sources: JobSources = NO_SOURCES,
 ) -> dict[str, Any]:
-    """A job in the documented shape.
+    """A job in the documented JSON format.
 
-    `diagnosis` is what is known of what is wrong with it, where more than the job itself was read.
+    `diagnosis` is a more exact diagnosis, if more than the job itself was read.
     """
     job = job if progress is None else replace(job, progress=progress)
     row = JobRow(job, datetime.now(UTC), sources, diagnosis or diagnosis_of(job))

@@ -14,18 +14,18 @@ from tui.domain.serving.traffic import Model
 
 
 class ModelRow(NamedTuple):
-    """A version at one time, with the figures that the list adds."""
+    """A version at one time, with the values that the list adds."""
 
     model: Model
     now: datetime
     newest: bool = True
-    """Whether it is the first of its model's versions."""
+    """Whether it is the first of its model's listed versions."""
     hidden: Sequence[Model] = ()
-    """Older versions that are not shown."""
+    """Older versions of the model that are hidden."""
     made_by: str = ""
-    """Name of the job that made it."""
+    """Name of the job that created the version."""
     job: Job | None = None
-    """That job, if it is listed."""
+    """The job that created the version, if it is listed."""
 
 
 def _name(row: ModelRow) -> Cell:
@@ -70,10 +70,10 @@ MODEL_FIELDS: tuple[Field[ModelRow], ...] = (
         help="Time of creation"),
     Field("endpoints", "ENDPOINTS", 9, max_width=30, rank=3,
         cell=_endpoints, json=lambda row: list(row.model.endpoints),
-        help="Names of endpoints that it is deployed to"),
+        help="Names of the endpoints with this version"),
     Field("job", "MADE BY", 14, max_width=50, flex=True,
         cell=_made_by, json=lambda row: row.model.made_by or None, json_key="made_by",
-        help="Name of the pipeline that made it"),
+        help="Name of the pipeline that created the version"),
     Field("labels", "LABELS", 10, max_width=40, rank=4, only="screen",
         cell=_labels,
         json=lambda row: dict(row.model.labels), help="Labels"),

@@ -19,7 +19,7 @@ from tui.domain.pipeline.facts import CACHED
 from tui.domain.pipeline.tree import Branch, timeline
 
 BAR = 20
-"""Cells of the bar that shows when a task ran."""
+"""Width of the bar that shows the time of a task, in cells."""
 LONGEST_VALUE = 400
 LONGEST_OUTPUTS = 40
 SKIPPED_WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
@@ -27,32 +27,32 @@ SKIPPED_WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
 
 
 class PipelineRow(NamedTuple):
-    """A task in the tree of its pipeline, at a moment."""
+    """A task in the tree of its pipeline, at a time."""
 
     branch: Branch
     branches: Mapping[str, Branch]
     job: Job
     now: datetime
     mark: str = ""
-    """Whether its parts are shown."""
+    """Mark of a task with parts: shown or hidden."""
     more: str = ""
-    """How many of its hidden parts have ended."""
+    """Number of its hidden parts that have ended, as text."""
 
 
 def task_state(task: Task) -> Cell:
-    """Glyph and word of a task's state."""
+    """A cell with glyph and word of a task's state."""
     word = SKIPPED_WORDS.get(task.native_state)
     long = (task.native_state or task.state.value).lower()
     if word is None:
         cell = state_cell(task.state)
         return Cell(cell.text, cell.tone, glyph=cell.glyph, long=long)
-    # A cached task has its outputs.
+    # A cached task has outputs like a successful one.
     glyph, tone = STATES[JobState.SUCCEEDED if task.native_state == CACHED else task.state]
     return Cell(glyph, tone, more=(muted(f" {word}"),), long=long)
 
 
 def task_names(branches: Mapping[str, Branch], ids: Iterable[str]) -> list[str]:
-    """The names of these tasks."""
+    """The display names of these tasks."""
     return [branches[id].task.name or id for id in ids if id in branches]
 
 

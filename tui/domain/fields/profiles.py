@@ -9,7 +9,7 @@ from tui.domain.fields.field import Field
 
 
 class ProfileRow(NamedTuple):
-    """A profile, with the problems of its file and those that the rules find."""
+    """A profile, with the problems of its file and the problems from the rules."""
 
     name: str
     path: str
@@ -17,9 +17,9 @@ class ProfileRow(NamedTuple):
     shape: str
     owner: str
     problem: str = ""
-    """Why it can't be used; "" if it can."""
+    """Why the profile can't be used; "" if it is usable."""
     warned: bool | None = False
-    """Whether the rules warn; `None` before they have checked it."""
+    """Whether the rules warn of a problem; `None` before the check."""
     favourite: bool = False
 
 
@@ -49,5 +49,5 @@ PROFILE_FIELDS: tuple[Field[ProfileRow], ...] = (
     Field("from", "FROM", 10, max_width=10, rank=3, cell=lambda row: muted(row.owner)),
     Field("text", "", 28, flex=True, rank=1,
         cell=_text, json=lambda row: row.description, json_key="description", help="Description"),
-    Field("problem", json=lambda row: row.problem or None, help="Why it can't be used"),
+    Field("problem", json=lambda row: row.problem or None, help="Why the profile can't be used"),
 )  # fmt: skip

@@ -16,25 +16,25 @@ NEARLY_USED = 0.8
 
 
 class QuotaRow(NamedTuple):
-    """A quota at a moment."""
+    """A quota at a time."""
 
     quota: Quota
     now: datetime
 
     @property
     def share(self) -> float | None:
-        """Part of the limit that is used."""
+        """The used share of the limit."""
         quota = self.quota
         return quota.used / quota.limit if quota.used is not None and quota.limit else None
 
     @property
     def read_at(self) -> datetime | None:
-        """When the use was read, else the limit."""
+        """Time of reading the usage, else the limit."""
         return self.quota.used_at or self.quota.limit_read_at
 
 
 def short_name(quota: Quota) -> str:
-    """The metric's own part: `nvidia a100 gpus`."""
+    """The distinctive part of the metric: `nvidia a100 gpus`."""
     if quota.named:
         return quota.display_name
     name = quota.metric.rpartition("/")[2]
@@ -73,10 +73,10 @@ def _share(row: QuotaRow) -> Cell:
 
 
 QUOTA_FIELDS: tuple[Field[QuotaRow], ...] = (
-    Field("metric", json=lambda row: row.quota.metric, help="Metric; of a cluster's quota a key"),
+    Field("metric", json=lambda row: row.quota.metric, help="Metric; for a cluster's quota a key"),
     Field("region", "REGION", 12, max_width=20,
         cell=lambda row: muted(row.quota.region), sort=lambda row: row.quota.region,
-        json=lambda row: row.quota.region, help="Region; of a cluster a namespace, or `cluster`"),
+        json=lambda row: row.quota.region, help="Region; for a cluster a namespace, or `cluster`"),
     Field("name", "QUOTA", 18, max_width=70, flex=True,
         cell=_name, sort=lambda row: short_name(row.quota),
         json=lambda row: row.quota.display_name, help="Display name"),
@@ -90,17 +90,17 @@ QUOTA_FIELDS: tuple[Field[QuotaRow], ...] = (
         json=lambda row: row.quota.limit, help="Limit; -1 is unlimited"),
     Field("used", "USED", 6, max_width=10, right=True,
         cell=_used, sort=lambda row: row.quota.used, largest_first=True,
-        json=lambda row: row.quota.used, help="Use; CPUs are cores, memory and storage of a cluster GiB"),
+        json=lambda row: row.quota.used, help="Usage; CPUs in cores, a cluster's memory and storage in GiB"),
     Field("free", "FREE", 6, max_width=10, right=True,
         cell=_free, sort=lambda row: row.quota.free, largest_first=True,
-        json=lambda row: row.quota.free, help="What is left; `null` where there is no limit"),
+        json=lambda row: row.quota.free, help="Unused quota; `null` without a limit"),
     Field("share", "", 10, max_width=10, rank=3, only="screen",
         cell=_share, sort=lambda row: row.share, largest_first=True),
     Field("age", "AGE", 5, max_width=6, rank=2, right=True,
         cell=lambda row: age_cell(row.read_at, row.now),
         sort=lambda row: -row.read_at.timestamp() if row.read_at else None,
-        json=lambda row: rfc3339(row.quota.used_at), json_key="used_at", help="When the use was read"),
-    Field("limit_read_at", json=lambda row: rfc3339(row.quota.limit_read_at), help="When the limit was read"),
+        json=lambda row: rfc3339(row.quota.used_at), json_key="used_at", help="Reading time of the usage"),
+    Field("limit_read_at", json=lambda row: rfc3339(row.quota.limit_read_at), help="Reading time of the limit"),
     Field("estimated", json=lambda row: row.quota.estimated,
-        help="Whether `used` is what the running jobs take, which is more than the service reports"),
+        help="Whether `used` is the sum of the running jobs, which exceeds the service's value"),
 )  # fmt: skip

@@ -18,11 +18,11 @@ STATE_PRIORITY = (
     JobState.SUSPENDED, JobState.QUEUED, JobState.PENDING, JobState.CANCELLED, JobState.SKIPPED,
     JobState.RUNNING, JobState.SUCCEEDED,
 )  # fmt: skip
-"""States in the order in which a folded group shows one of them."""
+"""States by priority: a folded group shows the first one that occurs."""
 
 
 class ReplicaUsage(NamedTuple):
-    """Recent shares of a metric, the oldest first, and the newest value; it may be `stale`."""
+    """Recent shares of a metric, the oldest first, and the newest value, which may be `stale`."""
 
     shares: tuple[float | None, ...]
     value: float
@@ -30,7 +30,7 @@ class ReplicaUsage(NamedTuple):
 
 
 class ReplicaFigures(Protocol):
-    """What one replica has measured; `None` is not measured."""
+    """The measurements of one replica; `None` is not measured."""
 
     def usage(self, metric: str) -> ReplicaUsage | None: ...
     def mean(self, metric: str) -> float | None: ...
@@ -38,15 +38,15 @@ class ReplicaFigures(Protocol):
     def step(self) -> int | None: ...
     @property
     def lag(self) -> tuple[float, bool] | None:
-        """Steps behind the furthest replica, and whether that is stale."""
+        """Steps behind the furthest replica, and whether the value is stale."""
 
     @property
     def network(self) -> tuple[float | None, float | None]:
-        """Bytes a second in and out."""
+        """Received and sent bytes per second."""
 
 
 class ReplicaRow(NamedTuple):
-    """A replica, the position of its group in the job, and its figures."""
+    """A replica, the position of its group in the job, and its measurements."""
 
     replica: Replica
     position: int | None = None
@@ -54,20 +54,20 @@ class ReplicaRow(NamedTuple):
 
 
 def exit_cell(code: int | None) -> Cell:
-    """An exit code; one that is not 0 stands out."""
+    """A cell with an exit code, highlighted unless it is 0."""
     if code is None:
         return NONE
     return Cell(str(code), Tone.BAD, strong=True) if code else muted("0")
 
 
 def step_cell(row: ReplicaRow) -> Cell:
-    """The last step that the replica reported."""
+    """A cell with the last step that the replica reported."""
     step = row.figures.step if row.figures is not None else None
     return UNKNOWN if step is None else Cell(f"{step:,}")
 
 
 def lag_cell(row: ReplicaRow) -> Cell:
-    """Steps behind the furthest replica; muted if the job has written nothing for long."""
+    """A cell with the steps behind the furthest replica; muted if the job has been silent for long."""
     lag = row.figures.lag if row.figures is not None else None
     if lag is None:
         return UNKNOWN
@@ -77,7 +77,7 @@ def lag_cell(row: ReplicaRow) -> Cell:
 
 
 def usage_cell(metric: str) -> Callable[[ReplicaRow], Cell]:
-    """Sparkline of a share and its newest value in percent: `▂▃▅▇ 61`."""
+    """A cell with sparkline and newest value of a share in percent: `▂▃▅▇ 61`."""
 
     def cell(row: ReplicaRow) -> Cell:
         usage = row.figures.usage(metric) if row.figures is not None else None
@@ -96,7 +96,7 @@ def _mean(metric: str) -> Callable[[ReplicaRow], float | None]:
 
 
 def _network(row: ReplicaRow) -> Cell:
-    """Bytes a second in and out: `1.1M/0.9M`."""
+    """A cell with received and sent bytes per second: `1.1M/0.9M`."""
     rates = row.figures.network if row.figures is not None else (None, None)
     return UNKNOWN if all(rate is None for rate in rates) else Cell("/".join(map(figure, rates)))
 
@@ -126,7 +126,7 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
     Field("state", "STATE", 12, max_width=18,
         cell=lambda row: state_cell(row.replica.state),
         sort=lambda row: STATE_PRIORITY.index(row.replica.state),
-        json=lambda row: row.replica.state.value, help="State, as of a job"),
+        json=lambda row: row.replica.state.value, help="State, with a job's values"),
     Field("exit", "EXIT", 4, max_width=4, rank=8, right=True,
         cell=lambda row: exit_cell(row.replica.exit_code),
         sort=lambda row: row.replica.exit_code, largest_first=True,
@@ -135,7 +135,7 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
         cell=_restarts, json=lambda row: row.replica.restarts, help="Restarts and replaced pods"),
     Field("reason", "REASON", 24, max_width=44, rank=1, optional=True,
         cell=lambda row: Cell(row.replica.reason, Tone.WARNING),
-        json=lambda row: row.replica.reason or None, help="Why it is in its state"),
+        json=lambda row: row.replica.reason or None, help="Reason for its state"),
     Field("cpu", "CPU % past", 12, max_width=22, rank=2, right=True, only="screen",
         cell=usage_cell(CPU), sort=_mean(CPU)),
     Field("memory", "MEM % past", 12, max_width=22, rank=3, right=True, only="screen",
@@ -150,22 +150,22 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
         cell=_network, sort=_traffic),
     Field("machine", "MACHINE", 14, max_width=40, rank=9, only="screen",
         cell=lambda row: muted(row.replica.node)),
-    # In the place of the machine: one looks for the node when a replica fails or lags.
+    # The node replaces the machine type: users need it when a replica fails or lags.
     Field("node", "NODE", 8, max_width=40, rank=1, ends=True, optional=True,
         cell=lambda row: muted(row.replica.node),
         json=lambda row: row.replica.node or None, help="Name of its machine"),
     Field("pod", json=lambda row: row.replica.pod or None, help="Name of its pod in a cluster"),
 )  # fmt: skip
 SORTS = sortable(REPLICA_FIELDS, first="replica")
-"""The fields that replicas can be sorted by."""
+"""The fields for sorting replicas."""
 
 
 def replica_rows(job: Job) -> list[ReplicaRow]:
-    """The replicas of a job, without figures."""
+    """The rows of a job's replicas, without measurements."""
     positions = {group.name: position for position, group in enumerate(job.groups)}
     return [ReplicaRow(replica, positions.get(replica.group)) for replica in known_replicas(job)]
 
 
 def replicas_json(job: Job) -> list[dict[str, Any]]:
-    """The replicas of a job in the documented shape."""
+    """The replicas of a job in the documented JSON format."""
     return [json_object(REPLICA_FIELDS, row) for row in replica_rows(job)]

@@ -16,7 +16,7 @@ from tui.domain.vertex.prices import Range
 
 
 class ResourceRow(NamedTuple):
-    """A resource at a moment. `jobs` are all that are known; the rates are USD an hour, `None` if unknown."""
+    """A resource at a time. `jobs` are all known jobs; the rates are in USD per hour, `None` if unknown."""
 
     resource: PersistentResource
     jobs: Sequence[Job]
@@ -28,7 +28,7 @@ class ResourceRow(NamedTuple):
 
 
 def _state(row: ResourceRow) -> Cell:
-    """A running resource without jobs stands out as idle."""
+    """A cell with the state; a running resource without jobs is highlighted as idle."""
     resource, state = row.resource, row.resource.state.lower()
     if resource.state == ERROR:
         return Cell("error", Tone.BAD, glyph="✗", long=state)
@@ -67,7 +67,7 @@ def _rate_json(row: ResourceRow) -> dict[str, float] | None:
 RESOURCE_FIELDS: tuple[Field[ResourceRow], ...] = (
     Field("resource_name", json=lambda row: row.resource.name, json_key="name", help="Full resource name"),
     Field("state", "STATE", 14, max_width=14,
-        cell=_state, json=lambda row: row.resource.state, help="State in the service's own word"),
+        cell=_state, json=lambda row: row.resource.state, help="State in the service's own terms"),
     Field("name", "NAME", 14, max_width=64, flex=True,
         cell=lambda row: Cell(row.resource.id),
         json=lambda row: row.resource.id, json_key="id", help="Id, which jobs name"),
@@ -85,19 +85,19 @@ RESOURCE_FIELDS: tuple[Field[ResourceRow], ...] = (
         help="Names of the jobs that run on it or wait"),
     Field("idle", "IDLE", 5, max_width=6, right=True,
         cell=_idle, json=lambda row: rfc3339(idle_since(row.resource, row.jobs)), json_key="idle_since",
-        help="Since when no job uses it"),
+        help="Time since which no job uses it"),
     Field("idle_cost", "IDLE $/H", 8, max_width=12, right=True, only="screen",
         cell=lambda row: Cell(money(row.idle_rate))),
     Field("cost", "COST $/H", 8, max_width=12, right=True, rank=3,
         cell=_cost, json=_rate_json, json_key="usd_per_hour",
-        help="`low` and `high` of what is billed while it runs, used or not"),
+        help="`low` and `high` of the bill while it runs, used or not"),
     Field("prices_of", json=lambda row: row.prices_of, help="Date of the prices"),
     Field("age", "AGE", 5, max_width=6, right=True, rank=2,
         cell=lambda row: age_cell(row.resource.create_time, row.now),
         json=lambda row: rfc3339(row.resource.create_time), json_key="create_time",
         help="Time of creation"),
     Field("start_time", json=lambda row: rfc3339(row.resource.start_time), help="Time of the start"),
-    Field("error", json=lambda row: row.resource.error or None, help="Why it is in the state ERROR"),
+    Field("error", json=lambda row: row.resource.error or None, help="Reason for the state ERROR"),
     Field("labels", json=lambda row: dict(row.resource.labels), help="Labels"),
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from tui.domain.fields.field import Field, json_object
 from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
 
 SOON = timedelta(days=6)
-"""Span in which a weekday names the day."""
+"""Span in which a weekday identifies the day."""
 _STATES: Mapping[str, tuple[str, Tone]] = {
     ACTIVE: ("●", Tone.GOOD),
     PAUSED: ("○", Tone.WARNING),
@@ -21,19 +21,19 @@ _STATES: Mapping[str, tuple[str, Tone]] = {
 
 
 class ScheduleRow(NamedTuple):
-    """A schedule at a moment."""
+    """A schedule at a time."""
 
     schedule: Schedule
     now: datetime
 
 
 def until(at: datetime, now: datetime) -> str:
-    """`in 9h12`, or `12m late` for a run that is behind schedule."""
+    """Format a countdown as `in 9h12`, or `12m late` for a late run."""
     return f"in {age(at - now)}" if at >= now else f"{age(now - at)} late"
 
 
 def _short_time(at: datetime, now: datetime) -> str:
-    """A time in this machine's zone: `02:30` today, `Thu 02:30`, `Dec 11 02:30`, `2028-01-05`."""
+    """Format a time in this machine's zone: `02:30` today, `Thu 02:30`, `Dec 11 02:30`, `2028-01-05`."""
     local, today = at.astimezone(), now.astimezone().date()
     if local.date() == today:
         return f"{local:%H:%M}"
@@ -43,12 +43,12 @@ def _short_time(at: datetime, now: datetime) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """A time in this machine's zone, with its offset: the cron may have another zone."""
+    """Format a time in this machine's zone, with its offset: the cron may have another zone."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M %z}"
 
 
 def next_time(schedule: Schedule) -> str:
-    """Time of the next run; "" if none is due."""
+    """The time of the next run; "" if no run is due."""
     at = schedule.next_run_time if schedule.state == ACTIVE else None
     return local_time(at) if at is not None else ""
 
@@ -59,7 +59,7 @@ def _state(row: ScheduleRow) -> Cell:
 
 
 def _next(row: ScheduleRow) -> Cell:
-    """The time here and the countdown; a paused schedule has none."""
+    """A cell with local time and countdown; empty for a paused schedule."""
     at, now = row.schedule.next_run_time, row.now
     if at is None or row.schedule.state != ACTIVE:
         return NONE
@@ -74,7 +74,7 @@ def _next(row: ScheduleRow) -> Cell:
 
 
 def _last(row: ScheduleRow) -> Cell:
-    """The state of the newest run and its age; a run that was refused stands out."""
+    """A cell with state and age of the newest run; a refused run is highlighted."""
     refused, run = row.schedule.refused, row.schedule.last_run
     if refused:
         skipped = refused.startswith("SKIPPED")
@@ -108,7 +108,7 @@ SCHEDULE_FIELDS: tuple[Field[ScheduleRow], ...] = (
         json=lambda row: row.schedule.display_name, json_key="display_name", help="Display name"),
     Field("when", "WHEN", 17, max_width=64, rank=1,
         cell=lambda row: muted(row.schedule.when),
-        json=lambda row: row.schedule.when, json_key="words", help="The cron in English, or as it is"),
+        json=lambda row: row.schedule.when, json_key="words", help="The cron in English, or unchanged"),
     Field("cron", json=lambda row: row.schedule.cron, help="Cron"),
     Field("next", "NEXT", 20, max_width=28,
         cell=_next,
@@ -117,8 +117,8 @@ SCHEDULE_FIELDS: tuple[Field[ScheduleRow], ...] = (
     Field("runs", "RUNS", 5, max_width=11, right=True,
         cell=lambda row: Cell(row.schedule.runs_text),
         json=lambda row: row.schedule.started, json_key="started_runs", help="Number of runs started"),
-    Field("max_runs", json=lambda row: row.schedule.max_runs, help="Most runs before it is completed"),
-    Field("max_active_runs", json=lambda row: row.schedule.max_active, help="Most runs at once"),
+    Field("max_runs", json=lambda row: row.schedule.max_runs, help="Total number of runs"),
+    Field("max_active_runs", json=lambda row: row.schedule.max_active, help="Limit of concurrent runs"),
     Field("queues", json=lambda row: row.schedule.queues, help="Whether runs above that number wait"),
     Field("catch_up", json=lambda row: row.schedule.catch_up, help="Whether missed runs are started later"),
     Field("last", "LAST RUN", 16, max_width=24,
@@ -135,7 +135,7 @@ SCHEDULE_FIELDS: tuple[Field[ScheduleRow], ...] = (
         cell=lambda row: age_cell(row.schedule.create_time, row.now),
         json=lambda row: rfc3339(row.schedule.create_time), json_key="create_time", help="Time of creation"),
     Field("start_time", json=lambda row: rfc3339(row.schedule.start_time), help="Time of the first runs"),
-    Field("end_time", json=lambda row: rfc3339(row.schedule.end_time), help="Time after which none starts"),
+    Field("end_time", json=lambda row: rfc3339(row.schedule.end_time), help="Time after which no run starts"),
     Field("last_pause_time", json=lambda row: rfc3339(row.schedule.last_pause_time),
         help="Time of the last pause"),
     Field("id", "ID", only="verb",
@@ -145,5 +145,5 @@ SCHEDULE_FIELDS: tuple[Field[ScheduleRow], ...] = (
 
 
 def schedule_json(schedule: Schedule, now: datetime) -> dict[str, Any]:
-    """A schedule in the documented shape."""
+    """A schedule in the documented JSON format."""
     return json_object(SCHEDULE_FIELDS, ScheduleRow(schedule, now))

@@ -13,7 +13,7 @@ from tui.domain.masking import mask_text, mask_value, masked
 
 
 def job_cell(task: Task) -> Cell:
-    """The id of the job that runs a task."""
+    """A cell with the id of the job that runs a task."""
     return muted(task.job.rpartition("/")[2]) if task.job else NONE
 
 
@@ -54,9 +54,9 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
     Field("parent", json=lambda task: task.parent or None, help="Id of the task that contains it"),
     Field("state", "STATE", 12, max_width=18,
         cell=lambda task: state_cell(task.state), json=lambda task: task.state.value,
-        help="State, as of a job"),
+        help="State, with a job's values"),
     Field("native_state", json=lambda task: task.native_state or None,
-        help="State in the service's own word"),
+        help="State in the service's own terms"),
     Field("attempts", "ATTEMPTS", 8, max_width=8, rank=4, right=True,
         cell=_attempts, json=lambda task: task.attempts, help="Number of starts"),
     Field("failed_jobs", json=lambda task: list(task.failed_jobs), help="Jobs of earlier attempts"),
@@ -80,10 +80,10 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
         cell=job_cell, json=lambda task: task.job or None, help="Name of the job that runs it"),
     Field("start_time", json=lambda task: rfc3339(task.start_time), help="Time of the start"),
     Field("end_time", json=lambda task: rfc3339(task.end_time), help="Time of the end"),
-    Field("reason", json=lambda task: mask_text(task.reason) or None, help="Why it failed"),
+    Field("reason", json=lambda task: mask_text(task.reason) or None, help="Reason of a failure"),
 )  # fmt: skip
 
 
 def task_json(task: Task) -> dict[str, Any]:
-    """A task in the documented shape."""
+    """A task in the documented JSON format."""
     return json_object(TASK_FIELDS, task)

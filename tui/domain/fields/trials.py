@@ -17,11 +17,11 @@ from tui.domain.masking import mask_value
 from tui.domain.tuning.study import Metric, Study, StudyParameter
 
 FIRST_PARAMETERS = 3
-"""Columns that stay longest in a narrow table."""
+"""Number of parameter columns that stay longest in a narrow table."""
 
 
 class TrialRow(NamedTuple):
-    """A trial at a moment."""
+    """A trial at a time."""
 
     task: Task
     now: datetime
@@ -95,7 +95,7 @@ def trial_fields(study: Study) -> tuple[Field[TrialRow], ...]:
             6,
             max_width=18,
             right=parameter.kind != "categorical",
-            # The columns of the last parameters make room first, before the cost of a trial.
+            # The columns of the last parameters are hidden first, before the cost of a trial.
             rank=3 if at < FIRST_PARAMETERS else 10 + at,
             cell=_parameter(parameter),
         )

@@ -18,7 +18,10 @@ _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "true"
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`value` is None if the text is not YAML; `job` (REST form) is None if its shape is wrong."""
+    """The result of a check. `value` is None if the text is not YAML.
+
+    `job` (REST format) is None if the structure is wrong.
+    """
 
     text: str
     value: Any = None
@@ -41,13 +44,15 @@ class Analysis:
 
 def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = False) -> Analysis:
     """Read and check a profile's text with its parameters' defaults; problems are returned, not raised.
-    `region` is used if the file names none; `local`: the job would run on this machine."""
+
+    `region` is the default of the file's region. With `local` the job would run on this machine.
+    """
     try:
         profile = load(text, file, name)
     except ProfileInvalid:
         return _invalid(text, file, name, region, local)
     value, texts = profile.document.value, _placeholders(profile)
-    # The file's own region has precedence, even where it is a reference.
+    # The file's own region has precedence, even as a reference.
     region = "" if profile.region else region
     try:
         checked = profile.check(texts, region=region, local=local)
@@ -67,7 +72,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
 
 
 def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analysis:
-    """Check a text of the wrong shape, as far as possible."""
+    """Check a text with a wrong structure, as far as possible."""
     problems = tuple(inspect(text, file, name, local=local))
     try:
         value = read(text, file, several=True).value

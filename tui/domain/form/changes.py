@@ -1,4 +1,4 @@
-"""Edits of the file for each key of the form: set a value, remove, add, make a parameter."""
+"""Edits of the file for each key of the form: set a value, remove, add, create a parameter."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ _REMOVED_WHEN_EMPTY = frozenset(
     {"scheduling", "diskSpec", "baseOutputDirectory", "pscInterfaceConfig", "reservationAffinity",
      "encryptionSpec", "labels", "parameters"}
 )  # fmt: skip
-"""Messages that are removed together with their last field."""
+"""Messages whose last field is removed with them."""
 
 Edits = tuple[Edit, ...]
 
 
 class Refused(Exception):
-    """The change is not possible here; the message says why and what to do."""
+    """The change is not possible here; the message has the reason and the remedy."""
 
 
 def value_edits(root: Any, row: FormRow, text: str) -> Edits:
-    """Edits that set `row` to `text`; none if it has that value already. Raises ValueError if the text is not
-    a valid value of the field, with a sentence."""
+    """Edits that set `row` to `text`; none if `text` is its value already.
+
+    Raises ValueError with a sentence if the text is not a valid value of the field.
+    """
     if row.kind is RowKind.PARAMETER:
         return default_edits(root, str(row.path[-1]), text)
     if row.kind is RowKind.PAIR:
@@ -97,25 +99,30 @@ def _parameter_value(root: Any, name: str, text: str) -> Any:
     value = convert(text, kind)
     if value is None:
         raise ValueError(
-            f"The parameter {name} expects {'an' if kind[0] == 'i' else 'a'} {kind}, not {text!r}."
+            f"The parameter {name} must be {'an' if kind[0] == 'i' else 'a'} {kind}, not {text!r}."
         )
     return value
 
 
 def default_edits(root: Any, name: str, text: str) -> Edits:
-    """Edits that set a parameter's default. Raises ValueError if the text has another type or is not one of
-    its choices."""
+    """Edits that set a parameter's default.
+
+    Raises ValueError if the text has another type or is not one of the parameter's choices.
+    """
     value = _parameter_value(root, name, text)
     choices = parameter_choices(root, name)
     if choices and scalar_text(value) not in choices:
-        raise ValueError(f"The parameter {name} is one of {', '.join(choices)}.")
+        raise ValueError(f"The parameter {name} must be one of {', '.join(choices)}.")
     has_settings = isinstance(at(root, ("parameters", name)), Mapping)
     path: Path = ("parameters", name, "default") if has_settings else ("parameters", name)
     return () if at(root, path) == value else (Edit(path, value),)
 
 
 def removal_edits(root: Any, row: FormRow) -> Edits:
-    """Edits that remove what the row shows. Raises Refused if it is not set, or something else needs it."""
+    """Edits that remove the row's value or element.
+
+    Raises Refused if it is not set, or another value needs it.
+    """
     if row.kind is RowKind.POOL:
         return _pool_removal(root, row.path)
     if not row.path or at(root, row.path) is MISSING or row.kind in {RowKind.SECTION, RowKind.MORE}:
@@ -134,11 +141,11 @@ def removal_edits(root: Any, row: FormRow) -> Edits:
 
 
 def _pool_removal(root: Any, path: Path) -> Edits:
-    """Remove the last pool; empty any other one, since its position is its role."""
+    """Remove the last pool; only empty any other pool, because its position is its role."""
     pools = at(root, path[:-1])
     position = int(path[-1])
     if position == 0:
-        raise Refused("The first pool is the primary; a job has one.")
+        raise Refused("The first pool is the primary, which every job must have.")
     if position < len(pools) - 1:
         return (Edit(path, {}),)
     last = position
@@ -148,8 +155,10 @@ def _pool_removal(root: Any, path: Path) -> Edits:
 
 
 def addition_edits(root: Any, row: FormRow, text: str) -> tuple[Edits, Path]:
-    """Edits that add `text` to the list that `row` is or belongs to, and the path of the new element. Raises
-    ValueError if the text is not a valid element of the list."""
+    """Edits that add `text` to the list of `row`, and the path of the new element.
+
+    Raises ValueError if the text is not a valid element of the list.
+    """
     path = list_path(row)
     if row.field is None or path is None:
         raise ValueError("Nothing can be added here.")
@@ -225,16 +234,20 @@ def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with a parameter's name; "" if it is valid."""
+    """The problem of a parameter's name; "" for a valid name."""
     fits = REFERENCE.fullmatch(f"${{{name}}}")
-    return "" if fits else "A parameter's name has only letters, digits, _ and -, and begins with a letter."
+    return (
+        "" if fits else "A parameter's name must have only letters, digits, _ and -, and begin with a letter."
+    )
 
 
 def inline_edits(root: Any, row: FormRow) -> Edits:
-    """Edits that replace a reference with its parameter's default. Raises Refused if the row is not a
-    reference, or its parameter has no default."""
+    """Edits that replace a reference with its parameter's default.
+
+    Raises Refused if the row is not a reference, or its parameter has no default.
+    """
     if not row.parameter:
-        raise Refused("This value is not a parameter; p makes it one.")
+        raise Refused("This value is not a parameter; p makes it a parameter.")
     setting = at(root, ("parameters", row.parameter))
     value = setting.get("default") if isinstance(setting, Mapping) else setting
     if value is MISSING or value is None:
@@ -244,7 +257,7 @@ def inline_edits(root: Any, row: FormRow) -> Edits:
 
 
 def _value_path(row: FormRow) -> tuple[Path, Any]:
-    """Path of the row's value, and the value; for a variable the one beside its name."""
+    """Path of the row's value, and the value; for a variable the value beside its name."""
     if row.kind is RowKind.PAIR and isinstance(row.raw, Mapping):
         return (*row.path, "value"), row.raw.get("value", MISSING)
     return row.path, row.raw
@@ -268,7 +281,7 @@ def task_edits(root: Any, pool: Path) -> Edits:
 
 
 def machine_edits(root: Any, pool: Path, name: str) -> Edits:
-    """Edits that set a machine: add its built-in accelerators, remove those it can't have."""
+    """Edits that set a machine, add its built-in accelerators, and remove unsupported ones."""
     machine = machines().get(name)
     here = (*pool, *actual(at(root, pool), ("machineSpec",)))
     edits = [Edit((*here, *_spelled(root, here, "machineType")), name)]

@@ -1,4 +1,4 @@
-"""Choices of a field from the catalogue, narrowed by earlier choices: region → accelerator → machine →
+"""Choices of a field from the catalogue, limited by earlier choices: region → accelerator → machine →
 count."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tui.domain.vertex.rules.machine import DISKS
 NONE = ""
 """The choice that removes the field."""
 FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "tpuTopology"})
-"""Fields whose catalogue may be older than the service: any text may be typed."""
+"""Fields that also allow other text, because the catalogue may be older than the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The choices of a value; with `free` any other text may be typed."""
+    """The choices of a value; with `free` any other text is allowed."""
 
     choices: tuple[Choice, ...]
     free: bool = False
 
 
 def pool_of(row: FormRow) -> Path | None:
-    """Path of the pool that the row belongs to."""
+    """Path of the pool with the row."""
     return pool_in(row.path)
 
 
 def pool_in(path: Path) -> Path | None:
-    """Path of the pool that a path leads into."""
+    """Path of the pool that contains a path."""
     for i, part in enumerate(path):
         if isinstance(part, int):
             return path[: i + 1] if i and _is_pools(path[i - 1]) else None
@@ -61,7 +61,7 @@ def region_of(root: Any, otherwise: str) -> str:
 
 
 def choices(root: Any, row: FormRow, region: str, regions: Sequence[str] = ()) -> list[Choice]:
-    """Allowed values of the row; empty if any text is allowed. `regions` are the context's own."""
+    """Allowed values of the row; empty if any text is allowed. `regions` are the context's own regions."""
     if row.kind is RowKind.PARAMETER or row.parameter:
         return [Choice(c) for c in parameter_choices(root, row.parameter or str(row.path[1]))]
     if row.field is None:
@@ -97,11 +97,10 @@ def _pool_choices(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
 
 
 def offers(root: Any, spec_path: Path, values: Mapping[str, str], region: str) -> dict[str, Offer]:
-    """The choices of a profile's parameters at a launch, by name; parameters that take any value are left
-    out.
+    """By name, the choices of a profile's parameters at a launch; parameters with any value are left out.
 
-    A parameter without choices of its own has those of the field whose whole value it is, given `values` and
-    the `region`.
+    A parameter without its own choices has the choices of the field whose entire value it is, given `values`
+    and the `region`.
     """
     settings = at(root, ("parameters",))
     if not isinstance(settings, Mapping):
@@ -126,7 +125,7 @@ def offers(root: Any, spec_path: Path, values: Mapping[str, str], region: str) -
 
 
 def region_choices(own: Sequence[str]) -> list[Choice]:
-    """Regions with their accelerators, those of the context first."""
+    """Regions with their accelerators, the context's regions first."""
     known = region_accelerators()
     ordered = [*dict.fromkeys([*own, *known])]
     return [
@@ -140,7 +139,7 @@ def region_choices(own: Sequence[str]) -> list[Choice]:
 
 
 def accelerators_in(region: str) -> list[Choice]:
-    """Accelerator types of a region after "none"; all types if the region is not in the catalogue."""
+    """Accelerator types of a region after "none"; all types if the catalogue lacks the region."""
     known = region_accelerators().get(region)
     where = f"  in {region}" if known is not None else ""
     in_region = [
@@ -152,7 +151,7 @@ def accelerators_in(region: str) -> list[Choice]:
 
 
 def machines_with(kind: str, region: str) -> list[Choice]:
-    """Machines that accept an accelerator; without one, all whose built-in accelerators the region has."""
+    """Machines that accept an accelerator; without one, machines with the region's built-in accelerators."""
     known = region_accelerators().get(region)
     return [
         Choice(machine.name, machine_summary(machine, kind))
@@ -171,7 +170,7 @@ def _is_in(machine: Machine, known: Sequence[str]) -> bool:
 
 
 def machine_summary(machine: Machine, kind: str = "") -> str:
-    """`96 vCPU  680 GB  8 × A100`."""
+    """Describe a machine, e.g. `96 vCPU  680 GB  8 × A100`."""
     parts = [f"{machine.vcpus} vCPU", f"{machine.memory_gb:g} GB"] if machine.vcpus else []
     built_in = len(machine.accelerators) == 1 and not machine.name.startswith("n1-")
     for own, counts in machine.accelerators:

@@ -1,8 +1,8 @@
 """Every field of a custom job in the form's order: label, help, and whether it is shown while unset.
 
 Types come from the field tables of `tui.domain.spec.field_table`; the facts in the helps are
-docs/facts/vertex.md 1, 4, 7 and 8. A field that is in those tables but not here is still shown, with its REST
-name as its label.
+docs/facts/vertex.md 1, 4, 7 and 8. A field that is only in those tables is still shown, with its REST name as
+its label.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ROOTS: Mapping[str, Mapping[str, FieldType]] = {
 
 
 def kind_of(base: str, path: Names) -> FieldType:
-    """Type of a field. Raises KeyError if it is unknown."""
+    """The type of a field. Raises KeyError for an unknown field."""
     fields = _ROOTS[base]
     for name in path[:-1]:
         fields = fields[name].fields
@@ -49,7 +49,7 @@ def kind_of(base: str, path: Names) -> FieldType:
 
 
 def _fields(base: str, *rows: tuple[str, ...]) -> tuple[FormField, ...]:
-    """Fields of (path, label, help, value if unset); a `+` before the path makes the field a common one."""
+    """Make fields from (path, label, help, text if unset); a `+` before the path marks a common field."""
     fields = []
     for dotted, label, words, *unset in rows:
         path = tuple(dotted.lstrip("+").split("."))
@@ -66,7 +66,7 @@ PROFILE = _fields(
     ("+displayName", "name", "The job's display name, at most 128 bytes; it need not be unique.",
      "the file's name"),
     ("+description", "description", "One line about the profile, for the list; not sent."),
-    ("+region", "region", "Where the job runs; accelerators, prices and quotas differ by region.",
+    ("+region", "region", "Region of the job; accelerators, prices and quotas differ by region.",
      "the context's first region"),
     ("+labels", "labels", "Keys and values for search and bills: lowercase letters, digits, _ and -."),
     ("encryptionSpec.kmsKeyName", "encryption key",
@@ -164,8 +164,8 @@ ACCESS = _fields(
 PACKAGE = _fields(
     "top",
     ("package.path", "folder", "Folder to package at launch, relative to this file."),
-    ("package.script", "script", "Script in the folder to run; or set a module."),
-    ("package.module", "module", "Module in the folder to run; or set a script."),
+    ("package.script", "script", "Script in the folder to run, instead of a module."),
+    ("package.module", "module", "Module in the folder to run, instead of a script."),
     (
         "package.requirements",
         "requirements",
@@ -180,7 +180,7 @@ PACKAGE = _fields(
         "gs:// folder to upload packages to.",
         "the output's bucket",
     ),
-    ("package.image", "image", "Where to push a built image."),
+    ("package.image", "image", "Repository for a built image."),
     ("package.build", "build", "auto, sdist, docker, podman or cloud-build.", "auto"),
 )
 
@@ -189,11 +189,11 @@ STUDY = _fields(
     ("+maxTrialCount", "trials", "Total trials; each is a custom job of the pools below."),
     ("+parallelTrialCount", "at once", "Trials that run at the same time. The search learns from trials that "
      "have ended: fewer at once search better, more at once finish sooner."),
-    ("maxFailedTrialCount", "may fail", "The job fails when more trials than this do.",
+    ("maxFailedTrialCount", "may fail", "The job fails if more trials than this number fail.",
      "the service decides"),
-    ("+studySpec.metrics", "metrics", "What the trials report, and whether higher is better."),
+    ("+studySpec.metrics", "metrics", "Metric that the trials report, and its direction."),
     ("+studySpec.parameters", "search", "Search space; each parameter becomes a flag of the trials."),
-    ("+studySpec.algorithm", "algorithm", "How the next values are chosen. GRID_SEARCH tries every "
+    ("+studySpec.algorithm", "algorithm", "Algorithm that chooses the next values. GRID_SEARCH tries every "
      "combination, RANDOM_SEARCH draws.", "the service's own, which learns from the trials"),
     ("studySpec.measurementSelectionType", "result", "Which measurement of a trial counts: LAST_MEASUREMENT "
      "or BEST_MEASUREMENT.", "the last"),
@@ -201,7 +201,7 @@ STUDY = _fields(
      "Stop a trial whose best is worse than the median of the others' averages: true compares by time, "
      "false by steps.", "trials run to their end"),
     ("studySpec.decayCurveStoppingSpec.useElapsedDuration", "curve stopping",
-     "Stop a trial whose curve is not going to be the best: true compares by time, false by steps.",
+     "Stop a trial whose curve is unlikely to become the best: true compares by time, false by steps.",
      "trials run to their end"),
 )  # fmt: skip
 
@@ -224,7 +224,7 @@ PIPELINE = _fields(
     ("templateUri", "template", "Address of the compiled pipeline, for the service: gs://BUCKET/FILE, "
      "or https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG."),
     ("pipelineSpec", "pipeline", "The compiled pipeline itself, in the profile. E edits it."),
-    ("+runtimeConfig.gcsOutputDirectory", "root", "gs://BUCKET/FOLDER: the tasks keep their outputs there.",
+    ("+runtimeConfig.gcsOutputDirectory", "root", "gs://BUCKET/FOLDER: the tasks store their outputs there.",
      "the pipeline's own default"),
     ("+runtimeConfig.failurePolicy", "after a failure", "FAIL_SLOW runs what does not depend on the failed "
      "task, FAIL_FAST starts no further task.", "PIPELINE_FAILURE_POLICY_FAIL_SLOW"),
@@ -241,12 +241,12 @@ PIPELINE = _fields(
 OWN_SECTIONS: Mapping[str, tuple[Section, ...]] = {
     "pipelineJob": (Section("pipeline", "Pipeline", "pipeline", PIPELINE),)
 }
-"""Sections that replace the pools, by body, for one that wraps no custom job; their base is the body."""
+"""Sections that replace the pools for a body without a custom job; their base is the body."""
 _TYPES = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
 
 
 def inputs_section(inputs: Sequence[BodyInput]) -> Section:
-    """The section of the body's values that a launch may set, under the pipeline's names."""
+    """The section of the body's values for a launch, with the pipeline's names."""
     fields = tuple(
         FormField(
             tuple(map(str, declared.path[1:])),
@@ -254,7 +254,7 @@ def inputs_section(inputs: Sequence[BodyInput]) -> Section:
             ". ".join(filter(None, (declared.type, declared.help))),
             _TYPES.get(declared.type, VALUE),
             common=True,
-            unset=declared.default or ("a launch asks for it" if declared.required else "not set"),
+            unset=declared.default or ("required at a launch" if declared.required else "not set"),
         )
         for declared in inputs
     )
@@ -265,16 +265,16 @@ _VALUES: tuple[tuple[str, ...], ...] = (
     ("+parameterId", "id", "Name of the trial's flag, without dashes: learning-rate."),
     ("doubleValueSpec.minValue", "from", "Smallest value of a real number."),
     ("doubleValueSpec.maxValue", "to", "Largest value of a real number."),
-    ("integerValueSpec.minValue", "whole from", "Smallest value of a whole number."),
-    ("integerValueSpec.maxValue", "whole to", "Largest value of a whole number."),
+    ("integerValueSpec.minValue", "whole from", "Smallest value of an integer."),
+    ("integerValueSpec.maxValue", "whole to", "Largest value of an integer."),
     ("categoricalValueSpec.values", "categories", "Words to choose from."),
     ("discreteValueSpec.values", "numbers", "Numbers to choose from, in increasing order."),
     ("scaleType", "scale", "UNIT_LOG_SCALE for a learning rate: as many trials between 0.001 and 0.01 as "
      "between 0.01 and 0.1.", "linear"),
-    ("doubleValueSpec.defaultValue", "default", "Tuning jobs take none."),
-    ("integerValueSpec.defaultValue", "whole default", "Tuning jobs take none."),
-    ("categoricalValueSpec.defaultValue", "default word", "Tuning jobs take none."),
-    ("discreteValueSpec.defaultValue", "default number", "Tuning jobs take none."),
+    ("doubleValueSpec.defaultValue", "default", "Not allowed in tuning jobs."),
+    ("integerValueSpec.defaultValue", "whole default", "Not allowed in tuning jobs."),
+    ("categoricalValueSpec.defaultValue", "default word", "Not allowed in tuning jobs."),
+    ("discreteValueSpec.defaultValue", "default number", "Not allowed in tuning jobs."),
     ("conditionalParameterSpecs", "depending", "Parameters that apply only with some values of this one."),
 )  # fmt: skip
 
@@ -306,7 +306,7 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
             "Words of the parent parameter with which it applies.",
         ),
         ("parentDiscreteValues.values", "if a number", "Numbers of the parent with which it applies."),
-        ("parentIntValues.values", "if a whole number", "Whole numbers of the parent with which it applies."),
+        ("parentIntValues.values", "if an integer", "Integers of the parent with which it applies."),
         *((f"parameterSpec.{path.lstrip('+')}", *rest) for path, *rest in _VALUES),
     ),
     "dnsPeeringConfigs": _fields(
@@ -326,7 +326,7 @@ PARAMETER_HELP = {
     "secret": "true: mask the value wherever it is shown.",
 }
 ROLES = ("primary", "workers", "parameter servers or reducers", "evaluators")
-"""A pool's role by its position (docs/facts/vertex.md 1.3)."""
+"""Role of a pool by its position (docs/facts/vertex.md 1.3)."""
 
 CHOICE_HELP = {
     "STANDARD": "keeps its machines; standard quota",
@@ -338,8 +338,8 @@ CHOICE_HELP = {
     "pd-standard": "slower, cheaper",
     "hyperdisk-balanced": "the default of a3-ultragpu and a4",
     "NO_RESERVATION": "no reservation is used, even if one fits",
-    "ANY_RESERVATION": "any that fits; on demand in its zone if it is full",
-    "SPECIFIC_RESERVATION": "the named ones only",
+    "ANY_RESERVATION": "any matching one; on demand in its zone if it is full",
+    "SPECIFIC_RESERVATION": "only the named ones",
     "true": "yes",
     "false": "no",
 }

@@ -39,7 +39,7 @@ TUNING_BODY = "tuningJob"
 
 
 class RowKind(StrEnum):
-    """The kind of a row, which decides what its keys do."""
+    """The kind of a row, which determines the effect of its keys."""
 
     SECTION = "section"
     POOL = "pool"
@@ -57,7 +57,7 @@ class RowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FormRow:
-    """One row. `path` is spelled as in the file; `value` is shown, `raw` is the value in the file."""
+    """One row. `path` has the file's spelling; `value` is shown, `raw` is the value in the file."""
 
     key: str
     kind: RowKind
@@ -69,11 +69,11 @@ class FormRow:
     raw: Any = MISSING
     field: FormField | None = None
     open: bool | None = None
-    """Whether its child rows are shown; `None` if it has none."""
+    """Whether its child rows are shown; `None` without child rows."""
     parameter: str = ""
-    """Name of the parameter that is its whole value."""
+    """Name of the parameter that is its entire value."""
     help: str = ""
-    """Its help if it has no field."""
+    """Its help, for a row without a field."""
     problems: tuple[Problem, ...] = ()
     changed: bool = False
     """Whether its value differs from the file on disk."""
@@ -92,12 +92,12 @@ class FormRow:
 
 @dataclass(frozen=True, slots=True)
 class FormState:
-    """The input of `build_rows`. `toggled` are keys of groups whose fold is not the default."""
+    """The input of `build_rows`. `toggled` are keys of groups with another fold than the default."""
 
     value: Any
     saved: Any = None
     spec_path: Path = field(default_factory=lambda: first_format().spec_path)
-    """Path of the CustomJobSpec in the file; () if it is the whole file."""
+    """Path of the CustomJobSpec in the file; () for the entire file."""
     toggled: Collection[str] = frozenset()
     problems: Sequence[Problem] = ()
     reducers: tuple[str, str, str] = ("", "", "")
@@ -109,7 +109,7 @@ class FormState:
 
 
 def build_rows(state: FormState) -> list[FormRow]:
-    """The shown rows from the top; a problem is on its field's row or on the nearest enclosing one."""
+    """Build the visible rows; a problem is on its field's row or on the nearest enclosing row."""
     return _Builder(state).rows()
 
 
@@ -148,7 +148,7 @@ class _Builder:
         return self._with_problems()
 
     def _of_cluster(self, head: Section) -> tuple[FormField, ...]:
-        """The header fields that a cluster's job has; the object itself has the namespace."""
+        """The header fields of a cluster's job; the object itself has the namespace."""
         return tuple(
             own
             for own in head.fields
@@ -219,7 +219,7 @@ class _Builder:
         return replace(row, value=value, parameter=name, note=_meaning(form_field.name, shown))
 
     def _default(self, name: str) -> str:
-        """Text of a parameter's default."""
+        """A parameter's default as text."""
         setting = self._get(("parameters", name))
         default = setting.get("default") if isinstance(setting, Mapping) else setting
         return "no default" if default in (None, MISSING) else _masked(name, setting, default)
@@ -384,7 +384,7 @@ class _Builder:
             self._unknown_in(spec, top, JOB_SPEC.fields)
 
     def _unknown_in(self, path: Path, value: Any, known: Mapping[str, FieldType]) -> None:
-        """Rows for unknown names: each has its problem and can be fixed or removed."""
+        """Add rows for unknown names: each has its problem and can be fixed or removed."""
         for name, inner in value.items() if isinstance(value, Mapping) else ():
             here = (*path, name)
             kind = known.get(camel(str(name)))
@@ -407,7 +407,7 @@ class _Builder:
 
     @staticmethod
     def _row_of(index: Mapping[Path, int], path: Path) -> int:
-        """The row of a path: its own, the first below it, the enclosing one, else the first row."""
+        """The row of a path: an exact match, the first row below it, an enclosing row, or the first row."""
         if path in index:
             return index[path]
         below = [i for known, i in index.items() if path and known[: len(path)] == path]
@@ -430,13 +430,13 @@ def _key(path: Path) -> str:
 
 
 def _masked(name: str, setting: Any, value: Any) -> str:
-    """A parameter's value as shown."""
+    """A parameter's value for display."""
     secret = isinstance(setting, Mapping) and setting.get("secret") is True
     return MASK if secret else mask_value(name, _shown(value))
 
 
 def _shown(value: Any) -> str:
-    """A scalar as shown in a row; an empty text as two quotes."""
+    """A scalar for display; two quotes for an empty text."""
     return scalar_text(value) or '""'
 
 
@@ -446,7 +446,7 @@ def _differs(state: FormState, path: Path) -> bool:
 
 
 def _meaning(name: str, text: str) -> str:
-    """A short explanation of a value."""
+    """A short explanation of a value, for display."""
     if name == "machineType" and (machine := machines().get(text)):
         return f"{machine.vcpus} vCPU  {machine.memory_gb:g} GB" if machine.vcpus else ""
     if name == "acceleratorType":
@@ -457,7 +457,7 @@ def _meaning(name: str, text: str) -> str:
 
 
 def plain_value(root: Any, value: Any) -> Any:
-    """The value, or a reference's default; `None` if the parameter has none."""
+    """The value, or a reference's default; `None` without a default."""
     name = reference(root, value)
     if name:
         setting = at(root, ("parameters", name))
@@ -466,12 +466,12 @@ def plain_value(root: Any, value: Any) -> Any:
 
 
 def pool_value(root: Any, pool: Any, *names: str) -> Any:
-    """A pool's value by REST names, or a reference's default; `None` if it is not set."""
+    """A pool's value by REST names, or a reference's default; `None` for an unset value."""
     return plain_value(root, at(pool, actual(pool, names)))
 
 
 def pool_text(pool: Any, root: Any) -> str:
-    """`3 × a2-highgpu-8g   8 A100`."""
+    """Summarize a pool, e.g. `3 × a2-highgpu-8g   8 A100`."""
     count = pool_value(root, pool, "replicaCount")
     text = f"{1 if count is None else count} × {pool_value(root, pool, 'machineSpec', 'machineType') or '?'}"
     kind = pool_value(root, pool, "machineSpec", "acceleratorType")
@@ -490,7 +490,7 @@ def is_reduction_server(pool: Any, root: Any = None) -> bool:
 
 
 def role_of(position: int, pool: Any, root: Any = None) -> str:
-    """A pool's role by its position; the third's also by its image."""
+    """A pool's role by its position; the third pool's also by its image."""
     if position == 2 and pool:
         return "reducers" if is_reduction_server(pool, root) else "servers"
     return table.ROLES[position] if position < len(table.ROLES) else "no such position"

@@ -1,4 +1,4 @@
-"""Values of the form: showing them on one line, and parsing typed text."""
+"""Values of the form: display on one line, and parsing of typed text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS = re.compile(r"(\d+)(\.\d{1,9})?s?")
 
 
 def actual(root: Any, path: Path) -> Path:
-    """`path` (REST names) as spelled in the file; names missing from the file stay as they are."""
+    """Convert `path` (REST names) to the file's spelling; names missing from the file are unchanged."""
     spelled: list[str | int] = []
     here = root
     for part in path:
@@ -36,7 +36,7 @@ def actual(root: Any, path: Path) -> Path:
 
 
 def child(here: Any, part: str | int) -> Any:
-    """The value at one step; `MISSING` if there is none."""
+    """The value at one step; `MISSING` if it does not exist."""
     try:
         return here[part]
     except (LookupError, TypeError):
@@ -44,7 +44,7 @@ def child(here: Any, part: str | int) -> Any:
 
 
 def at(root: Any, path: Path) -> Any:
-    """Value at a path as the file spells it; `MISSING` if there is none."""
+    """The value at a path in the file's spelling; `MISSING` if it does not exist."""
     for part in path:
         root = child(root, part)
         if root is MISSING:
@@ -53,7 +53,7 @@ def at(root: Any, path: Path) -> Any:
 
 
 def canonical(path: Path) -> Path:
-    """The path in REST names, for comparison; names of labels and parameters stay as they are."""
+    """Convert a path to REST names, for comparison; names of labels and parameters are unchanged."""
     if path[:1] in {("labels",), ("parameters",)}:
         return path
     return tuple(camel(part) if isinstance(part, str) else part for part in path)
@@ -67,13 +67,13 @@ def scalar_text(value: Any) -> str:
 
 
 def reference(root: Any, value: Any) -> str:
-    """Name of the parameter if the whole value is a reference to it, else ""."""
+    """Name of the parameter if the entire value is a reference, else ""."""
     match = REFERENCE.fullmatch(value) if is_reference(value) else None
     return match[1] if match and at(root, ("parameters", match[1])) is not MISSING else ""
 
 
 def duration_text(text: str) -> str:
-    """`172800s` → `2d`; "" for less than a minute or another text."""
+    """Convert `172800s` to `2d`; "" for less than a minute or another text."""
     match = _SECONDS.fullmatch(text)
     if match is None:
         return ""
@@ -92,11 +92,11 @@ def duration_text(text: str) -> str:
 
 
 MOST_JSON = 300
-"""Maximum characters of a list or mapping that a row shows and edits."""
+"""Longest list or mapping that a row shows and edits, in characters."""
 
 
 def json_line(value: Any) -> str:
-    """A list or mapping on one line; "" for another value, or if it is too long for a line."""
+    """A list or mapping on one line; "" for any other value, or if the line would be too long."""
     if not isinstance(value, Mapping | list):
         return ""
     text = json.dumps(value, ensure_ascii=False)
@@ -104,23 +104,25 @@ def json_line(value: Any) -> str:
 
 
 def parse(kind: FieldType, text: str) -> Any:
-    """Parse a typed text for a field of this kind. A text with `${name}` in it stays text. Raises ValueError
-    with a sentence that says what is expected."""
+    """Parse a typed text for a field of this kind; a text that contains `${name}` stays text.
+
+    Raises ValueError with a sentence about the expected value.
+    """
     text = text.strip() if kind.name != "string" else text
     if REFERENCE.search(text):
         return text
     match kind.name:
         case "integer":
             if (number := convert(text, "integer")) is None:
-                raise ValueError(f"A whole number is expected, not {text!r}.")
+                raise ValueError(f"The value must be an integer, not {text!r}.")
             return number
         case "double":
             if (real := convert(text, "number")) is None:
-                raise ValueError(f"A number is expected, not {text!r}.")
+                raise ValueError(f"The value must be a number, not {text!r}.")
             return real
         case "boolean":
             if (truth := convert(text, "boolean")) is None:
-                raise ValueError(f"true or false is expected, not {text!r}.")
+                raise ValueError(f"The value must be true or false, not {text!r}.")
             return truth
         case "duration":
             return _duration(text)
@@ -143,7 +145,7 @@ def _duration(text: str) -> str:
         return text if text.endswith("s") else f"{text}s"
     match = _SPAN.fullmatch(text)
     if match is None or not any(match.groups()):
-        raise ValueError(f"A time such as 48h, 2d or 172800s is expected, not {text!r}.")
+        raise ValueError(f"The value must be a time such as 48h, 2d or 172800s, not {text!r}.")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return f"{days * 86400 + hours * 3600 + minutes * 60 + seconds}s"
 
@@ -152,17 +154,17 @@ def pair(text: str) -> tuple[str, str]:
     """Split `NAME=VALUE`. Raises ValueError without a name or `=`."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
-        raise ValueError("NAME=VALUE is expected.")
+        raise ValueError("The text must be NAME=VALUE.")
     return name.strip(), value
 
 
 def pair_value(name: Any, value: Any) -> str:
-    """The value as shown: a secret as stars."""
+    """The value for display: a secret as stars."""
     return pair_text(name, value).partition("=")[2] or '""'
 
 
 def pair_text(name: Any, value: Any, *, reveal: bool = False) -> str:
-    """`NAME=VALUE`; a secret is shown as stars unless `reveal`."""
+    """Format `NAME=VALUE`; a secret is shown as stars unless `reveal`."""
     text = scalar_text(value)
     if not reveal and text:
         text = mask_value(name, text)
@@ -170,7 +172,7 @@ def pair_text(name: Any, value: Any, *, reveal: bool = False) -> str:
 
 
 def _plain_text(value: Any) -> str:
-    """A value inside an element of a list, without its field names."""
+    """A value inside an element of a list, without field names."""
     if isinstance(value, Mapping):
         return " ".join(_plain_text(inner) for inner in value.values())
     return ",".join(map(_plain_text, value)) if isinstance(value, list) else scalar_text(value)

@@ -15,29 +15,33 @@ from tui.domain.spec.spec_format import standing_alone
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The text of a file, and its name for messages."""
+    """A configuration file: its text, and its name for messages."""
 
     text: str
     file: str
 
 
 def takes_lists(config: Any) -> bool:
-    """Whether gcloud adds `--args` and `--command` to the pools of a config. gcloud sends snake_case names
-    unchanged, but recognises its pools only by the camelCase name."""
+    """Whether gcloud adds `--args` and `--command` to the pools of a config.
+
+    gcloud sends snake_case names unchanged, but recognises its pools only by the camelCase name.
+    """
     return isinstance(config, Mapping) and "workerPoolSpecs" in config
 
 
 def read_config(text: str, file: str) -> Mapping[str, Any]:
-    """The CustomJobSpec (REST form) of a file that `--config` names. Raises ProfileInvalid if gcloud, or the
-    service after it, refuses the file."""
+    """Read the CustomJobSpec (REST format) of a file that `--config` names.
+
+    Raises ProfileInvalid if gcloud, or the service after it, refuses the file.
+    """
     document = read(text, file, repeated=True)
     names = set(map(camel, document.value)) if isinstance(document.value, Mapping) else set()
     if names and not standing_alone(names):
         message = (
-            f"--config takes the fields of a jobSpec; gcloud sends {', '.join(sorted(names))} as fields of "
-            "the jobSpec, which has no such fields."
+            f"--config must have the fields of a jobSpec. gcloud sends {', '.join(sorted(names))} as fields "
+            "of the jobSpec, which has no such fields."
         )
-        fix = "Write the fields below jobSpec at the top level, and give name and labels as flags."
+        fix = "Write the fields below jobSpec at the top level, and set name and labels by flags."
         raise ProfileInvalid([document.problem((next(iter(document.value)),), message, fix, "gcloud.config")])
     profile = load(text, file, stem(file))
     if problems := task_problems(profile.job_spec, document):
@@ -46,11 +50,11 @@ def read_config(text: str, file: str) -> Mapping[str, Any]:
 
 
 def slug(name: str) -> str:
-    """Convert `name` to a file name."""
+    """Convert `name` to a valid file name."""
     cleaned = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.")
     return cleaned[:80] or "imported"
 
 
 def stem(file: str) -> str:
-    """A name derived from a file's name."""
+    """Derive a profile's name from a file's name."""
     return slug(re.sub(r"\.\w+$", "", file.rsplit("/", 1)[-1]))

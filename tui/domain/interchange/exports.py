@@ -1,4 +1,4 @@
-"""Exports a request as gcloud, curl or Python would send it."""
+"""Exports a request as a gcloud command, a curl script or a Python program."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PROJECT = "PROJECT_ID"
 """Placeholder for an unknown project."""
 
 REPLACE = "REPLACE_WITH_"
-"""Prefix of a secret's placeholder; the name of its variable or flag follows."""
+"""Prefix of a secret's placeholder, before the name of its variable or flag."""
 
 JOB_SPEC, TUNING_JOB = "jobSpec", "tuningJob"
-"""The only bodies that gcloud can create."""
+"""The only request bodies that gcloud can create."""
 KUBECTL = "kubectl"
 FORMS = ("gcloud", "rest", "python")
-"""Forms for Vertex AI."""
+"""Export formats for Vertex AI."""
 ALL_FORMS = (*FORMS, KUBECTL)
 
 WIDE = 96
@@ -44,8 +44,11 @@ _CLUSTER = "kubernetes"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The text of one form, the command that uses it ("" if the text is a command), and notes on what is
-    missing. `problem` says why the form can't describe the job; the text is empty then."""
+    """An export: its text, the command that uses it ("" if the text is a command), and notes.
+
+    `problem` says why the format can't describe the job; then the text is empty. The notes name omitted
+    parts.
+    """
 
     text: str
     command: str = ""
@@ -63,13 +66,13 @@ def export(
     file: str = "",
     reveal: bool = False,
 ) -> Exported:
-    """Export `request` of `profile` in one of ALL_FORMS.
+    """Export `request` of `profile` in a format of ALL_FORMS.
 
     `gcloud` is a command with its config as a here-document. With a `file`, the text is the config for that
-    file, and the command uses it.
+    file, and the command uses the file.
 
-    If `project` is empty, the text has PROJECT instead, and a note says so. Secrets are left out unless
-    `reveal`: a program reads them from its environment, the other forms have a placeholder.
+    If `project` is empty, the text has PROJECT instead, with a note. Secrets are left out unless `reveal`: a
+    program reads them from its environment, the other formats have a placeholder.
     """
     format = format_of(request.body)
     if (format.family == _CLUSTER) != (form == KUBECTL):
@@ -91,12 +94,12 @@ def export(
 
 
 def forms_of(profile: Profile) -> tuple[str, ...]:
-    """The forms that can describe a launch of this profile."""
+    """The formats that can describe a launch of this profile."""
     return (KUBECTL,) if profile.format.family == _CLUSTER else FORMS
 
 
 def _other_side(format: SpecFormat, name: str) -> str:
-    """Why a body lacks this form: it belongs to the other service family."""
+    """Why a body can't have this format: it belongs to the other service family."""
     if format.family == _CLUSTER:
         return f"a {format.body} is for a cluster; export it with --as {KUBECTL}."
     way = f"`vxtui profiles convert {name} --to {_CLUSTER}` makes a manifest for {KUBECTL}"
@@ -112,8 +115,10 @@ def export_job(
     file: str = "",
     reveal: bool = False,
 ) -> Exported:
-    """A job as the service reports it (REST form), as `export` of the request that created it. Raises
-    ProfileInvalid for a job of a kind that no profile can describe."""
+    """Export a job as the service reports it (REST format), like the request that created it.
+
+    Raises ProfileInvalid for a job whose kind no profile can describe.
+    """
     imported = from_resource(resource)
     profile = load(imported.text, str(resource.get("name", "")), imported.name)
     request = profile.check(region=region).request
@@ -123,7 +128,7 @@ def export_job(
 
 
 def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, ...]]:
-    """The request with a placeholder for each secret, and a note that says what to replace."""
+    """The request with a placeholder for each secret, and a note about the replacements."""
     names: dict[str, None] = {}
 
     def cover(name: str) -> str:
@@ -142,7 +147,7 @@ def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, .
 
 
 def _lost(profile: Profile) -> tuple[str, ...]:
-    """Notes on parts of a profile that a request does not have."""
+    """Notes on parts of a profile that a request omits."""
     notes = []
     if profile.parameters:
         names = ", ".join(p.name for p in profile.parameters)
@@ -150,21 +155,23 @@ def _lost(profile: Profile) -> tuple[str, ...]:
     counted = [name for name in PLACEHOLDER.findall(profile.display_name) if name != "profile"]
     if counted:
         words = ", ".join(f"{{{name}}}" for name in dict.fromkeys(counted))
-        notes.append(f"each run makes a job of the same name: only a launch by vxtui fills in {words} anew")
+        notes.append(
+            f"each run creates a job with the same name: only a launch by vxtui fills in {words} again"
+        )
     if profile.description:
-        notes.append("the description is kept as a comment only")
+        notes.append("the description remains only as a comment")
     return tuple(notes)
 
 
 def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
-    """A note on the body around the custom job, which gcloud's form leaves out."""
+    """A note on the body around the custom job, which gcloud's format omits."""
     if form != "gcloud" or request.body in {JOB_SPEC, TUNING_JOB} or "jobSpec" not in request.custom_job:
         return ()
-    return (f"it creates only the custom job: {form} can't create the {request.body} around it",)
+    return (f"the export creates only the custom job: {form} can't create the {request.body} around it",)
 
 
 def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
-    """A note on the pools whose task is an unbuilt package, and what to do."""
+    """A note on pools whose package is not built yet, with the remedy."""
     if request.package is None:
         return ()
     pools = (request.custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []
@@ -189,7 +196,7 @@ def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
 
 
 def _comment(line: str) -> str:
-    """A line that is safe in a comment of any language."""
+    """A line that is safe in a comment of any exported language."""
     return "".join(c if c.isprintable() else "\ufffd" for c in plain(line))
 
 
@@ -204,7 +211,7 @@ def _command(request: Request, project: str, region: str) -> gcloud_command.Comm
 
 
 def _gcloud(request: Request, project: str, region: str, file: str, remarks: list[str]) -> Exported:
-    """The command, or the config for `file` with the command that uses it; without notes."""
+    """The command, or the config for `file` with the command that uses the file; without notes."""
     try:
         command = _command(request, project, region)
     except gcloud_command.NotExpressible as error:

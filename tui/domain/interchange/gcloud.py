@@ -39,9 +39,10 @@ class CustomJobReader(FlagReader):
     WHOLE: ClassVar[frozenset[str]] = frozenset({"replicaCount", "acceleratorCount", "bootDiskSizeGb"})
 
     def required(self) -> None:
-        """Refuse what gcloud refuses after reading all flags (`flags.py` and `validation.py`)."""
+        """Check the combinations that gcloud checks after reading all flags (`flags.py` and
+        `validation.py`)."""
         here = Word("", self.call.line, 1)
-        # An unreadable flag may be the missing one.
+        # An unreadable flag may be the missing flag.
         whole = not self.problems
         if whole and not self.single.get("display-name"):
             self.refuse(here, "display-name", "gcloud requires it.", "Add --display-name=NAME.")
@@ -61,9 +62,9 @@ class CustomJobReader(FlagReader):
                 self.refuse(word, "worker-pool-spec", f"it has no key {key!r}, with a space.", fix)
             elif key not in _POOL_KEYS:
                 fix = suggestion(key, list(_POOL_KEYS))
-                self.refuse(word, "worker-pool-spec", f"it has no key {key}.", fix)
+                self.refuse(word, "worker-pool-spec", f"the flag has no key {key}.", fix)
             elif key in {"replica-count", "accelerator-count"} and not inner.isdigit() and not word.names:
-                self.refuse(word, "worker-pool-spec", f"{key} is a whole number, not {inner!r}.")
+                self.refuse(word, "worker-pool-spec", f"{key} must be an integer, not {inner!r}.")
             pool[key] = inner
         self.pools.append(pool)
         self.places.append(word)
@@ -71,7 +72,7 @@ class CustomJobReader(FlagReader):
     # The job
 
     def job(self, config: Config) -> GcloudCreate:
-        """The job that gcloud would send."""
+        """Build the job that gcloud would send."""
         values = self.single
         spec: dict[str, Any] = {}
         if "config" in values:
@@ -110,7 +111,7 @@ class CustomJobReader(FlagReader):
         )
 
     def _for_every_pool(self, spec: dict[str, Any]) -> None:
-        """Add `--args` and `--command` to every pool with a task."""
+        """Add `--args` and `--command` to every pool that has a task."""
         packaged = "local-package-path" in (self.pools[0] if self.pools else {})
         for pool in spec.get("workerPoolSpecs") or []:
             for task in ("containerSpec", "pythonPackageSpec"):
@@ -137,7 +138,7 @@ class CustomJobReader(FlagReader):
         }
         uris = self.lists.get("python-package-uris", [])
         if packaged:
-            # A launch fills in the package's task.
+            # A launch sets the package's task.
             spec["containerSpec"] = {}
         elif pool.get("container-image-uri"):
             spec["containerSpec"] = {"imageUri": pool["container-image-uri"]}
@@ -174,7 +175,7 @@ def parse(text: str, file: str, config: Config, around: Surroundings | None = No
     """Parse the `gcloud ai custom-jobs create`, or `hp-tuning-jobs create`, in a text.
 
     Raises:
-        ProfileInvalid: with the place of every flag that can't be understood.
+        ProfileInvalid: with the location of every flag that can't be understood.
         OSError: if the file of `--config` can't be read.
     """
     script, call, words, command = read_call(text, file, around or Surroundings())

@@ -1,7 +1,7 @@
 """Writes a CustomJob as the gcloud command that creates it.
 
-The flags carry what gcloud's config can't (display name, labels, key), and the config all of the
-CustomJobSpec: it goes through standard input, so no delimiter or quoting can change a value. gcloud refuses a
+The flags have the fields that gcloud's config lacks (display name, labels, key), and the config has the
+complete CustomJobSpec through standard input, so no delimiter or quoting can change a value. gcloud refuses a
 config with a pool that has no image (`validation.py` of gcloud 578.0.0). A job with such a placeholder has
 its pools in `--worker-pool-spec` flags, as far as these have names for its fields.
 """
@@ -21,15 +21,15 @@ _DELIMITERS = ";:|#@~%!+&?*" + "".join(map(chr, range(0x2460, 0x2480)))
 
 
 class NotExpressible(ValueError):
-    """No gcloud command can create the job; the message says why."""
+    """No gcloud command can create the job; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The flags of a create, and the config for the fields that they don't carry; "" if there are none.
+    """The flags of a create, and the config for the remaining fields; "" without remaining fields.
 
-    `whole` is the config of the whole job. Flags with pools replace those of the config. `kind` is gcloud's
-    name for the kind of job.
+    `whole` is the config of the entire job. Flags with pools replace the pools of the config. `kind` is
+    gcloud's name for the kind of job.
     """
 
     flags: tuple[tuple[str, str], ...]
@@ -38,7 +38,8 @@ class Command:
     kind: str = "custom-jobs"
 
     def with_config_inside(self, remarks: Sequence[str] = ()) -> str:
-        """The command as typed in a shell; `remarks` become comments of its config."""
+        """The command for a shell, with its config as a here-document; `remarks` become comments of the
+        config."""
         head = "".join(f"# {line}\n" for line in remarks)
         if not self.config:
             return f"{head}{self._typed()}\n"
@@ -49,7 +50,7 @@ class Command:
         return f"{self._typed('-')} <<'{end}'\n{body}{end}\n"
 
     def with_config_in(self, file: str) -> str:
-        """The command with the whole config in this file."""
+        """The command with the complete config in this file."""
         return self._typed(file)
 
     def _typed(self, config: str = "") -> str:
@@ -59,9 +60,9 @@ class Command:
 
 
 def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = False) -> Command:
-    """The command that creates the CustomJob `job` (REST form). Without a `project` gcloud uses its default.
+    """The command that creates the CustomJob `job` (REST format). Without `project` gcloud uses its default.
 
-    The config of an `unfinished` job has all its pools, though gcloud refuses those without an image. Raises
+    The config of an `unfinished` job has all its pools, though gcloud refuses pools without an image. Raises
     NotExpressible if gcloud refuses the config and its flags lack names for a pool's fields.
     """
     spec, flags = job["jobSpec"], _header(job, project, region)
@@ -73,14 +74,14 @@ def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = 
 
 
 def of_tuning(resource: Mapping[str, Any], *, project: str, region: str) -> Command:
-    """The command that creates a HyperparameterTuningJob (REST form): its config has all but the header."""
+    """The command that creates a HyperparameterTuningJob (REST format): its config has all but the header."""
     rest = {name: value for name, value in resource.items() if name not in RESOURCE}
     config = render_new(rest)
     return Command(tuple(_header(resource, project, region)), config, config, "hp-tuning-jobs")
 
 
 def _header(job: Mapping[str, Any], project: str, region: str) -> list[tuple[str, str]]:
-    """The flags for fields that no config has."""
+    """The flags for fields that a config can't have."""
     flags = [("region", region), ("display-name", str(job["displayName"]))]
     flags = [("project", project), *flags] if project else flags
     labels = job.get("labels") or {}
@@ -112,11 +113,11 @@ def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     ):
         values = [list(task.get(field) or []) for _, _, task in having]
         if any(value != values[0] for value in values):
-            raise _no_flag(having[0][0], f"{field} of its own")
+            raise _no_flag(having[0][0], f"its own {field}")
         if not values or not values[0]:
             continue
         if flag != "python-package-uris" and len(set(values[0])) < len(values[0]):
-            raise _no_flag(having[0][0], f"{field} of which two are equal: gcloud refuses that in --{flag}")
+            raise _no_flag(having[0][0], f"two equal {field}, which gcloud refuses in --{flag}")
         flags.append((flag, _joined(values[0])))
     return flags
 
@@ -162,13 +163,13 @@ def _no_flag(number: int, reason: str) -> NotExpressible:
 
 
 def _joined(values: Sequence[str]) -> str:
-    """Join a list for gcloud; set a delimiter if the values contain commas or start like one."""
+    """Join a list for gcloud, with a delimiter if the values contain commas or start like a delimiter."""
     delimiter, sign = ",", ""
     text = "".join(values)
     if "," in text or text.startswith("^"):
         free = next((sign for sign in _DELIMITERS if sign not in text), None)
         if free is None:
-            raise NotExpressible("gcloud's flags have no delimiter that these values lack.")
+            raise NotExpressible("gcloud's flags have no delimiter that is absent from these values.")
         delimiter, sign = free, f"^{free}^"
     # gcloud drops a delimiter at the end.
     end = delimiter if values and not values[-1] else ""

@@ -1,4 +1,4 @@
-"""Reads the flags of a `gcloud ai … create` command and the config that it names, as gcloud 578.0.0 does."""
+"""Reads the flags and the config of a `gcloud ai … create` command, as gcloud 578.0.0 does."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ _NOT_THE_JOB_SWITCHES = ("quiet", "log-http", "user-output-enabled", "no-user-ou
 _DELIMITER = re.compile(r"\^([^^]*)\^", re.DOTALL)
 
 Config = Callable[[str], ConfigFile]
-"""Reads the file of `--config`; raises ProfileInvalid if it is not text, or OSError."""
+"""Function that reads the file of `--config`; raises ProfileInvalid if it is not text, or OSError."""
 
 
 @dataclass(slots=True)
 class GcloudCreate:
-    """The job (a profile's fields), the region and the folder to package that a command line names.
+    """The job (a profile's fields), the region and the folder to package in a command line.
 
-    `parameters` are values that a script takes from outside; each is `${NAME}` in the job. `notes` say what
-    was left out or could not be followed.
+    `parameters` are values from outside the script; each is `${NAME}` in the job. `notes` name omitted parts.
     """
 
     job: dict[str, Any]
@@ -48,7 +47,7 @@ class GcloudCreate:
 
 @dataclass(slots=True)
 class FlagReader(ABC):
-    """Reads one command; each gcloud command has a subclass with its flags."""
+    """Reads one command; each gcloud command has a subclass for its flags."""
 
     COMMAND: ClassVar[str] = ""
     ONE: ClassVar[tuple[str, ...]] = ()
@@ -57,7 +56,7 @@ class FlagReader(ABC):
     SWITCHES: ClassVar[tuple[str, ...]] = ("enable-web-access", "enable-dashboard-access")
     OTHER: ClassVar[tuple[str, ...]] = ("labels",)
     WHOLE: ClassVar[frozenset[str]] = frozenset()
-    """Fields that hold a whole number."""
+    """Fields whose value is an integer."""
 
     call: Call
     script: Script
@@ -76,7 +75,7 @@ class FlagReader(ABC):
         )
 
     def read(self, words: list[Word]) -> None:
-        """Read every flag; a wrong flag does not stop the reading."""
+        """Read every flag, also after a wrong flag."""
         for word, flag, value in self._flags(words):
             if word.problem and flag not in _NOT_THE_JOB:
                 self.refuse(word, flag, f"{word.problem}.", "Write the value.")
@@ -90,22 +89,22 @@ class FlagReader(ABC):
             elif flag in self.OTHER:
                 self._other(word, flag, value)
             elif flag in {"project", "impersonate-service-account"}:
-                self.notes.append(f"--{flag}={value} was left out: the context decides it.")
+                self.notes.append(f"--{flag}={value} was left out: the context determines it.")
             if flag not in _NOT_THE_JOB and flag != "config":
                 self.variables |= dict.fromkeys(word.names)
         self.required()
 
     @abstractmethod
     def required(self) -> None:
-        """Refuse what gcloud refuses after reading all flags."""
+        """Check the combinations that gcloud checks after reading all flags."""
 
     @abstractmethod
     def job(self, config: Config) -> GcloudCreate:
-        """The job that gcloud would send."""
+        """Build the job that gcloud would send."""
 
     @abstractmethod
     def checked(self, text: str, file: str) -> Mapping[str, Any]:
-        """The value (REST form) of a config. Raises ProfileInvalid if gcloud refuses it."""
+        """Check a config; return its value (REST format). Raises ProfileInvalid if gcloud refuses it."""
 
     def look_at(self, config: Any) -> None:  # noqa: B027 - only one command needs it
         """Inspect an unchecked config."""
@@ -124,7 +123,7 @@ class FlagReader(ABC):
         )
 
     def header(self) -> dict[str, Any]:
-        """The fields that every kind of job has."""
+        """The common fields of every kind of job."""
         job: dict[str, Any] = {"displayName": self.single.get("display-name", "")}
         if self.labels:
             job["labels"] = dict(self.labels)
@@ -158,25 +157,24 @@ class FlagReader(ABC):
             else:
                 following = next(rest, None)
                 if following is None or following.text.startswith("--"):
-                    self.refuse(word, name, "it needs a value.", f"Write --{name}=VALUE.")
+                    self.refuse(word, name, "the flag needs a value.", f"Write --{name}=VALUE.")
                 else:
                     yield replace(following, line=word.line, column=word.column), name, following.text
 
     def _no_flag(self, word: Word) -> None:
-        """Report a word that is neither a flag nor the value of one."""
+        """Report a word that is neither a flag nor the value of a flag."""
         alone = word.names and re.fullmatch(r"(\$\{\w+\})+", word.text)
         if word.problem:
             self.refuse(word, "", f"{word.problem}.", "Write the value.")
         elif alone and all(self.script.values[name].now == "" for name in word.names):
-            # bash drops an unset variable's word.
+            # bash drops the word of an unset variable.
             self.notes.append(f"{word.text} of line {word.line} was left out: it has no value here.")
         else:
             fix = "Quote values that contain spaces."
-            self.refuse(word, "", f"{word.text!r} belongs to no flag.", fix)
+            self.refuse(word, "", f"{word.text!r} does not belong to a flag.", fix)
 
     def _list(self, word: Word, flag: str, parts: list[str]) -> None:
-        """Read a list: gcloud joins repeated `--args` and `--command`, and takes the last of any other
-        flag."""
+        """Read a list: gcloud joins repeated `--args` and `--command`, and uses the last of other flags."""
         known = self.lists.setdefault(flag, [])
         if flag == "python-package-uris":
             known.clear()
@@ -197,7 +195,8 @@ class FlagReader(ABC):
                 yield key, inner
 
     def config(self, name: str, config: Config) -> dict[str, Any]:
-        """Read the file of `--config`: one that the script writes, its standard input, or one beside it."""
+        """Read the file of `--config`: a file that the script writes, its standard input, or a file beside
+        it."""
         call = self.call
         written = call.stdin if name in {"-", "/dev/stdin"} else call.files.get(
             posixpath.normpath(posixpath.join(call.place, name)))  # fmt: skip
@@ -228,7 +227,7 @@ class FlagReader(ABC):
         return dict(value)
 
     def _written(self, written: Word, name: str) -> Any:
-        """The value of a config that the script writes; a variable without a value is `${…}` in it."""
+        """Parse a config that the script writes; a variable without a value becomes `${…}`."""
         self.variables |= dict.fromkeys(written.names)
         current = ((variable, self.script.values[variable].now) for variable in written.names)
         now = {variable: value for variable, value in current if value is not None}
@@ -241,7 +240,7 @@ class FlagReader(ABC):
         return value if checked is None or written.names else mapped(dict(checked), literal)
 
     def parameters(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """The parameters of the profile; a count has a whole number as its default."""
+        """The parameters of the profile; the default of a count is an integer."""
         counts = set(_counts(job, self.WHOLE))
         parameters: dict[str, dict[str, Any]] = {}
         for name in self.variables:
@@ -282,7 +281,7 @@ def split(value: str) -> list[str]:
 
 
 def _counts(value: Any, whole: frozenset[str], key: str = "") -> Iterator[str]:
-    """The parameters that are the whole value of a number."""
+    """Yield the parameters that are the entire value of a number."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _counts(inner, whole, name)
@@ -298,7 +297,7 @@ def number(text: str) -> int | str:
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """A copy of plain values with `change` applied to every text."""
+    """Copy plain values with `change` applied to every text."""
     if isinstance(value, Mapping):
         return {k: mapped(v, change) for k, v in value.items()}
     if isinstance(value, list):
@@ -307,5 +306,5 @@ def mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def unescaped(text: str) -> str:
-    """A word without escapes; in a job without parameters `${` needs none."""
+    """Remove the escapes of a word: in a job without parameters `${` needs none."""
     return text.replace("$${", "${")

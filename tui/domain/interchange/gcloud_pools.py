@@ -1,4 +1,4 @@
-"""Errors that gcloud reports in `--worker-pool-spec` before it sends anything.
+"""The errors that gcloud reports in `--worker-pool-spec` before it sends a request.
 
 Source: `command_lib/ai/custom_jobs/validation.py` and `flags.py` of gcloud 578.0.0.
 """
@@ -15,7 +15,7 @@ _SOFTWARE = ("executor-image-uri", "container-image-uri", "python-module", *_OF_
 
 Pools = Sequence[Mapping[str, str]]
 Refusal = tuple[int, str, str]
-"""The number of a pool from 0, the error, and its fix."""
+"""The index of a pool, the error, and its fix."""
 
 
 def refusals(pools: Pools) -> Iterator[Refusal]:
@@ -32,7 +32,10 @@ def refusals(pools: Pools) -> Iterator[Refusal]:
 
 def _hardware(pool: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if "machine-type" not in pool:
-        yield "it has no machine-type.", "Add machine-type=NAME, for example machine-type=n1-standard-4."
+        yield (
+            "the pool has no machine-type.",
+            "Add machine-type=NAME, for example machine-type=n1-standard-4.",
+        )
     kind = pool.get("accelerator-type", "")
     if "accelerator-count" in pool and "accelerator-type" not in pool:
         yield "accelerator-count needs accelerator-type.", "Add accelerator-type=TYPE."
@@ -53,19 +56,19 @@ def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
     if "executor-image-uri" not in pool:
         yield "local-package-path needs executor-image-uri.", "Add executor-image-uri=IMAGE."
     if ("python-module" in pool) == ("script" in pool):
-        yield "local-package-path needs one of python-module and script.", "Give exactly one of them."
+        yield "local-package-path needs one of python-module and script.", "Set exactly one of them."
 
 
 def _software(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]:
-    """Errors in the pools of a command that packages nothing."""
+    """Errors in the pools of a command without a package."""
     if number and "local-package-path" in pool:
         yield "local-package-path belongs in the first pool.", "Move it there."
         return
     executor, container = "executor-image-uri" in pool, "container-image-uri" in pool
     if executor == container:
-        yield "it needs one of container-image-uri and executor-image-uri.", "Give exactly one of them."
+        yield "the pool needs one of container-image-uri and executor-image-uri.", "Set exactly one of them."
     elif container and "python-module" in pool:
-        yield "python-module does not go with container-image-uri.", "Remove one of them."
+        yield "python-module can't be combined with container-image-uri.", "Remove one of them."
     elif executor and "python-module" not in pool:
         yield "executor-image-uri needs python-module.", "Add python-module=MODULE."
     only = [key for key in _OF_A_PACKAGE if key in pool]

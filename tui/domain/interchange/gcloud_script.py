@@ -18,8 +18,10 @@ _SHELLS = {"", "bash", "console", "sh", "shell", "zsh"}
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The surroundings of a script: its folder, environment and files, and which of its commands to import.
-    `command` is a number from 1 or a display name; "" if there is only one."""
+    """The surroundings of a script: its folder, environment and files, and the command to import.
+
+    `command` is a number from 1 or a display name; "" for the only command.
+    """
 
     base: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -35,8 +37,10 @@ def is_command(text: str) -> bool:
 
 
 def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call, list[Word], str]:
-    """The script, the chosen call, the words after `create`, and the name of the command. Raises
-    ProfileInvalid if bash would refuse the script, or if not exactly one call matches."""
+    """The script, the selected call, the words after `create`, and the name of the command.
+
+    Raises ProfileInvalid if bash would refuse the script, or if not exactly one call matches.
+    """
     if file.endswith(_MARKDOWN):
         text = _fenced(text)
     # Drop a pasted prompt.
@@ -63,7 +67,7 @@ def _fenced(text: str) -> str:
 
 
 def _chosen(script: Script, file: str, selector: str) -> tuple[Call, list[Word], str]:
-    """The chosen call, the words after `create`, and the name of the command."""
+    """The selected call, the words after `create`, and the name of the command."""
     calls = [
         (call, rest, command)
         for call in script.calls
@@ -77,7 +81,7 @@ def _chosen(script: Script, file: str, selector: str) -> tuple[Call, list[Word],
         return calls[int(selector) - 1]
     if selector and names.count(selector) == 1:
         return calls[names.index(selector)]
-    message = f"expected one `gcloud ai custom-jobs create`, found {len(calls)}"
+    message = f"there must be one `gcloud ai custom-jobs create`, not {len(calls)}"
     shown = [f"{i} in line {call.line} ({name or 'no name'})"
              for i, ((call, _, _), name) in enumerate(zip(calls, names, strict=True), 1)]  # fmt: skip
     message += (": " + ", ".join(shown[:20]) if calls else "") + "."

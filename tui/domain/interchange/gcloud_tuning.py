@@ -1,5 +1,7 @@
-"""Parses `gcloud ai hp-tuning-jobs create …` into a HyperparameterTuningJob, with the flags of gcloud
-578.0.0."""
+"""Parses `gcloud ai hp-tuning-jobs create …`, with the flags of gcloud 578.0.0.
+
+The result is a HyperparameterTuningJob.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +55,12 @@ class TuningReader(FlagReader):
         for flag in _COUNTS:
             count = self.single.get(flag, "1")
             if not count.isdigit() and "${" not in count:
-                self.refuse(here, flag, f"it is a whole number, not {count!r}.")
+                self.refuse(here, flag, f"the value must be an integer, not {count!r}.")
 
     def checked(self, text: str, file: str) -> Mapping[str, Any]:
         document = read(text, file, repeated=True)
         if not isinstance(document.value, Mapping):
-            message = f"expected the fields of a tuning job, found {describe(document.value)}."
+            message = f"the config must have the fields of a tuning job, not {describe(document.value)}."
             raise ProfileInvalid([document.problem((), message)])
         checker = GcloudChecker(document, references=False)
         body = checker.message(document.value, {**RESOURCE, **TUNING_JOB_BODY.fields}, ())

@@ -29,7 +29,7 @@ from tui.domain.spec.spec_format import bodies, format_of, reported_as, standing
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The text of a profile, a name for its file, and notes on what was left out."""
+    """The text of a profile, a name for its file, and notes on omitted parts."""
 
     name: str
     text: str
@@ -44,7 +44,7 @@ def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings 
     A YAML file keeps its comments. Fields that the service fills are left out.
 
     Raises:
-        ProfileInvalid: with every problem that keeps it from being a profile, at its line of `text`.
+        ProfileInvalid: with every problem that prevents a profile, at its line of `text`.
         OSError: if the file that a command line names can't be read.
     """
     if (manifest := _of_manifest(text, file)) is not None:
@@ -63,8 +63,10 @@ def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings 
 
 
 def _of_manifest(text: str, file: str) -> Imported | None:
-    """Import a Kubernetes manifest unchanged, without fields that only a cluster fills; `None` for other
-    texts."""
+    """Import a Kubernetes manifest unchanged, without fields that only a cluster fills.
+
+    Returns `None` for other texts.
+    """
     try:
         document = read(text, file, repeated=True, several=True)
     except ProfileInvalid:
@@ -88,7 +90,7 @@ def _of_manifest(text: str, file: str) -> Imported | None:
 
 
 def _of_repeated(text: str, document: Document) -> Imported:
-    """Import a file with repeated keys, which gcloud accepts; the profile is written without them."""
+    """Import a file with repeated keys, which gcloud accepts; the profile has no repeated keys."""
     profile = load(text, document.file, stem(document.file))
     notes = tuple(f"line {p.line}: {p.message}" for p in repeated_keys(document))
     value = {"displayName": profile.name, profile.format.body: dict(profile.body)}
@@ -96,10 +98,10 @@ def _of_repeated(text: str, document: Document) -> Imported:
 
 
 def _from_document(text: str, document: Document) -> Imported:
-    """Import a document. Raised problems have the places of the profile, not of the document."""
+    """Import a document. Raised problems have locations in the profile, not in the document."""
     value, file = document.value, document.file
     if not isinstance(value, Mapping):
-        raise ProfileInvalid([document.problem((), "expected the fields of a custom job.")])
+        raise ProfileInvalid([document.problem((), "the file must have the fields of a custom job.")])
     if _is_request(value):
         inner = json.dumps(next(iter(value.values())))
         return _from_document(inner, read(inner, file))
@@ -127,14 +129,14 @@ def _from_document(text: str, document: Document) -> Imported:
             edits.append(Edit(("displayName",), name))
         profile_text = apply(text, file, edits)
     if bare is not None and not _says(profile_text, file, bare.body):
-        # Under a header the words of the file have another meaning.
+        # Below a header the names in the file have another meaning.
         profile_text = render_new({"displayName": name, bare.format.body: dict(bare.body)})
     load(profile_text, file, name)
     return Imported(slug(name), profile_text, notes)
 
 
 def _check_pipeline(document: Document) -> None:
-    """Raise ProfileInvalid for a compiled pipeline, or a pipeline job, that no compiler can have made."""
+    """Raise ProfileInvalid for a compiled pipeline, or a pipeline job, that no compiler can create."""
     value = document.value
     where: Path = () if is_compiled(value) else ("pipelineSpec",)
     spec = value.get("pipelineSpec") if where else value
@@ -158,19 +160,19 @@ def _says(text: str, file: str, body: Mapping[str, Any]) -> bool:
 
 
 def _is_request(value: Mapping[str, Any]) -> bool:
-    """Whether the only field names the created resource and is not a body of a header: `customJob`."""
+    """Whether the only field names the created resource and not the body of a header: `customJob`."""
     keys = {format_of(body).resource_key for body in bodies()} - set(bodies())
     return len(value) == 1 and set(map(camel, value)) <= keys
 
 
 def _is_resource(value: Mapping[str, Any]) -> bool:
-    """Whether the value is a job as reported by the service, or a request that no header can express."""
+    """Whether the value is a job as the service reports it, or a request without a profile's header."""
     reported = reported_as(value)
     return reported is not None and ("name" in value or reported.sign not in header_fields())
 
 
 def _in_source(problem: Problem, document: Document) -> Problem:
-    """A problem of the generated profile, moved to its place in the document."""
+    """A problem of the generated profile, with its location in the document."""
     value, path = document.value, problem.path
     outer: Path = ()
     if isinstance(value, Mapping) and _is_request(value):
@@ -185,7 +187,7 @@ def _in_source(problem: Problem, document: Document) -> Problem:
 
 
 def _is_document(text: str) -> bool:
-    """Whether the text has fields of a job; one of their values may call gcloud."""
+    """Whether the text has fields of a job; a value of one may call gcloud."""
     try:
         value = read(text, "").value
     except ProfileInvalid:
@@ -199,8 +201,10 @@ def _is_document(text: str) -> bool:
 
 
 def from_resource(resource: Mapping[str, Any]) -> Imported:
-    """Import a job as the service reports it (REST form), without fields that only the service fills. Raises
-    ProfileInvalid if the job has unknown fields, or no profile can describe its kind."""
+    """Import a job as the service reports it (REST format), without fields that only the service fills.
+
+    Raises ProfileInvalid if the job has unknown fields, or no profile can describe its kind.
+    """
     format = reported_as(resource)
     name = str(resource.get("name", "")) or (format.resource_title(resource) if format else "")
     if format is None:
@@ -217,14 +221,16 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
 
 
 def from_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> Imported:
-    """Import a command line; values that a script takes from outside become parameters. Raises ProfileInvalid
-    if the flags' values don't make a job."""
+    """Import a command line; values from outside the script become parameters.
+
+    Raises ProfileInvalid if the flags' values are not a valid job.
+    """
     value = of_command(command, file, base)
     name = slug(str(value["displayName"]))
     try:
         load(json.dumps(value), file, name)
     except ProfileInvalid as error:
-        # The lines refer to a file that does not exist.
+        # The line numbers refer to a file that does not exist.
         raise ProfileInvalid([replace(p, line=0, column=0) for p in error.problems]) from error
     profile_text = render_new(value)
     load(profile_text, file, name)
@@ -245,7 +251,7 @@ def of_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> dict[
 
 
 def _value(profile: Profile) -> dict[str, Any]:
-    """A profile as plain values, its spec in REST form."""
+    """A profile as plain values, with its spec in REST format."""
     header = profile.document.value
     value: dict[str, Any] = {"displayName": profile.display_name}
     value |= {"description": profile.description} if profile.description else {}

@@ -39,7 +39,7 @@ if __name__ == "__main__":
 def python_code(
     format: SpecFormat, resource: Mapping[str, Any], project: str, region: str, remarks: list[str]
 ) -> str:
-    """A program whose `create` sends exactly `resource`, which is in REST form and of this format."""
+    """A program whose `create` sends exactly `resource`, which is in REST format and of this body format."""
     message = format.resource_key[0].upper() + format.resource_key[1:]
     body = _message(message, resource, format.resource_fields, indent=4, used=10)
     durations = "duration_pb2" in body
@@ -57,7 +57,7 @@ def python_code(
 
 
 def snake(name: str) -> str:
-    """`workerPoolSpecs` → `worker_pool_specs`."""
+    """Convert `workerPoolSpecs` to `worker_pool_specs`."""
     return re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), name)
 
 
@@ -95,12 +95,12 @@ def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
 
 
 def environment_value(name: str) -> str:
-    """A placeholder that becomes the value of this environment variable when the program runs."""
+    """A placeholder for an environment variable that the program reads when it runs."""
     return f"\ue000{name}\ue001"
 
 
 def _text(value: Any) -> str:
-    """A literal in double quotes; with `environment_value` in it, a sum of such literals and variables."""
+    """A literal in double quotes; an `environment_value` inside becomes a sum of literals and variables."""
     if not isinstance(value, str):
         return repr(value)
     parts = _VARIABLE.split(value)

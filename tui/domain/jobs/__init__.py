@@ -1,1 +1,1 @@
-"""Lists of jobs: the filter, and jobs that are made of others."""
+"""Lists of jobs: the filter, and jobs that consist of other jobs."""

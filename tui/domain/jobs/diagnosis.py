@@ -1,4 +1,4 @@
-"""The diagnosis of a job and the next step, the same for the screen, the verbs and their JSON."""
+"""The diagnosis of a job and the next step, equal on the screen, in the verbs and in their JSON."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
 
 LAST_LINES = 12
-"""Last lines of the first failed replica that are searched for a cause."""
+"""Number of last lines of the first failed replica that are searched for a cause."""
 _NOTHING_TO_DO = frozenset({JobState.CANCELLED, JobState.SUCCEEDED, JobState.SKIPPED})
 
 
 def diagnosis_of(job: Job, lines: Iterable[str] = (), *, whole: bool = False) -> Diagnosis | None:
-    """The diagnosis of a job; `None` if its service reports no problem. `lines` are the last ones of the
-    replica that failed first; `whole`: they are its complete log."""
+    """The diagnosis of a job; `None` if its service reports no problem.
+
+    `lines` are the last log lines of the replica that failed first; with `whole` they are its complete log.
+    """
     if job.state in _NOTHING_TO_DO:
         return None
     if job.diagnosis is not None:
@@ -32,7 +34,7 @@ def asks_the_log(job: Job) -> bool:
 
 
 def first_failed(job: Job) -> Replica | None:
-    """The failed replica that the error names first, else any."""
+    """The failed replica that the error names first, else any failed one."""
     failed = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
     named = [replica for replica in exit_codes(job.error) if replica in failed]
     return failed[named[0]] if named else next(iter(failed.values()), None)

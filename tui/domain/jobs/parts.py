@@ -1,4 +1,4 @@
-"""Progress and outcome of a job's tasks: the best result, or the failed task."""
+"""Progress and outcome of a job's tasks: the best result, or the first failed task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Numbers of a job's runnable tasks. `None`: not reported by the service."""
+    """Numbers of a job's runnable tasks; `None` if the service does not report a number."""
 
     done: int | None
     total: int | None
@@ -37,13 +37,12 @@ class Parts:
 
 
 def has_parts(job: Job) -> bool:
-    """Whether its tasks are jobs of their own; a job that only wraps another one has no parts."""
+    """Whether its tasks are separate jobs; a job that only wraps another one has no parts."""
     return job.composite or len(job.tasks) > 1
 
 
 def parts(job: Job) -> Parts:
-    """The tasks of a job in numbers. A study knows its final number of tasks, other jobs their present
-    one."""
+    """Count the tasks of a job. A study knows its final number of tasks, other jobs their present one."""
     study, tasks = study_of(job), [task for task in job.tasks if not task.group]
     total = max(study.trials, len(tasks)) or None
     if not tasks:

@@ -57,7 +57,7 @@ _PARTLY = {
     "namespace": "inside",
     "state": "start",
 }
-"""Fields whose value may match a part of the text: anywhere in it, or at its start."""
+"""Fields whose value may match a part of the text: anywhere, or at its start."""
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -92,7 +92,7 @@ class Term:
     negated: bool = False
 
     def matches(self, job: Job, now: datetime) -> bool:
-        """Whether the job meets the condition; an unknown figure meets no comparison."""
+        """Whether the job meets the condition; an unknown value meets no comparison."""
         return self._matches(job, now) != self.negated
 
     def _matches(self, job: Job, now: datetime) -> bool:
@@ -118,7 +118,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """A parsed filter; the empty one matches every job."""
+    """A parsed filter; an empty filter matches every job."""
 
     text: str = ""
     terms: tuple[Term, ...] = ()
@@ -135,7 +135,7 @@ class JobQuery:
 
 
 def parse(text: str) -> JobQuery:
-    """Parse a filter. Raises QueryError with a sentence and the position, for a text without meaning."""
+    """Parse a filter. Raises QueryError with a sentence and the position of the problem."""
     if text.count('"') % 2:
         raise QueryError("a quote is open: add the closing one", text.rindex('"'))
     return JobQuery(text.strip(), tuple(_term(m[0], m.start()) for m in _WORD.finditer(text)))
@@ -153,8 +153,8 @@ def without_unfinished(text: str) -> str:
 def completions(text: str, jobs: Iterable[Job], limit: int = 12) -> tuple[str, list[str]]:
     """Completions of the last word: the text before it, and the possible words.
 
-    A word without a key is completed to a field; after the key of a text field or label come the jobs'
-    values, the most frequent first.
+    A word without a key is completed to a field; after the key of a text field or label the completions are
+    the jobs' values, the most frequent first.
     """
     start = max((m.start() for m in _WORD.finditer(text) if m.end() == len(text)), default=len(text))
     word = text[start:]
@@ -177,7 +177,7 @@ def completions(text: str, jobs: Iterable[Job], limit: int = 12) -> tuple[str, l
 
 def _values(key: str, job: Job) -> Iterable[str]:
     if key in {"state", "gpu"}:
-        # The last of the two names of an accelerator is the short one.
+        # The second name of an accelerator is the short one.
         texts = _TEXT_FIELDS[key](job)
         return {value.casefold() for value in (texts if key == "state" else texts[1::2])}
     if key in _TEXT_FIELDS:
@@ -211,7 +211,7 @@ def _checked(term: Term, position: int) -> Term:
             raise QueryError(f"compare {key} with {kind}, e.g. {_example(key)}", position)
         return term
     if operator not in {":", "="}:
-        raise QueryError(f"{key} has no order; write {key}:{values[0]}", position)
+        raise QueryError(f"{key} has no order: write {key}:{values[0]}", position)
     if key == "state":
         known = {state.value.casefold() for state in JobState} | {"active", "ended"}
         wrong = next((v for v in values if not any(_same(v, k, "start") for k in known)), None)

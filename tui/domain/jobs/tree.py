@@ -1,8 +1,8 @@
-"""Jobs and the jobs that they are made of: the own part of each, so that sums count everything once.
+"""Jobs and the jobs that they consist of: each job's own part, so that sums count everything once.
 
-A pipeline has tasks that are jobs; one may be a tuning job, whose trials are jobs again. A job's own part is
-what no other listed job represents: all of a job without parts, nothing of a pipeline whose tasks' jobs are
-listed. Own parts are disjoint, so any sum over them is correct.
+A pipeline has tasks that are jobs; a task may be a tuning job, whose trials are jobs again. A job's own part
+is everything that no other listed job represents: the entire job without parts, or an empty part of a
+pipeline whose tasks' jobs are listed. Own parts are disjoint, so any sum over them is correct.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tui.domain.core.task import Task
 
 Jobs = Mapping[str, Job]
 Children = Mapping[str, Iterable[str]]
-"""Names of the jobs of a job's tasks, by its name, including unlisted jobs."""
+"""By a job's name, the names of its tasks' jobs, including unlisted jobs."""
 
 
 def links(job: Job) -> Iterator[str]:
-    """Names of the jobs that run its tasks, or ran an earlier attempt of one."""
+    """Names of the jobs that run its tasks, or ran an earlier attempt."""
     for task in job.tasks:
         yield from task.jobs
 
@@ -39,7 +39,7 @@ def children_of(parents: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def below(name: str, jobs: Jobs, children: Children) -> list[Job]:
-    """The listed jobs that a job is made of, at every depth."""
+    """The listed jobs that a job consists of, at every depth."""
     descendants: dict[str, Job] = {}
     left = [name]
     while left:
@@ -59,10 +59,10 @@ def above(name: str, parents: Mapping[str, str]) -> list[str]:
 
 
 def own_part(job: Job, jobs: Jobs, children: Children) -> Job | None:
-    """The part of a job that no other listed job represents: all of it, fewer tasks, or nothing.
+    """The part of a job that no other listed job represents: the entire job, fewer tasks, or None.
 
-    If all tasks have one shape, such as a tuning job's trials, a task without a listed job counts by that
-    shape. Otherwise, as in a pipeline, a task counts if it has an unlisted job, since its machines are
+    If all tasks have one shape, such as a tuning job's trials, a task without a listed job counts with that
+    shape. Otherwise, as in a pipeline, a task counts if it has an unlisted job, because its machines are
     unknown.
     """
     listed = [name for name in children.get(job.name, ()) if name in jobs and name != job.name]
@@ -81,7 +81,7 @@ def _counts(job: Job, task: Task) -> bool:
 
 
 def own_parts(job: Job, jobs: Jobs, children: Children) -> list[Job]:
-    """The own parts of a job and of all jobs that it is made of."""
+    """The own parts of a job and of all jobs that it consists of."""
     if not job.composite and job.name not in children:
         # Fast path for nearly all jobs; sorting a list by cost calls this for each.
         return [job]

@@ -1,1 +1,1 @@
-"""What is known of training jobs on Kubernetes: their kinds, manifests, rules and states."""
+"""Training jobs on Kubernetes: their kinds, manifests, rules and states."""

@@ -20,7 +20,7 @@ VERTEX: Mapping[str, str] = {
     "nvidia-gb200": "NVIDIA_GB200",
     "nvidia-rtx-pro-6000": "NVIDIA_RTX_PRO_6000",
 }
-"""Vertex AI's names by GKE's (the value of a node's label)."""
+"""Vertex AI's names by GKE's names (the values of a node label)."""
 ACCELERATORS = tuple(VERTEX)
 _GKE = {vertex: gke for gke, vertex in VERTEX.items()}
 
@@ -31,6 +31,6 @@ def of_vertex(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """Return the short form for a screen, e.g. `A100` for `nvidia-tesla-a100`."""
+    """Return the short name for a screen, e.g. `A100` for `nvidia-tesla-a100`."""
     words = name.removeprefix("nvidia-").removeprefix("tesla-")
     return words.upper().replace("-80GB", " 80GB").replace("-", " ")

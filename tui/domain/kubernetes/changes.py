@@ -37,14 +37,14 @@ def scale_patch(kind: str, replicas: int, obj: Obj | None = None) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The fewest and most workers that an elasticPolicy allows."""
+    """The smallest and largest number of workers that an elasticPolicy allows."""
 
     least: int
     most: int
 
     @property
     def words(self) -> str:
-        """`1–3 workers`."""
+        """The bounds in words, e.g. `1–3 workers`."""
         if self.least == self.most:
             return pieces(self.least, "worker")
         return f"{self.least}–{pieces(self.most, 'worker')}"
@@ -53,7 +53,7 @@ class Bounds:
 def worker_bounds(obj: Obj) -> Bounds | None:
     """Return the bounds in a PyTorchJob's elasticPolicy, or None for a job without one.
 
-    Training Operator uses one bound for both if the other is missing, and the current workers if both are.
+    Training Operator uses a single bound for both, and the present number of workers without bounds.
     """
     elastic = at(obj, "spec", "elasticPolicy")
     if obj.get("kind") != "PyTorchJob" or not isinstance(elastic, Mapping):
@@ -66,24 +66,24 @@ def worker_bounds(obj: Obj) -> Bounds | None:
 
 
 def scale_problem(obj: Obj, replicas: int) -> str:
-    """Return why the job can't have this number of workers, as a sentence, or "" if it can."""
+    """Return why the job can't have this number of workers, as a sentence, or ""."""
     return _scale_problem(obj.get("kind") == "PyTorchJob", worker_bounds(obj), replicas)
 
 
 def job_scale_problem(job: Job, replicas: int | None = None) -> str:
-    """Return why the job's workers can't be scaled to `replicas`, or not at all if that is None."""
+    """Return why the job can't be scaled to `replicas`; for None, why it can't be scaled at all."""
     if worker_group(job) is None:
-        return "It has no workers that can be scaled."
+        return "The job has no workers that can be scaled."
     return _scale_problem(job.kind == "pytorch_job", job_bounds(job), replicas)
 
 
 def _scale_problem(needs_policy: bool, bounds: Bounds | None, replicas: int | None) -> str:
     if bounds is None and needs_policy:
-        return "It has no elasticPolicy: its world size is fixed, and torch would wait for the others."
+        return "The job has no elasticPolicy: its world size is fixed, and torch would wait for the others."
     if replicas is None:
         return ""
     if replicas < 0:
-        return "The number of workers must be 0 or more."
+        return "The number of workers must be at least 0."
     if bounds is not None and not bounds.least <= replicas <= bounds.most:
         names = "minReplicas and maxReplicas"
         return f"Its elasticPolicy allows {bounds.words}, not {replicas} ({names})."
@@ -91,7 +91,7 @@ def _scale_problem(needs_policy: bool, bounds: Bounds | None, replicas: int | No
 
 
 def job_bounds(job: Job) -> Bounds | None:
-    """Return the bounds of a job's workers, or None if it has none."""
+    """Return the bounds of a job's workers, or None without bounds."""
     group = worker_group(job)
     if group is None or group.min_replicas is None or group.max_replicas is None:
         return None
@@ -99,10 +99,10 @@ def job_bounds(job: Job) -> Bounds | None:
 
 
 def bounds_words(job: Job) -> str:
-    """Return the bounds for a question: `1–3 workers by its elasticPolicy`."""
+    """Return the bounds for a question, e.g. `1–3 workers by its elasticPolicy`."""
     bounds = job_bounds(job)
     if bounds is None:
-        return "no elasticPolicy, so no bounds"
+        return "no elasticPolicy and therefore no bounds"
     return f"{bounds.words} by its elasticPolicy"
 
 

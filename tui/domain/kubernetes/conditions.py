@@ -23,7 +23,7 @@ _ENDS = (
     ("Completed", JobState.SUCCEEDED),
 )
 _TELLING = frozenset({"Failed", "Suspended", "Restarting", "FailureTarget"})
-"""Conditions whose reason adds to their name."""
+"""Conditions whose reason adds information to their name."""
 CREATED = "Created"
 
 
@@ -39,7 +39,7 @@ class Condition:
 
     @property
     def words(self) -> str:
-        """`Reason: message`."""
+        """The condition in words, e.g. `Reason: message`."""
         return (
             f"{self.reason}: {self.message}" if self.reason and self.message else self.message or self.reason
         )
@@ -83,7 +83,7 @@ def status_of(obj: Obj, kind: str) -> Status:
             current = true[name]
             return Status(state, name, current.words if name in _TELLING else "", current.since)
     if fields(obj, "metadata").get("deletionTimestamp"):
-        return Status(JobState.CANCELLING, "Terminating", "It is being deleted.")
+        return Status(JobState.CANCELLING, "Terminating", "The job is being deleted.")
     if is_suspended(obj):
         suspended = true.get("Suspended")
         since = suspended.since if suspended else None
@@ -102,9 +102,10 @@ def status_of(obj: Obj, kind: str) -> Status:
 
 
 def resumed_at(obj: Obj, workload: Obj | None = None) -> datetime | None:
-    """Return when the job was resumed after a suspension; `None` if never resumed.
+    """Return the time of a job's resume after a suspension; `None` if it was never resumed.
 
-    Kueue suspends and resumes the jobs that it admits. For a job in a queue this is when it was queued again.
+    Kueue suspends and resumes the jobs that it admits. For a job in a queue the result is the time at which
+    it was queued again.
     """
     if queue_of(obj):
         again = condition(workload or {}, "Requeued")
@@ -119,7 +120,7 @@ def is_suspended(obj: Obj) -> bool:
 
 
 def suspend_path(obj: Obj) -> tuple[str, ...]:
-    """Return the path of the suspend field; Training Operator v1 has it in its run policy."""
+    """Return the path of the suspend field, which is in the run policy of Training Operator v1."""
     group = str(obj.get("apiVersion") or "").partition("/")[0]
     return ("spec", "runPolicy", "suspend") if group == "kubeflow.org" else ("spec", "suspend")
 
@@ -130,7 +131,7 @@ def queue_of(obj: Obj) -> str:
 
 
 def _of_parts(obj: Obj) -> Status:
-    """Return the status of a TrainJob or JobSet, which have no condition Running."""
+    """Return the status of a TrainJob or JobSet, which have no Running condition."""
     parts = elements(obj, "status", "jobsStatus") or elements(obj, "status", "replicatedJobsStatus")
     ready, active = _sum(parts, "ready"), _sum(parts, "active")
     restarts = whole(at(obj, "status", "restarts")) or 0
@@ -142,7 +143,7 @@ def _of_parts(obj: Obj) -> Status:
 
 
 def _of_pods(obj: Obj, true: Mapping[str, Condition]) -> Status:
-    """Return the status of a batch Job, which counts its pods."""
+    """Return the status of a batch Job, from its numbers of pods."""
     counts = fields(obj, "status")
     if "FailureTarget" in true:
         target = true["FailureTarget"]

@@ -21,12 +21,12 @@ def kubectl_yaml(custom_job: Mapping[str, Any], namespace: str, remarks: Sequenc
 
 
 def has_job(value: Any) -> bool:
-    """Whether the file's objects include a training job."""
+    """Whether the objects of a file include a training job."""
     return job_index(objects_of(value) or []) is not None
 
 
 def job_title(value: Any) -> str:
-    """Return the name of the file's job, or "" if it has none."""
+    """Return the name of the file's job, or "" without a name."""
     objects = objects_of(value) or []
     index = job_index(objects)
     metadata = fields(list(objects), index, "metadata") if index is not None else {}
@@ -34,7 +34,7 @@ def job_title(value: Any) -> str:
 
 
 def cleaning(value: Any) -> list[Edit]:
-    """Return edits that remove the server's fields from a file that `kubectl get -o yaml` printed."""
+    """Return edits that remove the server's fields from the output of `kubectl get -o yaml`."""
     listed = isinstance(value, Mapping) and isinstance(value.get("items"), list)
     single = isinstance(value, Mapping) and not listed
     edits = []

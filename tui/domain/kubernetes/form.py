@@ -33,7 +33,7 @@ def _one_of(*names: str) -> FieldType:
 
 
 _Row = tuple[str, str, FieldType, str, str]
-"""Path below a head, label, type, help, and the value if unset. A label that begins with - is a rare one."""
+"""Path below a head, label, type, help, and text if unset. A label that begins with - is a rare field."""
 
 
 def _form_fields(head: Path, rows: Iterable[_Row]) -> list[FormField]:
@@ -68,12 +68,12 @@ _DEADLINE: _Row = (
 _RUN_POLICY: list[_Row] = [
     (
         "cleanPodPolicy", "clean pods", _one_of("None", "Running", "All"),
-        "Which pods are deleted when the job ends: None keeps all of them with their logs.",
+        "Pods that are deleted when the job ends: None keeps all of them with their logs.",
         "the operator decides",
     ),
     (
         "backoffLimit", "backoff limit", INTEGER,
-        "Failures after which the job fails; its pods are then deleted, whatever the line above says.",
+        "Failures after which the job fails; its pods are then deleted, even if the field above keeps them.",
         "no limit",
     ),
     (
@@ -91,7 +91,7 @@ _OF_KIND: Mapping[str, list[_Row]] = {
             "auto",
         ),
         (
-            "elasticPolicy minReplicas", "elastic from", INTEGER, "Fewest workers with which it trains.",
+            "elasticPolicy minReplicas", "elastic from", INTEGER, "Smallest number of training workers.",
             "not elastic",
         ),
         ("elasticPolicy maxReplicas", "elastic to", INTEGER, "Most workers.", "not elastic"),
@@ -110,19 +110,19 @@ _OF_KIND: Mapping[str, list[_Row]] = {
     ],
     "mpi_job": [("slotsPerWorker", "slots", INTEGER, "Processes that mpirun starts on a worker.", "1")],
     "train_job": [
-        ("runtimeRef name", "runtime", STRING, "The runtime that says how it runs.", ""),
+        ("runtimeRef name", "runtime", STRING, "The runtime that defines the pods.", ""),
         (
             "runtimeRef kind", "-runtime kind", _one_of("ClusterTrainingRuntime", "TrainingRuntime"),
-            "Whether the cluster or the namespace has the runtime.", "ClusterTrainingRuntime",
+            "Scope of the runtime: the cluster or the namespace.", "ClusterTrainingRuntime",
         ),
     ],
-    "job_set": [("failurePolicy maxRestarts", "restarts", INTEGER, "How often the whole set restarts.", "0")],
+    "job_set": [("failurePolicy maxRestarts", "restarts", INTEGER, "Largest number of the set's restarts.", "0")],
     "batch_job": [
         ("backoffLimit", "backoff limit", INTEGER, "Failures of pods after which the job fails.", "6"),
         ("completions", "completions", INTEGER, "Pods that must succeed.", "as many as pods"),
         (
             "completionMode", "completion", _one_of("Indexed", "NonIndexed"),
-            "Indexed gives each pod its number.", "NonIndexed",
+            "Indexed gives each pod an index.", "NonIndexed",
         ),
     ],
 }  # fmt: skip
@@ -136,7 +136,7 @@ _MEMORY_LIMIT = "A container that uses more is killed (OOMKilled)."
 _RESOURCES: list[_Row] = [
     ("requests cpu", "CPUs", STRING, "CPUs that one pod requests: 4, or 500m for a half.", ""),
     ("requests memory", "memory", STRING, "Memory that one pod requests: 64Gi.", ""),
-    ("limits memory", "memory limit", STRING, _MEMORY_LIMIT, "that of the node"),
+    ("limits memory", "memory limit", STRING, _MEMORY_LIMIT, "the node's memory"),
 ]
 _SELECTOR: list[_Row] = [
     (ACCELERATOR, "GPU type", _one_of(*ACCELERATORS), "Label of GKE's nodes.", "any"),
@@ -149,11 +149,11 @@ _SELECTOR: list[_Row] = [
 ]  # fmt: skip
 _OPERATOR_RESTART: _Row = (
     "restartPolicy", "restart", _one_of("OnFailure", "Never", "ExitCode", "Always"),
-    "What happens to a pod that fails. ExitCode: 1 to 127 end the job, 128 to 255 are tried again.",
+    "Reaction to a failed pod. ExitCode: 1 to 127 end the job, 128 to 255 restart the pod.",
     "OnFailure",
 )  # fmt: skip
 _RESTART: _Row = (
-    "restartPolicy", "restart", _one_of("Never", "OnFailure"), "What happens to a container that fails.", "",
+    "restartPolicy", "restart", _one_of("Never", "OnFailure"), "Reaction to a failed container.", "",
 )  # fmt: skip
 _POD: list[_Row] = [
     ("serviceAccountName", "-service account", STRING, "Service account of the pods.", "default"),
@@ -165,7 +165,7 @@ _TOPOLOGY: _Row = (
         "cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock",
         "kubernetes.io/hostname",
     ),
-    "Kueue places all pods within one of these.", "anywhere",
+    "Kueue places all pods within one such domain.", "anywhere",
 )  # fmt: skip
 
 

@@ -53,13 +53,13 @@ from tui.domain.masking import mask_text
 Obj = Mapping[str, Any]
 _ROLES = {"ps": "parameter server", "master": "primary", "chief": "primary", "launcher": "launcher"}
 _UNKNOWN_CODE = 2
-"""google.rpc.Code UNKNOWN: Kubernetes has no code for why a job failed."""
+"""google.rpc.Code UNKNOWN: Kubernetes has no code for the cause of a job's failure."""
 _LONGEST = 600
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedObjects:
-    """What belongs to a job besides its object."""
+    """Objects related to a job, besides its own object."""
 
     pods: Sequence[Pod] = ()
     job_set: Obj | None = None
@@ -68,7 +68,7 @@ class RelatedObjects:
     """The (Cluster)TrainingRuntime of a TrainJob."""
     waiting: tuple[Wait, ...] = ()
     seen: Sequence[Pod] = ()
-    """Failed pods, as last seen before they were replaced."""
+    """Failed pods, in their last state before their replacement."""
     events: EventIndex | None = None
     """Events of its namespace and of nodes, or None if they can't be read."""
     workload: Obj | None = None
@@ -76,13 +76,13 @@ class RelatedObjects:
     nodes: tuple[NodeShare, ...] = ()
     """The nodes of its pods."""
     started: datetime | None = None
-    """When the job was first seen running; its status loses that time at its end."""
+    """First time at which the job was seen running; its status loses that time at its end."""
 
 
 def job_of(
     obj: Obj, kind: WorkloadKind, context: str, cluster: str, related: RelatedObjects | None = None
 ) -> Job:
-    """Return the domain's view of a job object."""
+    """Convert a job object to a domain `Job`."""
     related = related or RelatedObjects()
     metadata = fields(obj, "metadata")
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
@@ -140,9 +140,9 @@ def job_of(
 def _diagnosis(
     obj: Obj, related: RelatedObjects, state: JobState, first: ReplicaFailure | None, waiting: Sequence[Wait]
 ) -> Diagnosis | None:
-    """Return the next step: what a waiting job needs, else what its last failure calls for.
+    """Return the next step: the needs of a waiting job, else the remedy for its last failure.
 
-    `state` is the job's, or FAILED if the failed replica has not restarted yet.
+    `state` is the state of the job, or FAILED if the failed replica has not restarted so far.
     """
     if state is JobState.SUSPENDED:
         name = fields(obj, "metadata").get("name")
@@ -160,7 +160,7 @@ _WAITS = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 @dataclass(frozen=True, slots=True)
 class GroupLayout:
-    """A replica group, and the number of pods that one Job of it has."""
+    """A replica group, and the number of pods in one Job of the group."""
 
     group: ReplicaGroup
     per_job: int = 1
@@ -178,7 +178,7 @@ def replica_groups(obj: Obj, related: RelatedObjects) -> list[GroupLayout]:
 
 
 def _of_runtime(obj: Obj, runtime: Obj | None) -> list[GroupLayout]:
-    """Return the groups of a TrainJob that has no JobSet yet."""
+    """Return the groups of a TrainJob before its JobSet exists."""
     trainer = fields(obj, "spec", "trainer")
     default = whole(at(runtime, "spec", "mlPolicy", "numNodes")) or 1
     nodes = whole(trainer.get("numNodes")) or default
@@ -248,7 +248,7 @@ def replicas(
 ) -> tuple[Replica, ...]:
     """Return the replicas of all groups, as their pods report them or as the job's state implies.
 
-    `cleaned`: pods may have been removed when the job ended.
+    `cleaned` is true if pods may have been removed when the job ended.
     """
     by_place = _places(parts, pods)
     inferred = infer_replicas(tuple(part.group for part in parts), state, error)
@@ -258,7 +258,7 @@ def replicas(
     for replica in inferred:
         tries = by_place.pop((replica.group, replica.index), None)
         shown.append(_with_pod(replica, tries) if tries else _without_pod(replica, state, cleaned))
-    # An elastic job that was scaled down still has the leaving pods.
+    # An elastic job that was scaled down still has the pods to be removed.
     groups_by_name = {part.group.name: part.group for part in parts}
     for (name, index), tries in sorted(by_place.items()):
         group = groups_by_name.get(name)
@@ -281,7 +281,7 @@ def _places(parts: Sequence[GroupLayout], pods: Iterable[Pod]) -> dict[tuple[str
         places.setdefault((group, pod.job_index * per_job.get(group, 1) + pod.index), []).append(pod)
     counts = {part.group.name: max(1, part.group.replicas) for part in parts}
     for group, several in unnumbered.items():
-        # Pods of a Job without indices: the next pod takes the place of a failed one.
+        # In a Job without indices the next pod replaces a failed one.
         for index, pod in _numbered(several, counts.get(group, 1)):
             places.setdefault((group, index), []).append(pod)
     return places
@@ -319,9 +319,9 @@ def _cleans_up(obj: Obj) -> bool:
 
 
 def _without_pod(replica: Replica, state: JobState, cleaned: bool) -> Replica:
-    """Return a replica without a pod, before its creation or after its deletion: its end is unknown."""
+    """Return a replica before the creation or after the deletion of its pod; its end is unknown."""
     if cleaned and state is JobState.SUCCEEDED:
-        # For example an MPIJob's worker, which waits for the launcher until it is stopped.
+        # An example is an MPIJob's worker, which waits for the launcher until it is stopped.
         return replace(replica, state=state, reason="ended with the job: removed by cleanPodPolicy")
     own = JobState.UNKNOWN if state.terminal or state is JobState.CANCELLING else state
     own = JobState.PENDING if own is JobState.RUNNING else own
@@ -329,7 +329,7 @@ def _without_pod(replica: Replica, state: JobState, cleaned: bool) -> Replica:
 
 
 def _owner(obj: Obj, parts: Sequence[GroupLayout], related: RelatedObjects, restarts: int) -> OwningJob:
-    """Return the job as the search for its replaced pods needs it."""
+    """Return the owner of the pods, for the search for replaced pods."""
     metadata = fields(obj, "metadata")
     return OwningJob(
         str(metadata.get("namespace") or ""),
@@ -357,12 +357,12 @@ def _failures(
     if owner.kind not in _SCALED_AWAY:
         return [*own, *replaced.failures]
     here = {f"{part.group.name}-{index}" for part in parts for index in range(part.group.replicas)}
-    # A replica beyond the job's present size will not run again.
+    # A replica with an index above the job's present size will not run again.
     return [*own, *(failure for failure in replaced.failures if failure.replica in here)]
 
 
 _SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})
-"""Kinds that number their replicas from 0 up to their present size."""
+"""Kinds whose replicas have the numbers from 0 up to the present size."""
 
 
 _AFTER = timedelta(seconds=5)
@@ -370,7 +370,7 @@ _AFTER = timedelta(seconds=5)
 
 
 def _until(end: datetime | None, failures: Sequence[ReplicaFailure]) -> Sequence[ReplicaFailure]:
-    """Drop failures after the job's end: pods that are left then may fail again and again."""
+    """Drop failures after the job's end: remaining pods may fail repeatedly then."""
     return [
         failure for failure in failures if end is None or failure.at is None or failure.at <= end + _AFTER
     ] or failures
@@ -387,7 +387,7 @@ def with_failures(
 def _with_failure(replica: Replica, failure: ReplicaFailure | None, state: JobState) -> Replica:
     if failure is None:
         return replica
-    # The last failed pod of a replica without a pod has not been replaced yet.
+    # The last failed pod of a replica without a pod has no replacement yet.
     more = failure.count if replica.pod else max(0, failure.count - 1)
     quiet = state.terminal or replica.state.terminal or replica.reason
     reason = replica.reason if quiet else failure.restarted if replica.pod else failure.cause
@@ -395,18 +395,18 @@ def _with_failure(replica: Replica, failure: ReplicaFailure | None, state: JobSt
 
 
 def _set_restarts(obj: Obj, related: RelatedObjects) -> int:
-    """Return how often a JobSet recreated all its Jobs."""
+    """Return the number of times that a JobSet recreated all its Jobs."""
     job_set = related.job_set if obj.get("kind") == "TrainJob" else obj
     return whole(at(job_set, "status", "restarts")) or 0 if fields(job_set, "status") else 0
 
 
 def _again(replica: Replica, restarts: int) -> Replica:
-    """Return the replica with the restarts of the whole JobSet."""
+    """Return the replica with the restarts of the entire JobSet added."""
     return replace(replica, restarts=max(replica.restarts or 0, restarts)) if restarts else replica
 
 
 def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
-    """Return what the restart counts leave out: only a JobSet counts the pods that it replaces."""
+    """Return the restarts that the counts omit: only a JobSet counts the pods that it replaces."""
     if not str(obj.get("apiVersion") or "").startswith("kubeflow.org/"):
         return ""
     if related.events is None:
@@ -496,7 +496,7 @@ def _timeout(obj: Obj) -> timedelta | None:
 
 
 def _error(status: Status, failures: Sequence[ReplicaFailure]) -> JobError | None:
-    """Return why a job failed: its condition, then the replicas that failed first."""
+    """Return the error of a failed job: its condition, then the replicas that failed first."""
     if status.state is not JobState.FAILED:
         return None
     failed = sorted(
@@ -510,7 +510,7 @@ def _error(status: Status, failures: Sequence[ReplicaFailure]) -> JobError | Non
 
 
 def _failure_sentence(failure: ReplicaFailure) -> str:
-    """Return a replica's failure in Vertex AI's words, or "" if nothing is known of it."""
+    """Return a replica's failure in Vertex AI's words, or "" for an unknown failure."""
     why, code = f" ({failure.words})" if failure.words else "", failure.exit_code
     replica = f"The replica {failure.replica}"
     if failure.reason == "OOMKilled" and code:

@@ -39,9 +39,10 @@ OBJECTS = "objects"
 
 
 class ManifestFormat(SpecFormat):
-    """The body `manifest`: one object, or a list of them with the job last.
+    """The body `manifest`: one object, or a list of objects with the job last.
 
-    Its fields are `{objects: […]}`, however the file writes them; the paths of findings follow these fields.
+    Its fields are always `{objects: […]}`, also for another layout in the file; the paths of findings follow
+    these fields.
     """
 
     body = BODY
@@ -153,7 +154,7 @@ class ManifestFormat(SpecFormat):
         objects = objects_of(resource) or []
         if not all(map(is_object, objects)) or job_index(objects) is None:
             kinds = ", ".join(dict.fromkeys(str(fields(obj).get("kind")) for obj in objects))
-            message = f"it contains no training job, only {kinds or 'nothing'}."
+            message = f"the manifest must contain a training job, not only {kinds or 'nothing'}."
             raise ProfileInvalid([Problem(str(at(resource, "metadata", "name") or ""), 0, "", message)])
         clean_objects = [cleaned(obj) for obj in objects]
         index = job_index(clean_objects)
@@ -161,13 +162,13 @@ class ManifestFormat(SpecFormat):
         name = str(job["metadata"].pop("name", "") or "job")
         notes = []
         if at(resource, "spec", "suspend") is True or at(resource, "spec", "runPolicy", "suspend") is True:
-            notes.append("it is suspended, so a launch of the profile is too")
+            notes.append("the job is suspended, and so is its launch")
         header = {"displayName": dns_name(name, 63)}
         return {**header, BODY: clean_objects[0] if len(clean_objects) == 1 else clean_objects}, tuple(notes)
 
 
 def _job(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the job among the objects of a body, or no fields without one."""
+    """Return the job among the objects of a body, or an empty mapping without a job."""
     objects = body.get(OBJECTS)
     objects = objects if isinstance(objects, list) else []
     index = job_index(objects)

@@ -32,7 +32,7 @@ class JobName:
 
 
 def parse_name(text: str) -> JobName | None:
-    """Parse a full name; None for anything else.
+    """Parse a full name; None for any other text.
 
     The parts go into a URL, so only valid Kubernetes names are accepted.
     """

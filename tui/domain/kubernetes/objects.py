@@ -52,14 +52,14 @@ def objects_of(value: Any) -> list[Any] | None:
 
 
 def as_list(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one object that holds these: the object itself, or a `List`, which kubectl accepts."""
+    """Return one object for kubectl that contains the objects: the only one itself, or a `List`."""
     if len(objects) == 1:
         return dict(objects[0])
     return {"apiVersion": "v1", "kind": LIST_KIND, "items": [dict(obj) for obj in objects]}
 
 
 def job_in(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the job object in the output of `as_list`, or no fields without one."""
+    """Return the job object in the output of `as_list`, or an empty mapping without a job."""
     objects = objects_of(resource) or []
     index = job_index(objects)
     return {} if index is None else fields(objects, index)
@@ -79,7 +79,7 @@ def named(
             if labels:
                 metadata["labels"] = {**fields(metadata, "labels"), **labels}
         if workload_scoped(obj):
-            # The launch decides the namespace of all objects.
+            # The launch sets the namespace of all objects.
             metadata.pop("namespace", None)
             metadata |= {"namespace": namespace} if namespace else {}
         head: dict[str, Any] = {k: obj[k] for k in ("apiVersion", "kind") if k in obj}
@@ -95,12 +95,12 @@ _CLUSTER_KINDS = frozenset(
 
 
 def workload_scoped(obj: Mapping[str, Any]) -> bool:
-    """Whether objects of this kind have a namespace, as far as the kind is known."""
+    """Whether objects of this kind are in a namespace; true for an unknown kind."""
     return str(obj.get("kind") or "") not in _CLUSTER_KINDS
 
 
 def dns_name(words: str, limit: int = 50) -> str:
-    """Turn words into an object's name: a DNS label that begins with a letter."""
+    """Convert words to an object's name: a DNS label that begins with a letter."""
     label = _NAME.sub("-", words.lower()).strip("-")[:limit].strip("-")
     return label if label[:1].isalpha() else f"job-{label}".strip("-")
 
@@ -139,7 +139,7 @@ def server_fields(obj: Mapping[str, Any]) -> list[Path]:
 
 
 def _without_controller(job: dict[str, Any]) -> None:
-    """Remove the labels by which a batch Job selects its pods: another Job needs its own."""
+    """Remove the labels with which a batch Job selects its pods: another Job needs its own labels."""
     spec = job.get("spec")
     if not isinstance(spec, dict) or spec.get("manualSelector"):
         return
@@ -161,7 +161,7 @@ def _remove(root: Any, path: Path) -> None:
 
 
 def containers(job: Mapping[str, Any]) -> Iterator[tuple[ManifestGroup, Path, Mapping[str, Any]]]:
-    """Yield every container, init containers too, with its group and its path from the job object."""
+    """Yield every container, including init containers, with its group and its path from the job object."""
     for group in groups(job):
         if not group.template:
             yield group, group.container_path, group.container
@@ -172,7 +172,7 @@ def containers(job: Mapping[str, Any]) -> Iterator[tuple[ManifestGroup, Path, Ma
 
 
 def with_variable(job: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
-    """Add a variable to each training container that does not set it."""
+    """Add a variable to each training container that lacks it."""
     changed: dict[str, Any] = copy.deepcopy(dict(job))
 
     def add(container: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A pod, reduced to what the console uses, and its place as a replica of its job."""
+"""A pod, reduced to the used fields, and its index as a replica of its job."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ JOBSET = "jobset.sigs.k8s.io/"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _JOBS = frozenset(workload.kind for workload in WORKLOADS)
 _GONE_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "NodeLost"})
-"""Values of `status.reason` of a pod whose node was shut down; GKE preempts Spot nodes this way."""
+"""`status.reason` of pods whose node was shut down, also by GKE's preemption of a Spot node."""
 _NODE_DISRUPTIONS = frozenset({"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager"})
 _LOW = "low on resource"
-"""Part of the kubelet's eviction message that names the node's resource."""
+"""Text before the node's resource in the kubelet's eviction message."""
 _WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Waiting reasons of a container that is starting; other reasons name a problem."""
 
@@ -42,7 +42,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The parts of a pod that are kept; `group` and `index` of its replica come from its labels."""
+    """The used fields of a pod; `group` and `index` of its replica come from its labels."""
 
     name: str
     namespace: str
@@ -64,18 +64,18 @@ class Pod:
     exit_code: int | None = None
     restarts: int = 0
     reason: str = ""
-    """Reason of its state: `OOMKilled`, `Evicted`, `ImagePullBackOff`, `Unschedulable`."""
+    """Reason of its state, e.g. `OOMKilled`, `Evicted`, `ImagePullBackOff`, `Unschedulable`."""
     message: str = ""
     spot: bool = False
     gpus: int = 0
     cpus: float = 0.0
     """CPUs that its containers request; 0 if unset."""
     stopped: bool = False
-    """Whether it was deleted before it ended, and ended only for that."""
+    """Whether it was deleted before its end, and ended only because of the deletion."""
     failed_at: datetime | None = None
-    """When the previous run of its container ended."""
+    """Time at which the previous run of its container ended."""
     container: str = ""
-    """The container that the reason and the exit code belong to."""
+    """The container with the reason and the exit code."""
 
 
 def owner_of(obj: Obj) -> Owner | None:
@@ -88,7 +88,7 @@ def owner_of(obj: Obj) -> Owner | None:
 
 
 def reduced(obj: Obj) -> Pod | None:
-    """Reduce a pod to the parts that are kept; None if it belongs to no job."""
+    """Reduce a pod to the used fields; None if it does not belong to a job."""
     owner = owner_of(obj)
     if owner is None or owner.kind not in _JOBS:
         return None
@@ -131,7 +131,7 @@ def reduced(obj: Obj) -> Pod | None:
 
 
 def _cpus(resources: Obj) -> float:
-    """Return a container's CPU request; like Kubernetes, a lone limit counts as the request."""
+    """Return a container's CPU request; without a request Kubernetes uses the limit."""
     amount = fields(resources, "requests").get("cpu", fields(resources, "limits").get("cpu", 0))
     try:
         return float(quantity.parse(amount))
@@ -175,7 +175,7 @@ def _containers(obj: Obj) -> list[Any]:
 
 
 def _container(obj: Obj) -> Obj:
-    """Return the status of the container that decides the pod's state: a failed one, else the first."""
+    """Return the status of the decisive container: a failed one, else the first."""
     statuses = [item for item in _containers(obj) if isinstance(item, Mapping)]
     for container_status in statuses:
         if fields(container_status, "state", "terminated").get("exitCode"):
@@ -208,7 +208,7 @@ def _state(obj: Obj, container: Obj) -> JobState:
 
 
 def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
-    """Return reason and message of a pod that does not run normally."""
+    """Return reason and message of a pod in an abnormal state."""
     status = fields(obj, "status")
     own_reason, words = str(status.get("reason") or ""), _line(status.get("message"))
     conditions = {entry.type: entry for entry in conditions_of(obj)}
@@ -216,7 +216,8 @@ def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
     gone = disrupted is not None and disrupted.true and disrupted.reason in _NODE_DISRUPTIONS
     pressed = disrupted is not None and disrupted.true and _LOW in disrupted.message
     if pressed and not own_reason:
-        # The condition of an eviction precedes the pod's own reason; that of a shutdown has its reason.
+        # The condition of an eviction precedes the pod's own reason; a shutdown's condition has only its
+        # reason.
         return "Evicted", disrupted.message if disrupted else ""
     if own_reason in _GONE_NODE or (gone and own_reason != "Evicted"):
         return "NodeLost", words or (disrupted.message if disrupted else "")
@@ -227,7 +228,7 @@ def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
     if waiting.get("reason", "") not in _WAITS:
         return str(waiting["reason"]), _line(waiting.get("message"))
     is_disrupted = disrupted is not None and disrupted.true
-    # A container's signal follows from the disruption, which explains more than `Error`.
+    # The disruption caused the container's signal, and explains more than `Error`.
     if ended and ended.get("reason") not in {None, "Completed", *(("Error",) if is_disrupted else ())}:
         return str(ended["reason"]), _line(ended.get("message"))
     if disrupted is not None and is_disrupted:
@@ -257,7 +258,7 @@ _WORDS = {
 
 
 def words_of(reason: str, message: str = "", *, spot: bool = False) -> str:
-    """Return a pod's reason in words; `spot` says that its node was a Spot node."""
+    """Return a pod's reason in words; `spot` is true for a Spot node."""
     if reason == "NodeLost":
         return "node preempted (GKE Spot)" if spot else "node lost or shut down"
     if reason == "Evicted" and message:

@@ -22,7 +22,7 @@ def parse(text: object) -> Decimal:
     """
     match = _FORM.fullmatch(str(text))
     if match is None:
-        raise NotAQuantity(f"{text!r} is not a quantity: write a number with a unit, such as 500m or 2Gi")
+        raise NotAQuantity(f"{text!r} must be a quantity: a number with a unit, such as 500m or 2Gi")
     number, exponent, suffix = Decimal(match[1]), match[2], match[3] or ""
     if exponent:
         return number.scaleb(int(exponent[1:]))
@@ -32,7 +32,7 @@ def parse(text: object) -> Decimal:
 
 
 def scaled(resource: str, text: object) -> int:
-    """Return the amount as the scheduler counts it: thousandths of a CPU, else whole units, rounded up.
+    """Return the scheduler's integer amount: thousandths of a CPU, else units, rounded up.
 
     Raises:
         NotAQuantity: for any other text.

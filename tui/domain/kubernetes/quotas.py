@@ -1,7 +1,7 @@
 """A cluster's capacity: node pools' allocatable, quotas of Kueue's ClusterQueues, ResourceQuotas.
 
-Amounts are whole numbers: CPUs in cores, memory and storage in GiB, other resources in units. Limits are
-rounded down and use is rounded up, so the free amount shown really is free.
+Amounts are integers: CPUs in cores, memory and storage in GiB, other resources in units. Limits are rounded
+down and usage is rounded up, so the displayed free amount is really free.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tui.domain.vertex import catalog
 
 Obj = Mapping[str, Any]
 CLUSTER = "cluster"
-"""Namespace shown for what the whole cluster shares."""
+"""Displayed namespace of resources that the entire cluster shares."""
 _POOL_LABELS = ("cloud.google.com/gke-nodepool", ACCELERATOR)
 _NODE_RESOURCES = ("cpu", "memory", GPU)
 _GIB = Decimal(1 << 30)
@@ -33,11 +33,11 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """API objects that quotas are read from; `None` if unreadable or not served."""
+    """API objects with quotas; `None` if unreadable or not served."""
 
     nodes: Sequence[Obj] | None = None
     pods: Sequence[Obj] | None = None
-    """All pods on nodes."""
+    """All pods on nodes, for the usage of node pools."""
     cluster_queues: Sequence[Obj] | None = None
     local_queues: Sequence[Obj] | None = None
     flavors: Sequence[Obj] | None = None
@@ -45,7 +45,7 @@ class ClusterObjects:
 
 
 def quotas_of(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
-    """Return all quotas: those of queues, then of namespaces, then of node pools."""
+    """Return all quotas: first of queues, then of namespaces, then of node pools."""
     return [
         *_queues(cluster, read_at),
         *_resource_quotas(cluster.resource_quotas or (), read_at),
@@ -54,7 +54,7 @@ def quotas_of(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
 
 
 def _amount(resource: str, text: object, *, up: bool) -> int | None:
-    """Return `text` in the unit shown; `None` if it is not a quantity."""
+    """Return `text` in the displayed unit; `None` if it is not a quantity."""
     try:
         value = parse(text)
     except NotAQuantity:
@@ -70,7 +70,7 @@ def _whole(resource: str, value: Decimal, *, up: bool) -> int:
 
 
 def _plain(resource: str) -> str:
-    """Return `memory` for `requests.memory`."""
+    """Remove a prefix: `memory` for `requests.memory`."""
     for stem in ("requests.", "limits."):
         resource = resource.removeprefix(stem)
     return resource
@@ -88,7 +88,7 @@ def _queues(cluster: ClusterObjects, read_at: datetime) -> list[Quota]:
     spot = {_name(flavor) for flavor in cluster.flavors or () if _is_spot(at(flavor, "spec", "nodeLabels"))}
     if cluster.cluster_queues is not None:
         return [quota for queue in cluster.cluster_queues for quota in _cluster_queue(queue, spot, read_at)]
-    # A team member may read only the queues of a namespace, which name no limit.
+    # A team member may be able to read only the queues of a namespace, which have no limits.
     return [quota for queue in cluster.local_queues or () for quota in _local_queue(queue, spot, read_at)]
 
 
@@ -112,7 +112,7 @@ def _local_queue(queue: Obj, spot: set[str], read_at: datetime) -> Iterable[Quot
 
 
 def _use_by_flavor(queue: Obj) -> dict[tuple[str, str], int | None]:
-    """Return the reserved amounts, of admitted workloads and of those that wait for their checks."""
+    """Return the reserved amounts of admitted workloads and of workloads that wait for their checks."""
     return {
         (str(flavor.get("name", "")), str(resource.get("name", ""))): _amount(
             str(resource.get("name", "")), resource.get("total", 0), up=True
@@ -153,7 +153,7 @@ class _Pool:
 
 
 def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
-    """Yield each pool's quotas: the limit counts nodes that accept pods, the use counts all nodes."""
+    """Yield each pool's quotas: the limit counts nodes that accept pods, the usage counts all nodes."""
     pools: dict[tuple[str, bool], _Pool] = {}
     of_node: dict[str, _Pool] = {}
     for node in cluster.nodes or ():
@@ -171,7 +171,7 @@ def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
         if owner is not None and at(pod, "status", "phase") not in _ENDED:
             _add(owner.used, pod_requests(pod))
     for (title, _), pool in sorted(pools.items()):
-        away = f", {pool.nodes - pool.ready} take no pods" if pool.ready < pool.nodes else ""
+        away = f", {pool.nodes - pool.ready} accept no pods" if pool.ready < pool.nodes else ""
         count = f"{pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}{away}"
         for resource in _NODE_RESOURCES:
             if not pool.allocatable[resource] and not pool.used[resource]:
@@ -185,14 +185,14 @@ def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
 
 
 def _hardware(resource: str, accelerator: str) -> str:
-    """Return the resource's word among Vertex AI's metrics, or "" if they have none."""
+    """Return the resource's word in Vertex AI's metrics, or "" if they have no word."""
     if resource == GPU:
         return catalog.quota_word(VERTEX.get(accelerator, ""))
     return "cpus" if resource == "cpu" else ""
 
 
 def pod_requests(pod: Obj) -> dict[str, Decimal]:
-    """Return a pod's requests: the sum of its containers, or those of its largest init container if higher.
+    """Return a pod's requests: the sum of its containers, or its largest init container if higher.
 
     An init container that keeps running (restartPolicy Always) counts with the containers.
     """
@@ -214,7 +214,7 @@ def pod_requests(pod: Obj) -> dict[str, Decimal]:
 
 
 def _requests(container: Obj) -> dict[str, Decimal]:
-    """Return a container's requests; a limit without a request counts as one."""
+    """Return a container's requests; a limit without a request counts as a request."""
     resources = container.get("resources") or {}
     both = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     total: dict[str, Decimal] = defaultdict(Decimal)
@@ -250,7 +250,7 @@ def _quota(
     spot: bool = False,
     hardware: str = "",
 ) -> Quota:
-    """Build a quota; `amounts` are the limit and the use."""
+    """Build a quota; `amounts` are the limit and the usage."""
     limit, used = amounts
     return Quota(
         metric=f"{title}/{resource}",

@@ -1,4 +1,4 @@
-"""Shared memory of a pod, through which data loader processes pass their batches."""
+"""Shared memory of a pod, through which data loader processes exchange their batches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Why a job of a cluster does not run yet, in words, and what to do about it.
+"""Why a job of a cluster does not run yet, in words, and the next step.
 
-The checks follow the order in which a job waits: for its queue (Kueue), for its gang (PodGroup), for nodes
-(the scheduler and the autoscaler), for its image and volumes.
+The checks are in the order of a job's waits: for its queue (Kueue), for its gang (PodGroup), for nodes (the
+scheduler and the autoscaler), for its image and volumes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tui.domain.kubernetes.workloads import at, elements, fields, whole
 Obj = Mapping[str, Any]
 _LONGEST = 300
 _MOST_PODS = 20
-"""Pods whose Events are read; the Events of further pods repeat them."""
+"""Number of pods whose Events are read; the Events of further pods repeat them."""
 _TAINT = re.compile(r"untolerated taint(?:\(s\))? \{(?P<taint>[^}:]+)")
 _REASON = re.compile(r", (?=insufficient )")
-"""Separator between the reasons of two flavors."""
-# The first pattern found in the lower-case text gives the next step.
+"""Start of a separator between the reasons of two flavors."""
+# The first matching pattern in the lower-case text gives the next step.
 _QUEUE_STEPS = (
     (
         "maximum capacity",
-        "It requests more than the queue can ever have: request less, or use another queue.",
+        "The job requests more than the queue can ever have: request less, or use another queue.",
     ),
     ("exceeds", "It requests more than the queue can ever have: request less, or use another queue."),
     ("topology", "Request fewer nodes, or prefer the topology instead of requiring it."),
@@ -46,16 +46,16 @@ _QUEUE_STEPS = (
 _NO_LABELS = "No node has the required labels: correct its nodeSelector."
 _NODE_STEPS = (
     ("insufficient nvidia.com/gpu", "Wait until GPUs are free, or request fewer, or another node pool."),
-    ("insufficient", "Request less of it per pod, or another node pool."),
+    ("insufficient", "Request a smaller amount per pod, or another node pool."),
     ("persistentvolumeclaim", "Create the claim, or check why it is not bound."),
-    ("volume", "Check why its volume can't be used there."),
+    ("volume", "Check why the node can't use the volume."),
     ("topology", "Request fewer pods per domain, or relax the topology constraint."),
     ("affinity", _NO_LABELS),
     ("selector", _NO_LABELS),
 )
 _AUTOSCALER_STEPS = (
-    ("max node group size", "The node pool has its maximum size: raise it, or wait until nodes are free."),
-    ("max cluster", "The cluster has its maximum size: its administrator can raise it."),
+    ("max node group size", "The node pool is at its maximum size: raise it, or wait until nodes are free."),
+    ("max cluster", "The cluster is at its maximum size: its administrator can raise it."),
     ("quota", "A quota of the project is used up: request more, or use another region."),
     ("stockout", "The zone has none of these machines now: try later, another zone, or standard VMs."),
     (
@@ -82,11 +82,11 @@ _CONTAINERS = {
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One reason why a job does not run yet."""
+    """One reason of a job's wait."""
 
     words: str
     step: str = ""
-    """What to do about it; "" if the wait ends by itself."""
+    """The next step; "" if the wait ends by itself."""
     short: str = ""
     """The reason in a table cell, e.g. `queue team-a is full`."""
 
@@ -103,7 +103,7 @@ def wait_events(index: EventIndex, job: tuple[str, str, str], pods: Sequence[Pod
 
 
 def cannot_start(pod: Pod) -> bool:
-    """Whether a pod has no node or can't start on it; its job may run without it, or wait for it."""
+    """Whether a pod has no node or can't start there; its job may run or wait meanwhile."""
     if pod.state not in {JobState.PENDING, JobState.RESTARTING}:
         return False
     return pod.reason in _CONTAINERS or (pod.reason == "Unschedulable" and not pod.node)
@@ -116,7 +116,7 @@ def waits_for(
     pod_group: Obj | None = None,
     events: Sequence[ClusterEvent] = (),
 ) -> tuple[Wait, ...]:
-    """Return the reasons, the decisive one first; empty if the job has all it needs."""
+    """Return the reasons of a wait, the decisive one first; empty if the job has all resources."""
     queue = _queue(job, workload)
     if queue is not None:
         return (queue,)
@@ -125,7 +125,7 @@ def waits_for(
 
 
 def _queue(job: Obj, workload: Obj | None) -> Wait | None:
-    """Return why Kueue does not admit the job, or None once admitted."""
+    """Return why Kueue does not admit the job, or None after the admission."""
     name = queue_of(job)
     if workload is None:
         if not name or at(job, "spec", "suspend") is False:
@@ -169,7 +169,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
 
 
 def _possible_flavors(message: str) -> str:
-    """Reduce Kueue's message for each pod set to the flavors that could ever fit, if any could."""
+    """Reduce Kueue's message for each pod set to the flavors that could ever fit, if any exist."""
     pod_sets = []
     for pod_set in message.split("; "):
         head, _, text = pod_set.partition(": ")
@@ -180,7 +180,7 @@ def _possible_flavors(message: str) -> str:
 
 
 def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
-    """Return why a gang is incomplete."""
+    """Return the missing pods of a gang, as a wait."""
     if group is None or (all(pod.node for pod in pods) and pods):
         return []
     least = whole(at(group, "spec", "minMember"))
@@ -195,7 +195,7 @@ def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
 
 
 def _nodes(pods: Sequence[Pod]) -> list[Wait]:
-    """Return the scheduler's messages about pods without a node, equal messages once."""
+    """Return the scheduler's messages about pods without a node, without duplicates."""
     waiting = [pod for pod in pods if pod.reason == "Unschedulable" and not pod.node]
     counts = Counter(pod.message for pod in waiting)
     waits = []
@@ -209,20 +209,20 @@ def _nodes(pods: Sequence[Pod]) -> list[Wait]:
             continue
         step = f"Give it a toleration for {taint['taint'].strip()}"
         # The scheduler checks taints before labels, so the labels of tainted nodes are unknown.
-        unsure = ", if it is meant for these nodes; else correct its nodeSelector"
+        unsure = "if these nodes are right; otherwise correct its nodeSelector"
         step = f"{step}{unsure if 'affinity' in lower else ''}."
         waits.append(Wait(words, step, f"no node without {taint['taint'].strip()}"))
     return waits
 
 
 def _no_node(message: str) -> str:
-    """Return the wait in a table cell: `no node has enough nvidia.com/gpu`."""
+    """Return the wait for a table cell: `no node has enough nvidia.com/gpu`."""
     short = re.search(r"insufficient (?P<what>[\w./-]*\w)", message)
     return f"no node has enough {short['what'].rpartition('/')[2]}" if short else "no node"
 
 
 def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
-    """Return the autoscaler's last message: it adds nodes, or it can't."""
+    """Return the autoscaler's last message: it adds nodes, or can't add them."""
     scaling = [e for e in events if e.reason in {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp"}]
     if not scaling:
         return []
@@ -283,7 +283,7 @@ def is_pending(workload: Obj) -> bool:
 def position_words(summary: Obj, workload: Obj) -> str:
     """Return a Workload's position as a sentence, or "" if the summary does not list it.
 
-    Positions count from 0 (Kueue, pkg/visibility): each is the number of workloads before it.
+    Positions count from 0 (Kueue, pkg/visibility): a position is the number of earlier workloads.
     """
     name = at(workload, "metadata", "name")
     for item in map(fields, elements(summary, "items")):

@@ -23,7 +23,7 @@ PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 class WorkloadKind:
     """A kind of job. `key` is its `Job.kind`; `replicas` is the field with a replica spec for each role.
 
-    `container` is the name that the operator requires of the training container, or "" if any name will do.
+    `container` is the name that the operator requires for the training container, or "" for any name.
     """
 
     key: str
@@ -38,7 +38,8 @@ class WorkloadKind:
 
     @property
     def operator_v1(self) -> bool:
-        """Whether it belongs to Training Operator v1, or to MPI operator v2beta1, which shares its types."""
+        """Whether it belongs to Training Operator v1, or to MPI operator v2beta1, which has the same
+        types."""
         return self.group == "kubeflow.org"
 
     @property
@@ -82,7 +83,7 @@ def by_kind(kind: str) -> WorkloadKind | None:
 
 
 def job_index(objects: Sequence[Any]) -> int | None:
-    """Return the index of the job: the last one, as its ConfigMaps and volumes come before it."""
+    """Return the index of the job: the last one, because its ConfigMaps and volumes precede it."""
     jobs = [i for i, obj in enumerate(objects) if workload_of(obj) is not None]
     return jobs[-1] if jobs else None
 
@@ -112,7 +113,7 @@ def elements(value: Any, *path: str | int) -> list[Any]:
 
 
 def whole(value: Any) -> int | None:
-    """Return a whole number, written as a number or as text; None for anything else."""
+    """Return an integer, written as a number or as text; None for any other value."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -124,8 +125,8 @@ def whole(value: Any) -> int | None:
 class ManifestGroup:
     """A replica group of a job, with paths from the job object.
 
-    `replicas` is None if a parameter decides it. `template` is the pod template's path, `pod` its spec. A
-    TrainJob has no pod template (its runtime has one), so `container` stands for the trainer.
+    `replicas` is None if a parameter sets the number. `template` is the path of the pod template, `pod` its
+    spec. A TrainJob has no pod template (its runtime has one), so `container` is the trainer's.
     """
 
     role: str
@@ -146,7 +147,7 @@ class ManifestGroup:
 
     @property
     def name(self) -> str:
-        """The role as pods and screens name it."""
+        """The role as in names of pods and on screens."""
         return self.role.lower()
 
 
@@ -189,7 +190,7 @@ def _groups(job: Obj, kind: WorkloadKind) -> Iterator[ManifestGroup]:
 
 
 def _count(job: Obj, path: Path) -> int | None:
-    """Return the number of replicas in a field: 1 if unset, None if a parameter decides it."""
+    """Return the number of replicas in a field: 1 if unset, None for a parameter."""
     count = at(job, *path)
     return 1 if count is None else whole(count)
 
@@ -222,13 +223,13 @@ def _group(
 
 
 def container_index(pod: Mapping[str, Any], name: str) -> int:
-    """Return the index of the training container: the one with this name, else the first."""
+    """Return the index of the training container: the container with this name, else the first."""
     containers = elements(pod, "containers")
     return next((i for i, c in enumerate(containers) if name and fields(c).get("name") == name), 0)
 
 
 def gpus(group: ManifestGroup) -> int | None:
-    """Return the GPUs of one pod of the group; None if a parameter decides it."""
+    """Return the number of GPUs in one pod of the group; None for a parameter."""
     resources = fields(group.container, "resourcesPerNode") or fields(group.container, "resources")
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU, 0))
     return whole(count)

@@ -1,9 +1,9 @@
-"""Parses a line of output: plain text, or a JSON object that may have a severity and a time.
+"""Parses a line of output: plain text, or a JSON object with an optional severity and time.
 
-As Cloud Logging parses a training job's output (docs/facts/vertex.md 5.1): a line that is one JSON object
-becomes jsonPayload; `severity` and `timestampSeconds` with `timestampNanos` move to the entry, the other
-fields stay. Text on stderr is ERROR. Text on stdout is INFO here; it is not verified whether the service uses
-DEFAULT or INFO.
+The rules are Cloud Logging's for a training job's output (docs/facts/vertex.md 5.1): a line that is one JSON
+object becomes jsonPayload; `severity` and `timestampSeconds` with `timestampNanos` move to the entry, the
+other fields stay. Text on stderr is ERROR. Text on stdout is INFO here; whether the service uses DEFAULT or
+INFO is not verified.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from tui.domain.document.decoding import decode_json
 
 DEFAULT_SEVERITY = {"stdout": int(Severity.INFO), "stderr": int(Severity.ERROR)}
 MAX_JSON_DEPTH = 20
-"""Maximum depth; deeper objects stay text: protobuf clients refuse 100 nested messages, and each level takes
-three."""
+"""Largest depth of an object; deeper objects stay text.
+
+protobuf clients refuse 100 nested messages, and each level needs three.
+"""
 MAX_ENTRY = 256 * 1024
 """Bytes of one entry's text; a longer line is split (docs/facts/vertex.md 5.1)."""
 DAY = 86_400 * 10**9
@@ -31,7 +33,7 @@ _NUMBERS = {10: 100, 20: 100, 30: 200, 40: 400, 50: 500, 60: 600}
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """A JSON line: its payload without severity and time, and these two (time in ns); `None` if missing."""
+    """A JSON line: its payload without severity and time, and these two (time in ns), `None` if missing."""
 
     payload: dict[str, Any]
     severity: int | None = None
@@ -43,8 +45,10 @@ class NotAnObject(ValueError):
 
 
 def parse_json_line(line: str) -> JsonLine:
-    """Parse a line that is one JSON object. Raises NotAnObject for any other line, and for an object that is
-    nested too deeply."""
+    """Parse a line that is one JSON object.
+
+    Raises NotAnObject for any other line, and for an object that is nested too deeply.
+    """
     try:
         payload = decode_json(line, most_levels=MAX_JSON_DEPTH)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """Users' regular expressions, searched in time linear in the text.
 
-Python's own engine backtracks: `(a+)+$` on a line of 45 characters takes longer than a night, and nothing can
-interrupt it. Patterns run on RE2, which Cloud Logging uses too. The simplest ones, which can't backtrack far,
-run on Python's: it is ten times as fast if every line matches.
+Python's own engine backtracks: `(a+)+$` on a line of 45 characters runs for hours, and nothing can interrupt
+it. Patterns run on RE2, which Cloud Logging uses too. The simplest patterns, which can't backtrack far, run
+on Python's engine, which is ten times as fast if every line matches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _MOST_MEMORY = 16 << 20
 
 
 class PatternError(ValueError):
-    """The text is not a regular expression, or can't be searched in linear time; the message says why."""
+    """The text is not a regular expression, or can't be searched in linear time; the message has the
+    reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class Pattern:
         return self._engine.spans(text)
 
     def among(self, whole: str, lines: Sequence[str]) -> Iterator[int]:
-        """Yield the indexes of the matching lines; `whole` is all of them, joined by the only line breaks."""
+        """Yield the indexes of the matching lines; `whole` is the lines joined by newlines, their only line
+        breaks."""
         return self._engine.among(whole, lines)
 
 
@@ -69,7 +71,7 @@ def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
 
 
 class _Python:
-    """Python's engine, for patterns that can't make it backtrack."""
+    """Python's engine, for patterns that can't backtrack far."""
 
     def __init__(self, text: str, ignore_case: bool) -> None:
         flags = re.IGNORECASE if ignore_case else 0
@@ -97,13 +99,13 @@ class _Python:
 
 
 class _Linear:
-    """RE2, over bytes: it accepts only these, and encoding a block once is faster than once per match."""
+    """RE2 over bytes: RE2 accepts only bytes, and encoding a block once is faster than once per match."""
 
     def __init__(self, text: str, ignore_case: bool) -> None:
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            raise PatternError("it has a character that no text can have") from None
+            raise PatternError("it must not have half of a surrogate pair") from None
         self._line, self._block = _compiled(data, ignore_case), _compiled(b"(?m)" + data, ignore_case)
 
     def matches(self, text: str) -> bool:
@@ -148,7 +150,7 @@ def _characters(data: bytes) -> int:
 
 
 def _bytes(text: str) -> bytes:
-    # Half of a surrogate pair, as in broken JSON text, can't be encoded; count it as one character.
+    # Half of a surrogate pair, as in invalid JSON text, can't be encoded; count it as one character.
     return text.encode(errors="replace")
 
 

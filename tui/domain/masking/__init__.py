@@ -1,8 +1,8 @@
 """Masks secrets in every output: screens, verbs, exports, audit journal, messages and crash reports.
 
-A text counts as a secret by its shape (`shapes`: tokens of known services, private keys, passwords in URLs),
-by its name (`names`: `HF_TOKEN`, `--api-key`), or because a profile declares it (`secret: true` on a
-parameter). `structure` finds secrets in a specification. A job's output and the profile's file stay unmasked.
+A text is a secret if its shape is (`shapes`: tokens of known services, private keys, passwords in URLs), if
+its name is (`names`: `HF_TOKEN`, `--api-key`), or if a profile declares it (`secret: true` on a parameter).
+`structure` finds secrets in a specification. A job's output and the profile's file are not masked.
 """
 
 from tui.domain.masking.names import is_secret, looks_secret

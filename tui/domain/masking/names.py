@@ -1,4 +1,4 @@
-"""Names of secrets, and the values under such a name that can be secrets."""
+"""Names of secrets, and tests whether a value under such a name can be a secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STRONG = re.compile(
     r"api[_-]?key|access[_-]?key|private[_-]?key|token|secret|passw|passphrase|pwd|credential|bearer",
     re.IGNORECASE,
 )
-# Words of training and of pipelines, not of access: --pad-token=<pad>, --eos-token-id=50256,
+# Words of training and of pipelines that do not mean access: --pad-token=<pad>, --eos-token-id=50256,
 # --text-key=content, outputParameterKey: loss.
 _ORDINARY = re.compile(
     r"(?:pad|eos|bos|unk|mask|cls|sep|image|video|special|stop|start|end|num|n|max|min|per|total|prompt|new)[_-]?tokens?"
@@ -27,19 +27,19 @@ _PATH = re.compile(
 )
 _SWITCHES = {"", "true", "false", "none", "null", "auto", "yes", "no", "on", "off"}
 MAX_PATH = 200
-"""A longer value is not a path."""
+"""Longest path, in characters; a longer value can be a secret."""
 LONG = 16
-"""Length from which a value with digits is a secret even under a vague name (`key`, `auth`)."""
+"""Length from which a value with digits is a secret even under an ambiguous name (`key`, `auth`)."""
 
 
 def looks_secret(name: str) -> bool:
-    """Whether the name is that of a secret: `WANDB_API_KEY`, `hf-token`; not `TOKENIZER` or `pad_token`."""
+    """Whether a secret can have this name: `WANDB_API_KEY`, `hf-token`; not `TOKENIZER` or `pad_token`."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return _NAME.search(apart) is not None and _ORDINARY.search(apart) is None
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a value under this name is a secret: not a switch, a variable or the path of a secret."""
+    """Whether a value with this name is a secret: not a switch, a variable or the path of a secret."""
     value = value.strip()
     if not looks_secret(name) or value.lower() in _SWITCHES or _REFERENCE.match(value):
         return False

@@ -1,6 +1,6 @@
-"""Shapes of known services' secrets, wherever they occur. Names, digests and ids have no such shape.
+"""Shapes of known services' secrets, in any text. Names, digests and ids have no such shape.
 
-The prefixes are those that the services document for their tokens, as secret scanners use them.
+The services document the prefixes of their tokens, and secret scanners use them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ PATTERNS: tuple[re.Pattern[str], ...] = (
     re.compile(r"(?<=hooks\.slack\.com/services/)[\w/]{20,}"),
     re.compile(r"(?<=AccountKey=)[A-Za-z0-9+/]{40,}={0,2}"),  # Azure storage
     re.compile(r"(?i:(?<=bearer )|(?<=basic ))[\w.~+/-]{16,}=*"),
-    # The password of a URL, and a user name that is a token.
+    # The password of a URL, or a user name that is a token.
     re.compile(r"(?<=://)[^/\s:@\"'\\]{20,}(?=@)"),
     re.compile(r"(?P<head>(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@\"']*:)[^/\s\"']+(?=@)"),
 )
-"""Each takes linear time, as texts are untrusted. They apply in this order, each to what the earlier ones
-left; the group `head` stays."""
+"""Patterns of secrets, each searched in linear time because texts are untrusted.
+
+Each pattern applies to the result of the previous one; the group `head` stays.
+"""

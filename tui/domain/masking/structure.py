@@ -12,33 +12,34 @@ from tui.domain.masking.names import is_secret
 from tui.domain.masking.text import MASK, SHORT, Cover, holds, mask_text, no_name
 
 DECLARED = "VXTUI_SECRETS"
-"""Variable of a job that names its arguments and variables declared as secrets by a profile."""
+"""Variable of a job that names the arguments and variables which a profile declares as secrets."""
 _FLAG = re.compile(r"^(?P<head>--?(?P<name>[\w.-]+)=)(?P<value>.+)$", re.DOTALL)
 _LISTS = ("command", "args")
 
 
 def masked(spec: Any, known: Iterable[str] = ()) -> tuple[Any, int]:
-    """A copy of a JSON value with its secrets masked, and their number. `known` are declared secrets.
+    """A copy of a JSON value with masked secrets, and their number. `known` are declared secrets.
 
     Masked are the `value` beside the `name` of a secret (environment variables), `--flag=value` and `--flag`,
-    `value` arguments with such a name, what `DECLARED` names, and secrets within texts.
+    `value` arguments with the name of a secret, values whose names `DECLARED` lists, and secrets within
+    texts.
     """
     return concealed(spec, known)
 
 
 def concealed(spec: Any, known: Iterable[str] = (), cover: Cover = no_name) -> tuple[Any, int]:
-    """The value with `cover` in place of each secret."""
+    """A copy of the value with `cover` in place of each secret, and the number of secrets."""
     work = _Work(tuple(known), cover)
     return work.value(spec, ""), work.count
 
 
 def mask_value(name: Any, value: str) -> str:
-    """The value of a variable, flag or field with this name, as shown."""
+    """The masked value of a variable, flag or field with this name."""
     return MASK if is_secret(str(name), value) else mask_text(value)
 
 
 def secrets_in(spec: Any) -> set[str]:
-    """The texts that `masked` hides in part or whole, to be hidden in a file's lines."""
+    """The texts that `masked` hides in part or completely, to be hidden in a file's lines."""
     secrets: set[str] = set()
 
     def note(raw: str, shown: str) -> None:
@@ -53,7 +54,7 @@ def secrets_in(spec: Any) -> set[str]:
 
 
 def _hidden(raw: str, shown: str) -> str:
-    """The part of `raw` that the first mask of `shown` covers; all of it if that is not clear."""
+    """The part of `raw` that the first mask of `shown` covers; `raw` itself if the part is not clear."""
     head, _, tail = shown.partition(MASK)
     if MASK in tail or not raw.startswith(head) or not raw.endswith(tail):
         return raw
@@ -166,10 +167,9 @@ def _declared(task: Mapping[str, Any]) -> set[str]:
 
 
 def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]:
-    """The custom job, with the arguments and variables that hold these secrets named in its tasks'
-    environment.
+    """Name the arguments and variables with these secrets in the environment of the job's tasks.
 
-    The service does not know the profile: without this, a job's specification would show them.
+    The service does not know the profile: without the names, the job's specification would show the secrets.
     """
     if not secrets:
         return job
@@ -185,7 +185,7 @@ def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]
 
 
 def _containers(value: Any) -> Iterator[dict[str, Any]]:
-    """Parts of Kubernetes objects that run something: fields with a command, arguments or variables."""
+    """Parts of Kubernetes objects that run a program: fields with a command, arguments or variables."""
     if isinstance(value, dict):
         if any(isinstance(value.get(key), list) for key in (*_LISTS, "env")):
             yield value

@@ -10,10 +10,10 @@ from tui.domain.masking.shapes import PATTERNS
 
 MASK = "••••••••"
 SHORT = 6
-"""A known secret shorter than this is masked only as a whole word."""
+"""Length from which a known secret is masked inside words; a shorter one only as a complete word."""
 _MOST_REMEMBERED = 1000
 Cover = Callable[[str], str]
-"""The replacement for a secret with this name; the name is "" if there is none."""
+"""Function that returns the replacement of a secret with this name; the name may be ""."""
 # HF_TOKEN=…, "token": "…", --api-key=…, ?access_token=…
 _ASSIGNED = re.compile(
     r"(?<![\w$.-])-{0,2}(?P<name>[A-Za-z_][\w.-]*)(?P<sign>=|\\?[\"']\s*:\s*)(?P<quote>\\?[\"']?)"
@@ -37,12 +37,12 @@ def remember(secrets: Iterable[str]) -> None:
 
 
 def no_name(_: str) -> str:
-    """The default cover."""
+    """The default cover, without the name of the secret."""
     return MASK
 
 
 def mask_text(text: str, known: Iterable[str] = (), cover: Cover = no_name) -> str:
-    """`text` with its secrets masked: by shape, after a name, and known ones."""
+    """Return `text` with masked secrets: by shape, after a name, and known secrets."""
     masked_text = _without_known(text, (*known, *_remembered), cover)
     for pattern in PATTERNS:
         masked_text = pattern.sub(lambda match: _covered(match, cover), masked_text)
@@ -52,7 +52,7 @@ def mask_text(text: str, known: Iterable[str] = (), cover: Cover = no_name) -> s
 
 
 def holds(text: str, secrets: Iterable[str]) -> bool:
-    """Whether the text contains one of these secrets, regardless of remembered ones and shapes."""
+    """Whether the text contains any of these secrets, regardless of remembered ones and shapes."""
     return _without_known(text, secrets, no_name) != text
 
 

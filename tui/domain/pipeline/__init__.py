@@ -1,1 +1,1 @@
-"""The tasks of a pipeline: what each waits for, and their order as a tree."""
+"""The tasks of a pipeline: their dependencies, and their order as a tree."""

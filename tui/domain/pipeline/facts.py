@@ -1,4 +1,4 @@
-"""The facts about one task, line by line, so that each can be searched and copied."""
+"""The facts about one task, one per line, so that the user can search and copy them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER = re.compile(r"/\d+/(?P<pipeline>[a-z0-9][a-z0-9-]{0,127})/[^/]+_-?\d+/"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact: its part of the task, its name and its value, which may have several lines."""
+    """One fact: its section, its name and its value, which may have several lines."""
 
     part: str
     name: str
@@ -33,13 +33,15 @@ class Fact:
 
     @property
     def key(self) -> str:
-        """Unique within a task."""
+        """The fact's key, unique within a task."""
         return f"{self.part}/{self.name}/{self.job}/{self.task}"
 
 
 def cached_from(task: Task, pipeline: str) -> str:
-    """Name of the pipeline job that made the outputs of a cached task; "" if their URIs do not tell.
-    `pipeline` is the name of the task's own pipeline job."""
+    """Name of the pipeline job that created the outputs of a cached task; "" if their URIs do not contain it.
+
+    `pipeline` is the name of the task's own pipeline job.
+    """
     parent, _, own = pipeline.rpartition("/")
     if task.native_state != CACHED:
         return ""
@@ -52,8 +54,10 @@ def cached_from(task: Task, pipeline: str) -> str:
 
 
 def same_work(task: Task, job: Job, runs: Iterable[Job]) -> str:
-    """Name of the newest earlier run of this pipeline in which the task had these inputs and outputs. For a
-    cached task whose outputs name no run: the cache may hold another run's equal outputs."""
+    """Name of the newest earlier run of this pipeline in which the task had equal inputs and outputs.
+
+    This is for a cached task whose outputs name no run: the cache may have another run's equal outputs.
+    """
     if task.native_state != CACHED:
         return ""
     signature = task.name, task.parameters, task.outputs
@@ -76,7 +80,9 @@ def attempts(task: Task) -> list[tuple[str, JobState]]:
 
 def facts(task: Task, others: Mapping[str, Task], pipeline: str, origin: str = "") -> list[Fact]:
     """The facts of a task except its state and times. `others` are the tasks of the pipeline job `pipeline`.
-    `origin` is the run found by `same_work`; what the outputs themselves tell takes precedence."""
+
+    `origin` is the run that `same_work` returned; a run that the outputs name has precedence.
+    """
     return [
         *_task(task, others, cached_from(task, pipeline), origin),
         *_attempts(task),
@@ -130,6 +136,6 @@ def _artifacts(part: str, artifacts_by_name: Mapping[str, Sequence[Artifact]]) -
 
 
 def text_of(name: str, value: object) -> str:
-    """A value as text, with secrets masked; JSON unless it is text or a number."""
+    """A value as text, with masked secrets; JSON unless it is text or a number."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return str(mask_value(name, text))

@@ -1,4 +1,5 @@
-"""The fields of a pipeline job in REST form, as data (docs/facts/vertex.md 11.1), and of a profile's body."""
+"""The fields of a pipeline job in REST format, as data (docs/facts/vertex.md 11.1), and of a profile's
+body."""
 
 from __future__ import annotations
 
@@ -36,6 +37,6 @@ _SENT: dict[str, FieldType] = {
     "preflightValidations": BOOLEAN,
 }
 PIPELINE_JOB_BODY = FieldType("message", fields={"templatePath": STRING, **_SENT}, type="PipelineJob")
-"""A profile's fields of a pipeline job; `templatePath` names a file beside it, sent as `pipelineSpec`."""
+"""A profile's fields of a pipeline job; `templatePath` is a file beside it, sent as `pipelineSpec`."""
 PIPELINE_JOB_RESOURCE = {**RESOURCE, **_SENT}
 """The fields of the request."""

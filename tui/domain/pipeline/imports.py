@@ -9,7 +9,7 @@ from tui.domain.pipeline.parameters import inputs_of
 from tui.domain.spec.values import literal
 
 ROOT = "root"
-_HELP = "The pipeline's root, gs://BUCKET/FOLDER: the tasks keep their outputs below it"
+_HELP = "The pipeline's root, gs://BUCKET/FOLDER: the tasks store their outputs below it"
 _ROOT_REFERENCE = f"${{{ROOT}}}"
 
 
@@ -19,8 +19,10 @@ def is_compiled(names: Collection[str]) -> bool:
 
 
 def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The profile fields that run a compiled pipeline, and notes. A launch asks for the pipeline root if
-    there is no default."""
+    """The profile fields that run a compiled pipeline, and notes.
+
+    A launch requires the pipeline root if it has no default.
+    """
     info = spec.get("pipelineInfo")
     about = info if isinstance(info, Mapping) else {}
     fields: dict[str, Any] = {"displayName": str(about.get("name") or name)}
@@ -34,7 +36,7 @@ def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tup
     runtime = {"gcsOutputDirectory": _ROOT_REFERENCE}
     fields["pipelineJob"] = {"runtimeConfig": runtime, "pipelineSpec": _literal(spec)}
     return fields, (
-        f"it has no root of its own: a launch asks for one, --set {ROOT}=gs://BUCKET/FOLDER",
+        f"the pipeline has no root: a launch requires one, --set {ROOT}=gs://BUCKET/FOLDER",
         *notes,
     )
 
@@ -42,7 +44,7 @@ def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tup
 def _asked_for(spec: Mapping[str, Any]) -> tuple[str, ...]:
     names = [name for name, declared in inputs_of(spec).items() if declared.required]
     sets = " ".join(f"--set {name}=VALUE" for name in names)
-    return (f"a launch asks for the parameters without a default: {sets}",) if names else ()
+    return (f"a launch requires the parameters without a default: {sets}",) if names else ()
 
 
 def _literal(value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""A compiled KFP pipeline (IR, schema 2.1.0) as typed parts, with every problem at its place.
+"""A compiled KFP pipeline (IR, schema 2.1.0) as typed parts, with every problem at its location.
 
-The IR is the JSON form of `ml_pipelines.PipelineSpec` (kfp-pipeline-spec). The emulator refuses unsupported
+The IR is the JSON format of `ml_pipelines.PipelineSpec` (kfp-pipeline-spec). The emulator refuses unsupported
 parts when a pipeline is created, not while it runs; a profile's rules report them earlier.
 """
 
@@ -16,9 +16,9 @@ from tui.domain.spec.custom_job_spec import whole, within
 
 Json = Mapping[str, Any]
 Problem = tuple[Path, str]
-"""A path in the spec and the problem there."""
+"""A path in the spec and a problem at that path."""
 
-AGAIN = "Compile the pipeline again: what the compiler writes has no such part."
+AGAIN = "Compile the pipeline again: the compiler never writes this part."
 """The fix for a broken spec."""
 SCHEMAS = ("2.0.0", "2.1.0")
 DEEPEST = 100
@@ -27,7 +27,7 @@ ALL_COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
 class BadPipeline(Exception):
-    """The spec can't be run; holds every problem."""
+    """The spec can't be run; the exception has every problem."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"{dotted(where)}: {problem}" for where, problem in problems))
@@ -52,8 +52,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What a leaf task runs: a container, or an importer that makes an artifact of a URI. `other` names any
-    other kind of executor."""
+    """The program of a leaf task: a container, or an importer that creates an artifact from a URI.
+
+    `other` names any other kind of executor.
+    """
 
     label: str
     container: Json | None = None
@@ -63,7 +65,7 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class PipelineTask:
-    """One task of a DAG. `depends_on` are the tasks of the same DAG that end before it starts."""
+    """One task of a DAG. `depends_on` are the tasks of the same DAG that must end before its start."""
 
     name: str
     component: str
@@ -73,7 +75,7 @@ class PipelineTask:
     runs_after_failures: bool = False
     iterator: Json | None = None
     limit: int = 0
-    """Number of concurrent iterations; 0 for all."""
+    """Largest number of concurrent iterations; 0 for all."""
     retries: int = 0
     cached: bool = False
     title: str = ""
@@ -81,7 +83,7 @@ class PipelineTask:
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """Tasks ordered so that each comes after its dependencies."""
+    """Tasks of a DAG, sorted so that each follows its dependencies."""
 
     tasks: tuple[PipelineTask, ...]
     outputs: Json
@@ -103,7 +105,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A whole pipeline: its name, its root and its components by name."""
+    """A complete pipeline: its name, its root and its components by name."""
 
     name: str
     root: Component
@@ -111,7 +113,7 @@ class Pipeline:
 
 
 def bare(spec: Json) -> Json:
-    """The spec itself: older compilers wrapped it in a job."""
+    """The spec without the job in which older compilers wrapped it."""
     inner = spec.get("pipelineSpec")
     return inner if isinstance(inner, Mapping) else spec
 
@@ -134,7 +136,7 @@ def read_pipeline(spec: Json) -> Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The content of a spec as read: see `PipelineReader`."""
+    """The parsed content of a spec: see `PipelineReader`."""
 
     spec: Json
     pipeline: Pipeline
@@ -147,8 +149,10 @@ _readings: dict[int, Reading] = {}
 
 
 def reading_of(spec: Json) -> Reading:
-    """The reading of an unchanging spec, cached by identity. A launch needs it at each key press, and for the
-    price, the quota and the shape."""
+    """The parsed content of an unchanging spec, cached by identity.
+
+    A launch needs it after each key press, for the price, the quota and the checks.
+    """
     reading = _readings.get(id(spec))
     if reading is None or reading.spec is not spec:
         reader = PipelineReader(spec)
@@ -161,8 +165,10 @@ def reading_of(spec: Json) -> Reading:
 
 
 class PipelineReader:
-    """Reads a spec as far as possible. `problems` are errors in the spec; `not_emulated` are parts that only
-    the service runs."""
+    """Reads a spec as far as possible.
+
+    `problems` are errors in the spec; `not_emulated` are parts that only the service runs.
+    """
 
     def __init__(self, spec: Json) -> None:
         self.spec = spec
@@ -223,7 +229,7 @@ class PipelineReader:
         return value if isinstance(value, Mapping) else {}
 
     def _each(self, value: Any, *path: str, where: Path) -> Iterator[tuple[str, Json]]:
-        """The entries of the mapping at `path`, each of which must be a mapping itself."""
+        """The entries of the mapping at `path`, each of which must itself be a mapping."""
         for name, entry in self._fields(value, *path, where=where).items():
             yield str(name), self._fields(entry, where=(*where, *path, str(name)))
 
@@ -232,7 +238,7 @@ class PipelineReader:
         parameters = self._each(value, "inputDefinitions", "parameters", where=where)
         outputs = self._each(value, "outputDefinitions", "parameters", where=where)
         artifacts = self._each(value, "outputDefinitions", "artifacts", where=where)
-        # Only validate the artifacts: the tasks say which ones it takes.
+        # Only validate the artifacts: the tasks name the ones that they use.
         self._fields(value, "inputDefinitions", "artifacts", where=where)
         dag = executor = None
         if value.get("dag") is not None:
@@ -240,7 +246,7 @@ class PipelineReader:
         elif value.get("executorLabel"):
             executor = self._executor(str(value["executorLabel"]), where)
         else:
-            self._wrong(where, "has neither a dag nor an executorLabel")
+            self._wrong(where, "must have a dag or an executorLabel")
         return Component(
             name,
             {key: _input(declared) for key, declared in parameters},
@@ -261,7 +267,9 @@ class PipelineReader:
         other = ""
         if container is None and importer is None:
             other = str(next(iter(executor), "nothing"))
-            self.not_emulated.append((place, f"is a {other}; the emulator runs containers and importers"))
+            self.not_emulated.append(
+                (place, f"is a {other}, but the emulator runs only containers and importers")
+            )
         if container is not None and not self._fields(container, where=(*place, "container")).get("image"):
             self._wrong((*place, "container", "image"), "is required")
         return Executor(label, container, importer, other)

@@ -19,13 +19,13 @@ from tui.domain.spec.findings import Case, Finding
 from tui.domain.spec.spec_format import Attachment, BodyInput, KnownJob, SpecFormat
 
 ReadTemplate = Callable[[str, str], Template]
-"""Reads the file that a profile names; the first argument is the profile's file."""
+"""Function that reads the file that a profile names; the first argument is the profile's file."""
 _ONLY_THERE = {"jobDetail", "templateMetadata", "scheduleName"}
-"""Fields of a PipelineJob that only the service fills, in addition to those of every job."""
+"""Fields of a PipelineJob that only the service fills, besides the common ones of all jobs."""
 
 
 class PipelineJobFormat(SpecFormat):
-    """The body `pipelineJob`. It wraps no custom job: the jobs of its tasks are created when it runs."""
+    """The body `pipelineJob`. It wraps no custom job: the run creates the jobs of its tasks."""
 
     body = "pipelineJob"
     fields: FieldType = PIPELINE_JOB_BODY
@@ -35,7 +35,7 @@ class PipelineJobFormat(SpecFormat):
     resource_fields: Mapping[str, FieldType] = PIPELINE_JOB_RESOURCE
     python_client = "PipelineServiceClient"
     sign = "runtimeConfig"
-    fix = "It names a compiled pipeline as templatePath or templateUri, and has a runtimeConfig."
+    fix = "It has a compiled pipeline as templatePath or templateUri, and a runtimeConfig."
 
     def __init__(self, read: ReadTemplate) -> None:
         self._read = read
@@ -62,7 +62,7 @@ class PipelineJobFormat(SpecFormat):
             return attached, attachment
         del attached["templatePath"]
         attached["pipelineSpec"] = template.spec
-        # Older compilers wrote a whole job into the file.
+        # Older compilers wrote a complete job into the file.
         runtime = within(template.value, "runtimeConfig")
         if isinstance(runtime, Mapping) and template.at:
             attached["runtimeConfig"] = _merged(runtime, attached.get("runtimeConfig") or {})
@@ -111,12 +111,12 @@ class PipelineJobFormat(SpecFormat):
         kept = {*self.resource_fields, *OUTPUT_ONLY, *_ONLY_THERE}
         lost = [name for name in resource if name not in kept]
         lost += [f"runtimeConfig.{name}" for name in runtime if name not in known]
-        notes += [f"{name} was left out: a profile has no place for it" for name in lost]
+        notes += [f"{name} was left out: a profile has no field for it" for name in lost]
         return fields, tuple(notes)
 
 
 def _merged(theirs: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The runtimeConfig of a file that is a whole job, overridden by the profile's own."""
+    """The runtimeConfig of a file with a complete job, overridden by the profile's own."""
     merged = {**theirs, **own}
     values = {**(theirs.get("parameterValues") or {}), **(own.get("parameterValues") or {})}
     return {**merged, "parameterValues": values} if values else merged

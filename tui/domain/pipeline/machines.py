@@ -11,17 +11,17 @@ from tui.domain.spec.field_table import ACCELERATOR
 from tui.domain.vertex.catalog import machines
 
 CORES = (4, 8, 16, 32)
-"""Sizes of e2-standard machines; a component without resources gets e2-standard-4."""
+"""Cores of e2-standard machines; a component without resources runs on e2-standard-4."""
 GB_A_CORE = 4
-"""Memory of an e2-standard machine per core."""
+"""Memory of an e2-standard machine per core, in GB."""
 ANY_WITH_ACCELERATOR = "n1-standard-8"
-"""Machine type if no documented machine has this number of the accelerator."""
+"""Machine type if no documented machine has this number of accelerators."""
 _UNITS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3, "Ki": 2**10 / 1e9, "Mi": 2**20 / 1e9,
           "Gi": 2**30 / 1e9, "Ti": 2**40 / 1e9}  # fmt: skip
 
 
 class NoMachine(Exception):
-    """The requested resources don't exist; the message says why, `field` where."""
+    """The requested resources do not exist; the message has the reason, `field` the location."""
 
     def __init__(self, message: str, *field: str) -> None:
         super().__init__(message)
@@ -33,13 +33,13 @@ class NotKnown(Exception):
 
 
 def machine_spec(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """The machineSpec (REST form) for the `resources` of a container.
+    """The machineSpec (REST format) for the `resources` of a container.
 
-    The service chooses the machine; this is the smallest documented one that satisfies the request.
+    The service chooses the machine; the result is the smallest documented machine that satisfies the request.
 
     Raises:
         NoMachine: for an unknown accelerator, or an invalid amount.
-        NotKnown: if a parameter decides.
+        NotKnown: if a parameter determines the resources.
     """
     kind, count = _accelerator(resources)
     cores = _amount(resources, "cpuLimit", "resourceCpuLimit", cpu=True)
@@ -79,12 +79,12 @@ def _accelerator(resources: Mapping[str, Any]) -> tuple[str, int]:
     try:
         count = int(float(number))
     except (TypeError, ValueError, OverflowError) as error:
-        raise NoMachine(f"{number!r} is not a number of accelerators", "accelerator") from error
+        raise NoMachine(f"{number!r} must be a number of accelerators", "accelerator") from error
     return kind, max(1, count) if name else 0
 
 
 def _amount(resources: Mapping[str, Any], old: str, new: str, *, cpu: bool) -> float:
-    """Cores, or GB. The old field has numbers, the new one has texts with units."""
+    """An amount in cores, or in GB. The old field has numbers, the new field has texts with units."""
     name = new if resources.get(new) else old
     requested = resources.get(name)
     _known(name, requested)
@@ -96,7 +96,7 @@ def _amount(resources: Mapping[str, Any], old: str, new: str, *, cpu: bool) -> f
     try:
         amount = float(digits)
     except ValueError as error:
-        raise NoMachine(f"{requested!r} is not an amount of {'cores' if cpu else 'memory'}", name) from error
+        raise NoMachine(f"{requested!r} must be an amount of {'cores' if cpu else 'memory'}", name) from error
     if cpu:
         return amount / 1000 if unit == "m" else amount
     return amount * _UNITS.get(unit, 1.0) if name == new else amount
@@ -104,7 +104,7 @@ def _amount(resources: Mapping[str, Any], old: str, new: str, *, cpu: bool) -> f
 
 def _known(name: str, value: Any) -> None:
     if isinstance(value, str) and "{{" in value:
-        raise NotKnown(f"a parameter decides its {name}")
+        raise NotKnown(f"a parameter determines its {name}")
 
 
 def resources_of(container: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Pipeline parameters: the types of the IR, and the values that a launch or a profile sets."""
+"""Pipeline parameters: the types of the IR, and the values from a launch or a profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.domain.spec.values import text as scalar_text
 
 VALUES = ("pipelineJob", "runtimeConfig", "parameterValues")
 LARGEST = 2**53
-"""A google.protobuf.Value holds doubles: greater whole numbers lose precision."""
+"""Largest exact integer: a google.protobuf.Value stores doubles."""
 WORDS = {
     "STRING": "text",
     "NUMBER_INTEGER": "a whole number",
@@ -41,12 +41,12 @@ _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def canonical(kind: str) -> str:
-    """The type's name in schema 2.1.0."""
+    """The name of the type in schema 2.1.0."""
     return _OLD.get(kind, kind)
 
 
 def misfit(value: Any, kind: str) -> str:
-    """Why a value is not of this type, as a sentence without its end; "" if it is."""
+    """Why a value is not of this type, as a sentence without its end; "" for a valid value."""
     kind = canonical(kind)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(value, float) and not math.isfinite(value):
@@ -67,14 +67,14 @@ def misfit(value: Any, kind: str) -> str:
         case _:
             return ""
     if not fits:
-        return f"it takes {WORDS[kind]}, not {describe(value)}"
+        return f"the value must be {WORDS[kind]}, not {describe(value)}"
     if kind == "NUMBER_INTEGER" and abs(value) > LARGEST:
-        return f"{value} is beyond 2^53, where whole numbers lose their last digits"
+        return f"{value} must be at most 2^53: larger integers lose their last digits"
     return ""
 
 
 def intended(value: Any, kind: str) -> Any:
-    """The value of this type that a wrong value clearly means; `None` if that is not clear."""
+    """The value of this type that a wrong value clearly means; `None` if the meaning is unclear."""
     if isinstance(value, Mapping | list) or value is None:
         return None
     try:
@@ -100,14 +100,14 @@ def parse(text: str, kind: str) -> Any:
             result = _json(text, kind)
         case _:
             result = _json_or_text(text)
-    wrong = f"it takes {WORDS[kind]}, not {text!r}" if result is None else misfit(result, kind)
+    wrong = f"the value must be {WORDS[kind]}, not {text!r}" if result is None else misfit(result, kind)
     if wrong:
         raise ValueError(f"{wrong}.")
     return result
 
 
 def shown(value: Any) -> str:
-    """The text that `parse` converts back to this value; "" for none."""
+    """The text that `parse` converts back to this value; "" for None."""
     if value is None:
         return ""
     if isinstance(value, Mapping | list):
@@ -116,8 +116,11 @@ def shown(value: Any) -> str:
 
 
 def body_inputs(body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-    """The parameters of a PipelineJob (REST form) that a launch may set. If only the service can read the
-    template, these are the parameters with a value, typed by it."""
+    """The parameters of a PipelineJob (REST format) that a launch may set.
+
+    If only the service can read the template, the result has the parameters with a value, whose types follow
+    from the values.
+    """
     runtime = body.get("runtimeConfig")
     values = runtime.get("parameterValues") if isinstance(runtime, Mapping) else None
     values_set = values if isinstance(values, Mapping) else {}
@@ -172,9 +175,13 @@ def _json(text: str, kind: str) -> Any:
         value = decode_json(text)
     except ValueError as error:
         words = text if len(text) <= 40 else f"{text[:40]}…"
-        raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {words!r}.") from error
+        raise ValueError(
+            f"the value must be {WORDS[kind]} in JSON, such as {example}, not {words!r}."
+        ) from error
     if misfit(value, kind):
-        raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {describe(value)}.")
+        raise ValueError(
+            f"the value must be {WORDS[kind]} in JSON, such as {example}, not {describe(value)}."
+        )
     return value
 
 

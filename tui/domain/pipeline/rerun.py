@@ -1,4 +1,4 @@
-"""Rerun of a pipeline: succeeded tasks come from the service's cache, the rest runs again."""
+"""Rerun of a pipeline: succeeded tasks come from the service's cache, and the other tasks run again."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _KEPT = (
 
 
 def rerun_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
-    """The PipelineJob (REST form) that reruns one read from the service, with caching on for all tasks."""
+    """The PipelineJob (REST format) that reruns a job of the service, with caching for all tasks."""
     request = {name: value for name, value in resource.items() if name in _KEPT and value}
     labels = {key: value for key, value in (request.pop("labels", None) or {}).items() if key != LAUNCH_LABEL}
     if labels:
         request["labels"] = labels
     spec = request.get("pipelineSpec")
     if isinstance(spec, Mapping):
-        # The spec that was read is the one that ran; the template may have changed since.
+        # The job has the spec that ran; the template may have changed since.
         request.pop("templateUri", None)
         request["pipelineSpec"] = _cached(spec)
     return request
 
 
 def _cached(value: Any) -> Any:
-    """Return the JSON with caching on for every task, i.e. for every object with a `componentRef`."""
+    """Return the JSON with caching for every task, i.e. for every object with a `componentRef`."""
     if isinstance(value, Mapping):
         copied = {name: _cached(inner) for name, inner in value.items()}
         if isinstance(copied.get("componentRef"), Mapping):
@@ -39,7 +39,7 @@ def _cached(value: Any) -> Any:
 
 
 def reused(tasks: Iterable[Task]) -> tuple[int, int]:
-    """How many of the leaf tasks succeeded, and how many there are."""
+    """The number of leaf tasks that succeeded, and the number of all leaf tasks."""
     leaves = [task for task in tasks if not task.group]
     good = [task for task in leaves if task.native_state in {"SUCCEEDED", "SKIPPED"}]
     return len(good), len(leaves)

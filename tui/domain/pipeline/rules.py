@@ -34,18 +34,18 @@ _URI = re.compile(r"gs://[^/\s]+/\S+|https://[a-z0-9-]+-kfp\.pkg\.dev/[^/\s]+/[^
 
 
 def body_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The pipeline body of a job (REST form); empty if it has none."""
+    """The pipeline body of a job (REST format); empty if it has none."""
     return job.get(BODY) or {}
 
 
 def _spec(case: Case) -> Mapping[str, Any] | None:
-    """The compiled pipeline if the profile contains it, which it does not for a `templateUri`."""
+    """The compiled pipeline if the profile contains it; None for a `templateUri`."""
     spec = body_of(case.job).get("pipelineSpec")
     return bare(spec) if isinstance(spec, Mapping) else None
 
 
 def _at(case: Case, where: Path) -> Path:
-    """A place of the spec, as a path of the job."""
+    """A path in the spec, as a path of the job."""
     return (*spec_at(body_of(case.job)), *where)
 
 
@@ -54,18 +54,18 @@ def template(case: Case) -> Iterator[Finding]:
         return
     templates = [name for name in TEMPLATES if body_of(case.job).get(name)]
     if len(templates) > 1:
-        sentence = f"it has {' and '.join(templates)}; a pipeline job has one pipeline."
+        sentence = f"it has {' and '.join(templates)}; a pipeline job must have one pipeline."
         yield Finding((BODY, templates[1]), sentence, "Keep one.")
     elif not templates:
-        fix = "Name a compiled file as templatePath, or a template's address as templateUri."
-        yield Finding((BODY,), "it names no pipeline.", fix)
+        fix = "Set a compiled file as templatePath, or a template's address as templateUri."
+        yield Finding((BODY,), "the job must have a pipeline.", fix)
 
 
 def template_uri(case: Case) -> Iterator[Finding]:
     uri = str(body_of(case.job).get("templateUri") or "")
     if uri and not _URI.fullmatch(uri):
         fix = "Write gs://BUCKET/FILE, or https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG."
-        yield Finding((BODY, "templateUri"), f"{uri} is not the address of a template.", fix)
+        yield Finding((BODY, "templateUri"), f"{uri} must be the address of a template.", fix)
 
 
 def schema(case: Case) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def unknown_parameter(case: Case) -> Iterator[Finding]:
     known = {} if spec is None else inputs_of(spec)
     for name, value in _values(case).items() if spec is not None else ():
         if name not in known:
-            fix = suggestion(name, list(known)) if known else "It has none."
+            fix = suggestion(name, list(known)) if known else "The pipeline has none."
             correct_name = (
                 fix.removeprefix("Did you mean ").removesuffix("?") if fix.startswith("Did") else ""
             )
@@ -145,13 +145,13 @@ def parameter_type(case: Case) -> Iterator[Finding]:
 def parameters_form(case: Case) -> Iterator[Finding]:
     values = within(case.job, *_VALUES)
     if values is not None and not isinstance(values, Mapping):
-        yield Finding(_VALUES, f"expected names with their values, found {describe(values)}.")
+        yield Finding(_VALUES, f"the parameters must be names with values, not {describe(values)}.")
 
 
 def old_schema(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
     if spec is not None and spec.get("schemaVersion") == SCHEMAS[0] and _values(case):
-        sentence = f"a pipeline of schema {SCHEMAS[0]} takes parameters, not parameterValues. {UNDOCUMENTED}"
+        sentence = f"a pipeline of schema {SCHEMAS[0]} has parameters, not parameterValues. {UNDOCUMENTED}"
         yield Finding(_VALUES, sentence, "Compile it with kfp 2, which writes schema 2.1.0.")
 
 
@@ -160,10 +160,10 @@ def root(case: Case) -> Iterator[Finding]:
         return
     folder = within(case.job, *_ROOT)
     if not folder:
-        fix = "Write gs://BUCKET/FOLDER as gcsOutputDirectory: the tasks keep their outputs below it."
-        yield Finding(_ROOT, "the pipeline's root is missing.", fix)
+        fix = "Write gs://BUCKET/FOLDER as gcsOutputDirectory: the tasks store their outputs below it."
+        yield Finding(_ROOT, "the pipeline must have a root.", fix)
     elif not _FOLDER.fullmatch(str(folder)) or ".." in str(folder).split("/"):
-        yield Finding(_ROOT, f"{folder} is not a folder of a bucket.", "Write gs://BUCKET/FOLDER.")
+        yield Finding(_ROOT, f"{folder} must be a folder of a bucket.", "Write gs://BUCKET/FOLDER.")
 
 
 def artifacts(case: Case) -> Iterator[Finding]:
@@ -171,7 +171,9 @@ def artifacts(case: Case) -> Iterator[Finding]:
     if values is None:
         return
     if not isinstance(values, Mapping):
-        yield Finding(_ARTIFACTS, f"expected names with an artifactId each, found {describe(values)}.")
+        yield Finding(
+            _ARTIFACTS, f"the artifacts must be names with an artifactId each, not {describe(values)}."
+        )
         return
     known = None
     if spec is not None:
@@ -180,16 +182,16 @@ def artifacts(case: Case) -> Iterator[Finding]:
     for name, value in values.items():
         here = (*_ARTIFACTS, name)
         if known is not None and name not in known:
-            fix = suggestion(name, known) if known else "It takes none."
+            fix = suggestion(name, known) if known else "The pipeline has none."
             yield Finding(here, f"the pipeline has no input artifact {name}.", fix)
         elif not isinstance(value, Mapping) or set(value) != {"artifactId"}:
-            yield Finding(here, "an artifact is given by its artifactId.", "Write {artifactId: ID}.")
+            yield Finding(here, "an artifact must have an artifactId.", "Write {artifactId: ID}.")
 
 
 def secrets(case: Case) -> Iterator[Finding]:
     for name, value in _values(case).items():
         if isinstance(value, str) and len(value) > 1 and mask_value(name, value) != value:
-            sentence = f"the parameter {name} looks like a secret; all who may see the job can read it."
+            sentence = f"the parameter {name} looks like a secret; everyone who may see the job can read it."
             fix = "Put it into Secret Manager and let the code fetch it as the pipeline's service account."
             yield Finding((*_VALUES, name), sentence, fix)
 
@@ -208,7 +210,7 @@ def resources(case: Case) -> Iterator[Finding]:
         try:
             machine_spec(resources_of(container))
         except NoMachine as error:
-            fix = "Change it where the pipeline is written, and compile it again."
+            fix = "Change the source of the pipeline, and compile it again."
             yield Finding((*path, "resources", *error.field), f"{error}.", fix)
         except NotKnown:
             continue

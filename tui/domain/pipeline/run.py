@@ -10,15 +10,15 @@ from tui.domain.core.job import Job
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun:
-    """The request of a pipeline job, without its graph. Values that were not set are empty."""
+    """The request of a pipeline job, without its graph. Unset values are empty."""
 
     pipeline: str = ""
     """Name of the compiled pipeline."""
     description: str = ""
     template: str = ""
-    """URI of its template; "" if the request contained the pipeline itself."""
+    """URI of its template; "" if the request contains the pipeline itself."""
     root: str = ""
-    """Folder below which its tasks write."""
+    """Folder in which its tasks write their outputs."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     """Values set by the request; other parameters have the pipeline's defaults."""
     failure_policy: str = ""
@@ -27,7 +27,7 @@ class PipelineRun:
 
     @property
     def on_failure(self) -> str:
-        """What happens to other tasks when one fails, in words."""
+        """The effect of a failed task on other tasks, in words."""
         if self.failure_policy.endswith("FAIL_FAST"):
             return "no further task starts"
         return "tasks that do not depend on it continue"

@@ -1,4 +1,4 @@
-"""The custom jobs that a pipeline will create, as far as its specification tells before it runs."""
+"""The custom jobs that a pipeline will create, as far as its specification determines them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from tui.domain.spec.custom_job_spec import within
 from tui.domain.spec.spec_format import KnownJob
 
 MOST_TASKS = 10_000
-"""Tasks that a run may have (docs/facts/vertex.md 2.4)."""
+"""Largest number of tasks in a run (docs/facts/vertex.md 2.4)."""
 LAUNCHER = "google_cloud_pipeline_components.container."
-"""Prefix of the module that a Google component runs when it creates a job of its own and waits for it."""
+"""Prefix of the module in a Google component that creates a separate job and waits for it."""
 _POOLS = "worker_pool_specs"
-_LOOP, _CONDITION = "in a loop whose items are known only at run time", "its condition decides"
+_LOOP, _CONDITION = "in a loop whose items are known only at run time", "depends on its condition"
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A component in the graph: how often it runs (`None` if not known), and why not."""
+    """A component in the graph, and its number of runs (`None` if unknown, with the reason)."""
 
     titles: tuple[str, ...]
     component: Component
     runs: int | None
     why: str
     values: Mapping[str, Any]
-    """Its parameters, as far as they are known."""
+    """Its parameters, as far as the values are known."""
 
 
 def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-    """One job per container task of a PipelineJob (REST form); none if the spec is broken."""
+    """One job per container task of a PipelineJob (REST format); none for a spec with errors."""
     spec = bare(job.get("pipelineSpec") or {})
     reading = reading_of(spec)
     pipeline = reading.pipeline
@@ -94,7 +94,7 @@ def _launched(step: _Step, title: str) -> KnownJob:
 
 
 def _camel(value: Any) -> Any:
-    """The JSON with field names in REST form."""
+    """The JSON with field names in REST format."""
     if isinstance(value, Mapping):
         return {camel(str(name)): _camel(inner) for name, inner in value.items()}
     return [_camel(inner) for inner in value] if isinstance(value, list) else value
@@ -107,13 +107,13 @@ def spec_at(job: Mapping[str, Any]) -> Path:
 
 
 def launches(container: Mapping[str, Any]) -> bool:
-    """Whether it is a Google component that creates a job of its own and waits for it."""
+    """Whether it is a Google component that creates a separate job and waits for it."""
     command = container.get("command")
     return isinstance(command, Sequence) and any(str(word).startswith(LAUNCHER) for word in command)
 
 
 def _steps(pipeline: Pipeline, around: _Step) -> Iterator[_Step]:
-    """The leaves of a DAG."""
+    """Yield the leaves of a DAG."""
     values = around.values
     for task in around.component.dag.tasks if around.component.dag else ():
         runs, why = around.runs, around.why
@@ -157,7 +157,7 @@ def _passed(task: PipelineTask, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _iterations(task: PipelineTask, values: Mapping[str, Any]) -> int | None:
-    """How often a loop runs; `None` if known only at run time."""
+    """The number of a loop's iterations; `None` if known only at run time."""
     items = within(task.iterator, "items")
     raw = within(items, "raw")
     if raw is None:

@@ -1,4 +1,4 @@
-"""A compiled pipeline in its own file: the text as a document, with all its problems."""
+"""A compiled pipeline in a separate file: the text as a document, with all its problems."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A file that was read, or why it could not be. `at` is the path of the spec in it."""
+    """A file that was read, or the problem of reading it. `at` is the path of the spec in the file."""
 
     document: Document | None = None
     at: Path = ()
@@ -28,7 +28,7 @@ class Template:
 
     @property
     def value(self) -> Mapping[str, Any]:
-        """The whole file; empty if it could not be read."""
+        """The content of the file; empty if it could not be read."""
         return self.document.value if self.document is not None else {}
 
     @property
@@ -48,13 +48,15 @@ def read_template(data: bytes, file: str) -> Template:
     try:
         if len(data) > LARGEST:
             return refused(
-                file, f"it has more than {LARGEST:,} bytes.", "Check that it is a compiled pipeline."
+                file,
+                f"the file must have at most {LARGEST:,} bytes.",
+                "Check that it is a compiled pipeline.",
             )
         document = read(first_document(decode(data, file)), file)
     except ProfileInvalid as error:
         return Template(problems=tuple(replace(problem, id=UNREADABLE) for problem in error.problems))
     if not isinstance(document.value, Mapping):
-        return refused(file, "it is not a compiled pipeline: it has no fields.", COMPILE)
+        return refused(file, "the file must be a compiled pipeline: it has no fields.", COMPILE)
     if other := foreign(document.value):
         return refused(file, other, COMPILE)
     inner = document.value.get("pipelineSpec")
@@ -66,9 +68,9 @@ _OTHERS = {"argoproj.io": "an Argo workflow, as kfp 1 writes it", "tekton.dev": 
 
 
 def foreign(value: Mapping[str, Any]) -> str:
-    """Why another service's pipeline can't run, as a sentence; "" for all other files."""
+    """Why another service's pipeline can't run, as a sentence; "" for any other file."""
     kind = _OTHERS.get(str(value.get("apiVersion", "")).partition("/")[0])
-    return f"it is {kind}, which Vertex AI does not run." if kind else ""
+    return f"the file is {kind}, which Vertex AI can't run." if kind else ""
 
 
 def refused(file: str, message: str, fix: str = "") -> Template:

@@ -10,7 +10,7 @@ from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 
 MANY = 4
-"""A group of at least this many parts that are groups themselves, e.g. a loop's iterations, starts folded."""
+"""Number of subgroups, e.g. a loop's iterations, from which a group is folded initially."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Branch:
 
 
 def tree(tasks: Sequence[Task]) -> dict[str, Branch]:
-    """Branches by id, each task after its parent, and among its siblings after its dependencies."""
+    """Branches by id; each task follows its parent, and its dependencies among the siblings."""
     children: dict[str, list[Task]] = {}
     known = {task.id for task in tasks}
     for task in tasks:
@@ -43,7 +43,7 @@ def tree(tasks: Sequence[Task]) -> dict[str, Branch]:
 
 
 def _ordered(tasks: Sequence[Task]) -> list[Task]:
-    """Sort tasks after their dependencies, otherwise in the given order. A cycle keeps its order."""
+    """Sort tasks after their dependencies, otherwise in the given order, also in a cycle."""
     left = {task.id: task for task in tasks}
     waits = {task.id: {id for id in task.depends_on if id in left} for task in tasks}
     waiting: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def visible(branches: Mapping[str, Branch], closed: Collection[str]) -> list[str
 
 
 def folded_at_first(branches: Mapping[str, Branch]) -> set[str]:
-    """Groups of many iterations."""
+    """Groups with many iterations."""
     return {
         id
         for id, branch in branches.items()
@@ -86,13 +86,13 @@ def folded_at_first(branches: Mapping[str, Branch]) -> set[str]:
 
 
 def done(branches: Mapping[str, Branch], id: str) -> tuple[int, int]:
-    """How many of a group's parts have ended, and how many there are."""
+    """The number of a group's parts that have ended, and the number of all its parts."""
     parts = [branches[part].task for part in branches[id].parts]
     return sum(part.state.terminal for part in parts), len(parts)
 
 
 def first_failed(branches: Mapping[str, Branch], after: str = "") -> str:
-    """Id of the next failed task without parts, wrapping at the end; "" if there is none."""
+    """Id of the next failed task without parts, wrapping at the end; "" without a failed task."""
     ids = list(branches)
     start = ids.index(after) + 1 if after in branches else 0
     for id in (*ids[start:], *ids[:start]):
@@ -113,7 +113,7 @@ def above(branches: Mapping[str, Branch], id: str) -> list[str]:
 
 
 def timeline(task: Task, begin: datetime, end: datetime, width: int, now: datetime) -> tuple[int, int]:
-    """First cell and length of a task's bar in `width` cells from `begin` to `end`; 0 cells for none."""
+    """First cell and length of a task's bar in `width` cells from `begin` to `end`; length 0 outside."""
     span = (end - begin).total_seconds()
     if task.start_time is None or width <= 0:
         return 0, 0

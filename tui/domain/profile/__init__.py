@@ -1,4 +1,5 @@
-"""Profiles: read, check, fill in, render. Text in, requests or problems out; no file is touched here."""
+"""Profiles: read, check, fill in, render. The input is text, the output requests or problems; no file
+access."""
 
 from tui.domain.document.source import Problem, ProfileInvalid
 from tui.domain.profile.model import Checked, Profile, Request, inspect, load, problems_of

@@ -1,4 +1,4 @@
-"""Automatic fixes, applied one after another as long as each removes its problem."""
+"""Automatic fixes, applied one by one; a fix is accepted if it removes its problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.domain.profile.edit import apply, shared
 from tui.domain.vertex.field_check import LIST
 
 MAX_FIXES = 200
-"""Maximum fixes of one file; more would be a cycle."""
+"""Largest number of fixes of one file; more fixes would be a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Fixed:
 
 
 def fixable(problem: Problem) -> bool:
-    """Whether a problem can be fixed without a decision. A note changes nothing."""
+    """Whether a problem has a fix without a choice for the user. A note changes nothing."""
     return bool(problem.edits) and problem.severity is not ProblemSeverity.NOTE
 
 
@@ -39,8 +39,8 @@ def apply_fixes(
 ) -> Fixed:
     """Apply the edits that the problems of a profile's text offer.
 
-    Fixes are applied one at a time, since each may move what the other problems refer to. A fix that leaves
-    its problem or restores an earlier text is undone.
+    Fixes are applied one at a time, because each may move the paths of other problems. A fix that does not
+    remove its problem, or restores an earlier text, is undone.
     """
 
     def inspected(at: str) -> list[Problem]:
@@ -72,7 +72,7 @@ def apply_fixes(
 
 
 def _is_of_all(problem: Problem, problems: Sequence[Problem], text: str, file: str) -> bool:
-    """Whether other places share the values, and all of them have this problem with the same fix."""
+    """Whether other paths share the values, and all of them have this problem with an equal fix."""
     fixes = {(edit.path, repr(edit.value)) for p in problems if p.id == problem.id for edit in p.edits}
     steps = shared(text, file, problem.edits)
     alike = all((step.path, repr(step.value)) in fixes for same_edits in steps for step in same_edits)

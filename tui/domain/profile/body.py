@@ -1,4 +1,4 @@
-"""The body of a profile at launch: the file that it names, and the values that a launch sets."""
+"""The body of a profile at launch: the file that it names, and the values from the launch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tui.domain.spec.spec_format import Attachment, BodyInput, SpecFormat
 def inputs_of(
     format: SpecFormat, body: Mapping[str, Any], filled: Mapping[str, Any], file: str
 ) -> tuple[BodyInput, ...]:
-    """The values that a launch may set in a body, which is `filled` with the header parameters' defaults.
-    Values that refer to a header parameter follow that parameter."""
+    """The values of a body that a launch may set. `filled` is the body with the parameters' defaults.
+
+    A value that refers to a header parameter follows that parameter.
+    """
     attached, _ = format.attach(filled, file)
     following = {(format.body, *path) for _, path in references(body)}
     return tuple(
@@ -28,8 +30,10 @@ def inputs_of(
 def with_inputs(
     body: Mapping[str, Any], inputs: Sequence[BodyInput], texts: Mapping[str, str], document: Document
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The body with a launch's texts as values, and a problem for each text of the wrong type. Texts are
-    keyed by the input's key or name. Empty texts and defaults are not set."""
+    """The body with the values of a launch, and a problem for each text of the wrong type.
+
+    Texts are keyed by the input's key or name. Empty texts and defaults are not set.
+    """
     result, problems = dict(body), []
     for declared in inputs:
         typed = texts.get(declared.key, texts.get(declared.name))
@@ -55,7 +59,7 @@ def _set(body: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def located(document: Document, attachment: Attachment | None, path: Path, message: str, fix: str) -> Problem:
-    """A problem at a path of the job, located in the file that the body names if the path is in it."""
+    """A problem at a path of the job, located in the body's own file if the path is there."""
     if attachment is None or attachment.document is None:
         return document.problem(path, message, fix)
     size = len(attachment.stands_for)

@@ -1,4 +1,4 @@
-"""Edits a profile's file without touching the rest of it; writes new files from plain values."""
+"""Edits a profile's file without changes to the rest of it; writes new files from plain values."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from tui.domain.spec.values import REFERENCE
 
 
 def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
-    """The text of a profile with `edits` made one after another.
+    """The text of a profile after `edits`, made one after another.
 
-    Paths are those of the file, in camelCase; a key that the file spells in snake_case is found.
-    Comments, order, quotes, anchors and the layout of unchanged parts stay; a JSON file stays JSON.
-    - A value that is one whole `${name}` reference stays one: `parameters.name.default` is changed
-      instead, if the parameter is used nowhere else and accepts the value. Otherwise the value replaces
-      it.
-    - A value that an anchor or `<<` shares with other places changes only in the edited place: it
-      merges the shared map with `<<` and overrides the key, or is copied first if `<<` can't express
-      the change. With `everywhere` it changes in all places that share it, at the anchor.
-    - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first moves the
-      spec under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not.
+    Paths are camelCase paths of the file; a key that the file spells in snake_case matches too. Comments,
+    order, quotes, anchors and the layout of unchanged parts stay; a JSON file stays JSON.
 
-    The result's values are `edited(values, edits)` once the parameters' defaults are filled in.
+    - A value that is only a `${name}` reference stays a reference: the edit changes the parameter's default,
+      if the parameter is used nowhere else and accepts the value. Otherwise the value replaces it.
+    - A value that an anchor or `<<` shares with other paths changes only at the edited path: it merges the
+      shared map with `<<` and overrides the key, or is copied first if `<<` can't express the change. With
+      `everywhere` the value changes at all paths that share it, at the anchor.
+    - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first moves the spec
+      under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not.
+
+    The result's values are `edited(values, edits)` after filling in the parameters' defaults.
 
     Raises:
-        ProfileInvalid: if the text can't be read, or a path leads nowhere, with its place.
+        ProfileInvalid: if the text can't be read, or a path does not exist, with its location.
     """
     mark, text = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
     if len(parts := documents(text)) > 1:
@@ -74,7 +74,7 @@ def _of_several(parts: list[str], file: str, edits: Sequence[Edit], everywhere: 
     edited_parts = list(parts)
     for edit in edits:
         if not edit.path or not isinstance(edit.path[0], int) or edit.path[0] >= len(places):
-            raise ProfileInvalid([Document(file, None).problem(edit.path, "no document has this place.")])
+            raise ProfileInvalid([Document(file, None).problem(edit.path, "no document has this path.")])
         i = places[edit.path[0]]
         edited_parts[i] = apply(
             edited_parts[i], file, [replace(edit, path=edit.path[1:])], everywhere=everywhere
@@ -85,9 +85,9 @@ def _of_several(parts: list[str], file: str, edits: Sequence[Edit], everywhere: 
 
 
 def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
-    """The edits as changes of single values, each with the same change in all places that share the value.
+    """The edits as changes of single values, each with equal changes at all paths that share the value.
 
-    The change of the edited place comes first; it is the only one if nothing shares the value. Raises
+    The change of the edited path comes first; it is the only one if the value is not shared. Raises
     ProfileInvalid like `apply`.
     """
     text = text.removeprefix("\ufeff")
@@ -108,7 +108,7 @@ def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
 
 
 def _add_beside_removed(shared_edits: list[list[Edit]]) -> None:
-    """Add the replacement of a removed value, under another key, wherever the value is removed."""
+    """Add the replacement of a removed value, under another key, at every path of the removal."""
     removed: dict[Path, list[Path]] = {}
     for same_edits in shared_edits:
         edit = same_edits[0]
@@ -120,8 +120,10 @@ def _add_beside_removed(shared_edits: list[list[Edit]]) -> None:
 
 
 def render_new(value: Mapping[str, Any]) -> str:
-    """Write a profile file from plain values, its fields in the order of the reference. Texts that look like
-    a reference are written unchanged: `${name}` means the parameter."""
+    """Write a profile file from plain values, with its fields in the order of the reference.
+
+    Texts that resemble a reference are written unchanged: `${name}` means the parameter.
+    """
     return "\n".join(write.block(write.in_order(value))) + "\n"
 
 
@@ -153,20 +155,22 @@ def _steps_of(document: Document, edit: Edit) -> list[Edit]:
     try:
         return list(_steps(document.value, replace(edit, path=path)))
     except LookupError as error:
-        message = f"there is nothing to change here: {error}."
+        message = f"the path can't be changed: {error}."
         raise ProfileInvalid([document.problem(path, message)]) from error
 
 
 def _at_the_anchor(text: str, step: Edit, value: Any) -> str:
-    """Make the change for all places that share the value. Raises CannotSplice if no single change of the
-    text gives `value`."""
+    """Make the change at all paths that share the value.
+
+    Raises CannotSplice if no single change of the text gives `value`.
+    """
     try:
         changed = splice_shared(text, step)
         if same(read(changed, "").value, value):
             return changed
     except (NotYaml, ProfileInvalid):
         pass
-    raise CannotSplice("not one place in the text")
+    raise CannotSplice("not a single location in the text")
 
 
 def _as_yaml(text: str, step: Edit, value: Any) -> str:
@@ -197,7 +201,7 @@ def _at(value: Any, path: Path) -> Any:
     return value
 
 
-# From an edit to the steps that change something
+# Conversion of an edit to steps that change something
 
 
 def _steps(value: dict[str, Any], edit: Edit) -> Iterator[Edit]:
@@ -224,12 +228,12 @@ def _steps(value: dict[str, Any], edit: Edit) -> Iterator[Edit]:
 
 
 def _has(here: Any, part: str | int) -> bool:
-    """Whether the path has a value. Raises LookupError if it can't have one."""
+    """Whether the path has a value. Raises LookupError if the path can't have a value."""
     if isinstance(here, dict) and isinstance(part, str):
         return part in here
     if isinstance(here, list) and isinstance(part, int) and 0 <= part <= len(here):
         return part < len(here)
-    raise LookupError(f"{part!r} does not exist in {'a list' if isinstance(here, list) else 'this value'}")
+    raise LookupError(f"{part!r} can't exist in {'a list' if isinstance(here, list) else 'this value'}")
 
 
 def _nested(path: Path, value: Any) -> Any:
@@ -238,7 +242,7 @@ def _nested(path: Path, value: Any) -> Any:
         return value
     if isinstance(path[0], int):
         if path[0]:
-            raise LookupError(f"an element {path[0]} of an empty list")
+            raise LookupError(f"element {path[0]} of an empty list")
         return [_nested(path[1:], value)]
     return {path[0]: _nested(path[1:], value)}
 
@@ -257,7 +261,7 @@ def _top(here: Mapping[str, Any], name: str) -> str:
 
 
 class _Filling:
-    """The references of a file and their default values."""
+    """The references of a file and their defaults."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         settings = value.get("parameters")
@@ -274,16 +278,16 @@ class _Filling:
             self.values |= {p.name: p.default for p in known if p.default is not None}
 
     def alike(self, old: Any, new: Any) -> bool:
-        """Whether `new` equals the present value, literal or filled in; a `${` in it is literal."""
+        """Whether `new` equals the present value, literal or filled in; `${` in it is literal."""
         return same(old, new) or (self.on and not _marked(new) and same(fill(old, self.values), new))
 
     def through_parameter(self, old: Any, new: Any) -> Edit | None:
-        """The change of the parameter's default that gives the place its new value."""
+        """The change of the parameter's default that sets the path to its new value."""
         match = REFERENCE.fullmatch(old) if self.on and isinstance(old, str) else None
         if match is None or isinstance(new, dict | list) or new is None:
             return None
         if _marked(new):
-            # The place has another reference, which a default would not follow.
+            # This path has another reference, which a changed default would not affect.
             return None
         name = match[1]
         if name not in self.settings or self.uses.get(name) != 1:
@@ -330,7 +334,7 @@ def _list_differences(old: list[Any], new: list[Any], path: Path, filling: _Fill
 
 
 def _marked(value: Any) -> bool:
-    """Whether any text in it contains `${`."""
+    """Whether any text in the value contains `${`."""
     if isinstance(value, dict | list):
         return any(map(_marked, value.values() if isinstance(value, dict) else value))
     return isinstance(value, str) and "${" in value
@@ -345,14 +349,14 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-# A header for a file without one
+# Header for a file without a header
 
 
 def _with_header(text: str, file: str, value: Any, edit: Edit) -> tuple[str, Any]:
-    """The text and its changed value, both with the spec under `jobSpec` if the edit needs a header."""
+    """The text and its value, both with the spec under `jobSpec` if the edit needs a header."""
     document = read(text, file)
     if not isinstance(document.value, dict):
-        raise ProfileInvalid([document.problem((), "expected fields at the top level.")])
+        raise ProfileInvalid([document.problem((), "the file must have fields at the top level.")])
     if not edit.path or not _needs_header(value, edit.path[0]):
         return text, value
     return _under_job_spec(text, document.value), {"jobSpec": value}

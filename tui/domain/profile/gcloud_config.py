@@ -1,7 +1,7 @@
 """A CustomJobSpec in a file, as `gcloud ai custom-jobs create --config` reads it (578.0.0).
 
-gcloud reads YAML 1.1 and builds a message that accepts no number or boolean as text. It sends unknown fields
-unchanged, and the service refuses them.
+gcloud reads YAML 1.1 and builds a message in which a text field can't be a number or a boolean. It sends
+unknown fields unchanged, and the service refuses them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tui.domain.vertex.field_check import LEFT_OUT, Checker
 from tui.domain.vertex.sources import GCLOUD_READER
 
 UNQUOTED = "gcloud.unquoted"
-"""Id of a number, a boolean or a date where gcloud accepts only text."""
+"""Id of the problem of an unquoted number, boolean or date in a text field of gcloud."""
 
 _SPELLING = "gcloud.underscore"
 _WHOLE = re.compile(r"\s*[-+]?\d+(_\d+)*\s*")
 _TASK_KEYS = ("container_spec", "python_package_spec", "image_uri")
-"""Keys by which gcloud itself finds a pool's task, in camelCase only."""
+"""Keys with which gcloud itself finds a pool's task, only in camelCase."""
 
 
 class GcloudChecker(Checker):
-    """Checks a document without a header like gcloud does."""
+    """Checks a document without a header in the same way as gcloud."""
 
     def spec(self, fields: Mapping[str, FieldType]) -> dict[str, Any]:
-        """The whole document in REST form."""
+        """The complete document in REST format."""
         spec = self.message(self._document.value, fields, ())
         self._skipped()
         return spec
@@ -51,13 +51,13 @@ class GcloudChecker(Checker):
 
     def element(self, value: Any, path: Path) -> Any:
         if value is None:
-            self.refuse(path, "expected fields, found nothing; gcloud refuses it.", "Write the fields.")
+            self.refuse(path, "the file must have fields; gcloud refuses an empty file.", "Write the fields.")
         return super().element(value, path)
 
     def _unknown(self, path: Path, value: Any, fields: Mapping[str, FieldType]) -> None:
         if len(path) > 1 or camel(str(path[0])) not in HEADER:
             return super()._unknown(path, value, fields)
-        message = "it is not a field of a CustomJobSpec; gcloud takes all other settings as flags."
+        message = "the field must be a field of a CustomJobSpec; gcloud has flags for all other settings."
         fix = "Write the fields of the spec under jobSpec, which makes the file a profile."
         return self.refuse(path, message, fix, "profile.unknown-field")
 
@@ -74,14 +74,14 @@ class GcloudChecker(Checker):
         fix = f"Write {right}."
         edits = () if right in beside else (Edit(path, REMOVED), Edit((*path[:-1], right), value))
         if name in _TASK_KEYS and path[0] == "workerPoolSpecs":
-            message = f"gcloud looks for {right} and refuses a pool without it."
+            message = f"gcloud requires {right} and refuses a pool without it."
             self.refuse(path, message, fix, _SPELLING, *edits)
         else:
             message = "gcloud's help calls keys with underscores invalid; it sends them unchanged."
             self.warn(path, message, fix, _SPELLING, *edits)
 
     def _skipped(self) -> None:
-        """Warn of an empty pool, which the service accepts, but gcloud only on its command line."""
+        """Warn of an empty pool, which the service accepts, but gcloud accepts only on its command line."""
         pools = self._document.value.get("workerPoolSpecs")
         for i, pool in enumerate(pools if isinstance(pools, list) else []):
             if pool == {}:
@@ -90,11 +90,11 @@ class GcloudChecker(Checker):
                 self.warn(("workerPoolSpecs", i), message, fix, "gcloud.skipped-pool")
 
     def _unquoted(self, value: Any, path: Path, expected: str, right: Any = None) -> Any:
-        """Report an unquoted value, and continue with its meaning."""
+        """Report an unquoted value, and continue with its probable meaning."""
         written = self._document.texts.get(path, text(value))
         right = written if right is None else right
         kind = self._document.other_types.get(path) or _kind(value)
-        message = f"expected {expected}, found {kind}: {written} has no quotes, and gcloud refuses it."
+        message = f"the value must be {expected}, not {kind}: {written} has no quotes, and gcloud refuses it."
         fix = f'Write "{right}".' if right == written else f"Write {right}."
         self.refuse(path, message, fix, UNQUOTED, Edit(path, right))
         return right
@@ -113,14 +113,14 @@ class GcloudChecker(Checker):
         if isinstance(value, float):
             edits = (Edit(path, int(value)),) if value.is_integer() else ()
             fix = f"Write {int(value)}." if edits else ""
-            message = f"expected a whole number, found {describe(value)}; gcloud refuses it."
+            message = f"the value must be an integer, not {describe(value)}; gcloud refuses it."
             self.refuse(path, message, fix, "profile.type", *edits)
             return int(value) if edits else LEFT_OUT
         digits = isinstance(value, str) and _WHOLE.fullmatch(value)
         return super()._integer(int(value) if digits else value, kind, path)
 
     def _enum(self, value: Any, kind: FieldType, path: Path) -> Any:
-        # gcloud looks a boolean up by its value as a Python number.
+        # gcloud finds a boolean by its value as a Python number.
         return super()._enum(int(value) if isinstance(value, bool) else value, kind, path)
 
     def _boolean(self, value: Any, kind: FieldType, path: Path) -> Any:
@@ -130,7 +130,7 @@ class GcloudChecker(Checker):
 
 
 def refused_tab(source: str, file: str) -> Problem | None:
-    """The tab between two values that gcloud's YAML parser refuses and ours accepts."""
+    """The problem of a tab between two values: gcloud's YAML parser refuses it, ours accepts it."""
     if "\t" not in source:
         return None
     try:
@@ -156,8 +156,8 @@ def repeated_keys(document: Document) -> list[Problem]:
     return [
         replace(
             problem,
-            message="this key appears twice; gcloud takes the first.",
-            fix="Keep one; --fix changes no file with a key twice.",
+            message="this key appears twice; gcloud uses the first.",
+            fix="Remove one; --fix changes no file with repeated keys.",
             id="gcloud.repeated-key",
             severity=ProblemSeverity.WARNING,
         )
@@ -166,13 +166,12 @@ def repeated_keys(document: Document) -> list[Problem]:
 
 
 def task_problems(value: Mapping[str, Any], document: Document) -> list[Problem]:
-    """A problem for each pool of a CustomJobSpec (REST form) without exactly one task, which gcloud
-    refuses."""
+    """A problem for each pool of a CustomJobSpec (REST format) that gcloud refuses for its task."""
     problems = []
     for i, pool in enumerate(value.get("workerPoolSpecs") or []):
         if not has_one_task(pool):
-            message = "gcloud refuses a file in which a pool has not exactly one image or Python package."
-            fix = "Give the pool a containerSpec with an imageUri, or a whole pythonPackageSpec."
+            message = "each pool must have exactly one image or Python package; gcloud refuses the file."
+            fix = "Add a containerSpec with an imageUri, or a complete pythonPackageSpec."
             problems.append(document.problem(("workerPoolSpecs", i), message, fix, "gcloud.task"))
     return problems
 

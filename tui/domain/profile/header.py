@@ -1,4 +1,4 @@
-"""The header of a profile: its fields, its one body, and the references to its parameters."""
+"""The header of a profile: its fields, its body, and the references to its parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.domain.spec.spec_format import bodies, first_format, format_of
 
 
 def top_names(value: Any) -> set[str]:
-    """The names (camelCase) at the top level of a file; for several documents the names common to all."""
+    """The names (camelCase) at the top level of a file; for several documents the common names."""
     if isinstance(value, list):
         names = [{camel(str(key)) for key in part} if isinstance(part, Mapping) else set() for part in value]
         return set.intersection(*names) if names else set()
@@ -30,29 +30,29 @@ def body_in(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Pr
     spelled = {camel(str(key)): str(key) for key in document.value}
     present = [body for body in bodies() if body in spelled]
     if len(present) > 1:
-        # The rules check the first body; the line is that of the second.
-        message = f"a profile has one body, not {' and '.join(present)}."
+        # The rules check the first body; the problem's line is the line of the second.
+        message = f"a profile must have one body, not {' and '.join(present)}."
         return present[0], [document.problem((spelled[present[1]],), message, "Keep one.", "profile.body")]
     if present and format_of(present[0]).as_fields(header.get(present[0])) is not None:
         return present[0], []
     body = present[0] if present else first_format().body
-    empty = document.problem((body,), "it is missing.", format_of(body).fix, "profile.missing")
+    empty = document.problem((body,), "the field is missing.", format_of(body).fix, "profile.missing")
     if present:
         return body, [empty]
     # No single field is wrong; the path keeps the rules quiet about the body's fields.
-    message = f"the body is missing: {' or '.join(bodies())}."
+    message = f"the file must have a body: {' or '.join(bodies())}."
     return body, [replace(empty, field="", message=message, fix=f"Add {body}. {empty.fix}")]
 
 
 def unknown_references(
     raw: Mapping[str, Any], known: set[str], document: Document, referring: bool
 ) -> list[Problem]:
-    """`${name}` without a parameter of that name: an error if the file has parameters, else a note."""
+    """Problems of `${name}` without a parameter: errors if the file has parameters, else notes."""
     problems = []
     for used, path in references(raw):
         if referring and used not in known:
             fix = f"Add it under `parameters`, or write $${{{used}}} for the literal text."
-            message = f"${{{used}}} is not a parameter."
+            message = f"${{{used}}} must be a parameter."
             problems.append(document.problem(path, message, fix, PARAMETER))
         elif not referring:
             message = f"${{{used}}} is sent unchanged: the file has no `parameters`."

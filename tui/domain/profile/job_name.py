@@ -1,6 +1,6 @@
 """Names of jobs: the placeholders of a profile's `displayName`.
 
-`{profile}`, `{n}`, `{date}`, `{user}` and `{git}` are filled in at each launch; other braces stay.
+A launch fills in `{profile}`, `{n}`, `{date}`, `{user}` and `{git}`; other braces stay.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def is_template(name: str) -> bool:
 
 
 def prefix(template: str, facts: NameFacts) -> str | None:
-    """The prefix of the names that `{n}` counts; `None` for a template without `{n}`."""
+    """The prefix of names numbered by `{n}`; `None` for a template without `{n}`."""
     start, counter, _ = template.partition("{n}")
     return expand(start, facts) if counter else None
 
 
 def expand(template: str, facts: NameFacts, existing: Iterable[str] = ()) -> str:
-    """The name with its placeholders filled in; `{n}` is one more than the highest number in `existing`."""
+    """The name with its placeholders filled in; `{n}` is 1 above the highest number in `existing`."""
     parts = PLACEHOLDER.split(template)
     # The odd parts are placeholders.
     filled = [part if at % 2 == 0 or part == "n" else facts.of(part) for at, part in enumerate(parts)]

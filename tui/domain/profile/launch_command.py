@@ -1,6 +1,6 @@
 """Commands whose output a launch fills in for a parameter: `at_launch` of a profile.
 
-No shell runs a command: the launch computes what each of these few would print.
+No shell runs a command: the launch computes the output of these few commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A profile: a gcloud config file with a header."""
+"""A profile: the configuration file of a job, with an optional header."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "false
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The result of rendering: the region ("" for the context's own) and the CustomJob in REST form.
+    """The result of rendering: the region ("" for the context's own) and the CustomJob in REST format.
 
-    `body` is the key of the profile's body; its format turns the custom job into the resource to send. The
-    task of a `package` is added to the pools before that, see `tui.packaging.prepare`.
+    `body` is the key of the profile's body; its format converts the custom job to the resource to send. The
+    task of a `package` is added to the pools before, see `tui.packaging.prepare`.
     """
 
     region: str
@@ -64,27 +64,27 @@ class Request:
     custom_job: dict[str, Any]
     package: Package | None = None
     secrets: tuple[str, ...] = ()
-    """Values of the parameters that are secrets by declaration or by name."""
+    """Values of the parameters that are secrets, by declaration or by name."""
 
     @property
     def resource(self) -> dict[str, Any]:
-        """The resource to send, in REST form."""
+        """The resource to send, in REST format."""
         return format_of(self.body).resource(self.custom_job)
 
     @property
     def name_problem(self) -> tuple[str, str] | None:
-        """Why a launch under this name is refused, and the fix, once its placeholders are filled in."""
+        """Why a launch under this name is refused, and the fix, after filling in its placeholders."""
         return format_of(self.body).name_problem(self.custom_job)
 
     def shown(self, *, reveal: bool = False) -> dict[str, Any]:
-        """The resource for display, without its secrets unless `reveal`."""
+        """The resource for display, with masked secrets unless `reveal`."""
         resource: dict[str, Any] = self.resource if reveal else masked(self.resource, self.secrets)[0]
         return resource
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A request and its problems; with an error among them it must not be sent."""
+    """A request and its problems; a request with an error must not be sent."""
 
     request: Request
     problems: tuple[Problem, ...] = ()
@@ -97,12 +97,12 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A file whose shape is valid; `check` also applies the rules.
+    """A file with a valid structure; `check` also applies the rules.
 
-    `body` describes the job, in the form of `format`. `wrapped` is true if it is under a header, false if it
-    is the top level of the file. `references` is true if `${name}` means a parameter: only in a file with a
-    `parameters` block; in any other file the text is sent unchanged. `warnings` are problems of the file that
-    do not stop a launch.
+    `body` describes the job, in the format `format`. `wrapped` is true if the body is under a header, false
+    if it is the top level of the file. `references` is true if `${name}` means a parameter: only in a file
+    with a `parameters` block; in any other file the text is sent unchanged. `warnings` are problems of the
+    file that do not stop a launch.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Profile:
 
     @property
     def job_spec(self) -> Mapping[str, Any]:
-        """The CustomJobSpec, without the values of parameters; empty if the body wraps none."""
+        """The CustomJobSpec, without the values of parameters; empty if the body wraps no CustomJobSpec."""
         return self.format.spec(self.body) or {}
 
     @property
@@ -137,7 +137,7 @@ class Profile:
         return inputs_of(self.format, self.body, self._defaults(), self.document.file)
 
     def unset(self, names: Collection[str] = ()) -> set[Path]:
-        """Paths of the body that have no value until a launch sets one."""
+        """Paths of the body that have no value until a launch sets them."""
         return {e.path for e in self.inputs if e.required and e.key not in names and e.name not in names}
 
     def _defaults(self) -> dict[str, Any]:
@@ -146,13 +146,15 @@ class Profile:
         return dict(fill(self.body, defaults)) if self.references else dict(self.body)
 
     def outline(self) -> dict[str, Any]:
-        """The job in REST form with the parameters' defaults, unchecked."""
+        """The job in REST format with the parameters' defaults, unchecked."""
         body, _ = self.format.attach(self._defaults(), self.document.file)
         return {self.format.body: self.format.beside(body)}
 
     def values(self, texts: Mapping[str, str]) -> dict[str, Value]:
-        """Every parameter's value: the given text, else the default. Names of `inputs` are skipped. Raises
-        ProfileInvalid with each parameter that does not exist, or has a wrong or missing value."""
+        """Every parameter's value: its text in `texts`, else the default. Names of `inputs` are skipped.
+
+        Raises ProfileInvalid with each parameter that does not exist, or has a wrong or missing value.
+        """
         known = {p.name: p for p in self.parameters}
         values: dict[str, Value] = {}
         others = self.inputs if any(name not in known for name in texts) else ()
@@ -174,7 +176,7 @@ class Profile:
                 values[name] = parameter.default
             else:
                 fix = f"Add --set {name}=VALUE."
-                problems.append(self.document.problem(here, "it has no default.", fix, PARAMETER))
+                problems.append(self.document.problem(here, "the parameter has no default.", fix, PARAMETER))
         if problems:
             raise ProfileInvalid(problems)
         return values
@@ -220,7 +222,7 @@ class Profile:
         )
 
     def _job(self, body: Mapping[str, Any], values: Mapping[str, Value], checker: Checker) -> dict[str, Any]:
-        """The custom job in REST form: the header's fields, the spec, and the body's other fields."""
+        """The custom job in REST format: the header's fields, the spec, and the body's other fields."""
         job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values))}
         spec = self.format.spec(body)
         if spec is not None:
@@ -238,7 +240,7 @@ class Profile:
         return job
 
     def _kept_secrets(self) -> list[Problem]:
-        """A warning for each declared secret whose value is in the file."""
+        """A warning for each declared secret whose value the file contains."""
         message = "the file contains the secret's value; everyone who may see the job can read it."
         fix = "Put it into Secret Manager and let the code fetch it as the job's service account."
         return [
@@ -251,8 +253,10 @@ class Profile:
         ]
 
     def render(self, texts: Mapping[str, str] | None = None) -> Request:
-        """The request with these parameter texts. Raises ProfileInvalid for wrong values, and for every error
-        of the rules."""
+        """The request with these parameter texts.
+
+        Raises ProfileInvalid for wrong values, and for every error of the rules.
+        """
         checked = self.check(texts)
         if checked.errors:
             raise ProfileInvalid(checked.errors)
@@ -299,11 +303,11 @@ class Profile:
             return job, [*problems, self.document.problem(("package",), error.message, error.fix, _PACKAGE)]
 
     def _only_custom_jobs(self, block: str, rule: str) -> Problem:
-        message = f"it belongs to a custom job; a {self.format.body} has none of its own."
+        message = f"the field belongs to a custom job; a {self.format.body} has no such field."
         return self.document.problem((block,), message, "Remove it.", rule)
 
     def _filled(self, value: Any, values: Mapping[str, Value]) -> Any:
-        """`value` with the parameters' values; a field that is a single empty parameter is left out."""
+        """Fill in the parameters' values; a field that is a single empty parameter is left out."""
         return present(value, fill(value, values)) if self.references else value
 
     def _problem(self, finding: Finding, attached: Attachment | None = None) -> Problem:
@@ -321,17 +325,19 @@ class Profile:
 
 
 def _known(known: Collection[str]) -> str:
-    return f"It has {', '.join(known)}." if known else "It has no parameters."
+    return f"It has {', '.join(known)}." if known else "The profile has no parameters."
 
 
 def path_in_file(path: Path, spec_path: Path) -> Path:
-    """A rule's path in a file that has the job's spec at `spec_path`."""
+    """A rule's path, converted to a path of a file with the job's spec at `spec_path`."""
     return (*spec_path, *path[1:]) if path[:1] == ("jobSpec",) else path
 
 
 def load(source: str, file: str, name: str) -> Profile:
-    """Read a profile, a gcloud config file, the displayName/jobSpec wrapper around one, or a REST body.
-    Raises ProfileInvalid with every problem of the file's shape."""
+    """Read a profile, a gcloud config file, the displayName/jobSpec wrapper of one, or a REST body.
+
+    Raises ProfileInvalid with every problem of the file's structure.
+    """
     profile, problems = _read(source, file, name)
     if problems:
         raise ProfileInvalid(problems)
@@ -347,20 +353,22 @@ def inspect(
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Every problem of a file: of its shape, its parameters, and the rules. Parts with a wrong shape are
-    hidden from the rules."""
+    """Every problem of a file: of its structure, its parameters, and the rules.
+
+    Parts with a wrong structure are hidden from the rules.
+    """
     try:
         profile, problems = _read(source, file, name)
     except ProfileInvalid as error:
         return error.problems
-    # The rules would report a dropped part as missing; it already has a problem, there or where its fix takes
-    # it from.
+    # The rules would report a dropped part as missing; it already has a problem, at its path or at the source
+    # of its fix.
     spelled = profile.document.spelled
     places = (place for p in problems for place in (p.path, *(edit.path for edit in p.edits)))
     left_out = {spelled(place) for place in places if place}
     problems_found = problems_of(profile, texts, region=region, local=local)
     every = [*problems, *(p for p in problems_found if not _within(spelled(p.path), left_out))]
-    # A path that appears twice does not tell which place an edit is for.
+    # A path that appears twice does not identify the location of an edit.
     return [replace(p, edits=()) for p in every] if profile.document.repeated else every
 
 
@@ -371,7 +379,7 @@ def problems_of(
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Problems of a profile's parameters and of the rules; fields without a value yet have none."""
+    """Problems of a profile's parameters and of the rules; fields without a value so far have none."""
     texts, unset = _placeholders(profile, texts_set or {})
     try:
         checked = profile.check(texts, region=region, local=local)
@@ -388,7 +396,7 @@ def _within(path: tuple[str | int, ...], places: set[tuple[str | int, ...]]) -> 
 def _placeholders(
     profile: Profile, parameters: Mapping[str, str]
 ) -> tuple[dict[str, str], set[tuple[str | int, ...]]]:
-    """Texts of all parameters, and the paths that use one without a value."""
+    """Texts of all parameters, and the paths that use a parameter without a value."""
     bare = {p.name: p for p in profile.parameters if p.default is None and p.name not in parameters}
     texts = {name: text(p.choices[0]) if p.choices else _PLACEHOLDERS[p.type] for name, p in bare.items()}
     raw = {k: v for k, v in profile.document.fields.items() if k != "parameters"}
@@ -397,18 +405,22 @@ def _placeholders(
 
 
 def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
-    """The profile with its valid parts, and the problems of its shape."""
+    """The profile with its valid parts, and the problems of its structure."""
     document = read(source, file, repeated=True, several=True)
     if not isinstance(document.value, Mapping) and not document.several:
-        message = f"expected fields at the top level, found {describe(document.value)}."
+        message = f"the file must have fields at the top level, not {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
     names = top_names(document.value)
     bare = standing_alone(names)
     if document.second and (bare is None or bare.family == "vertex"):
         raise ProfileInvalid([several_documents(document)])
     if other := no_profile(names):
-        fix = "`vxtui profiles import FILE` makes a profile of it; a profile's templatePath may name it too."
-        raise ProfileInvalid([document.problem((), f"it is {other}, not a profile.", fix, "profile.other")])
+        fix = (
+            "`vxtui profiles import FILE` converts it to a profile; a profile's templatePath may name it too."
+        )
+        raise ProfileInvalid(
+            [document.problem((), f"the file must be a profile, not {other}.", fix, "profile.other")]
+        )
     if bare is None and document.repeated:
         raise ProfileInvalid(list(document.repeated))
     if bare is None:

@@ -30,13 +30,15 @@ class Parameter:
     choices: tuple[Value, ...] = ()
     help: str = ""
     secret: bool = False
-    """Whether its value is masked wherever it is shown."""
+    """Whether its value is masked in every output."""
     at_launch: str = ""
-    """A command of `launch_command` whose output a launch fills in if no value is set."""
+    """A command of `launch_command` whose output is the value of a launch without a set value."""
 
     def parse(self, text: str) -> Value:
-        """Parse a text as a value. Raises ValueError with a sentence that names the parameter and its allowed
-        values."""
+        """Parse a text as a value.
+
+        Raises ValueError with a sentence that names the parameter and its allowed values.
+        """
         value = convert(text, self.type)
         shown = repr(MASK if self.secret else mask_value(self.name, text))
         if value is None:
@@ -57,7 +59,7 @@ _WORDS = {
 
 
 def convert(text: Any, kind: str) -> Value | None:
-    """`text` as a value of `kind`, or None if it is not one."""
+    """Convert `text` to a value of `kind`, or None for any other text."""
     words = str(text).strip() if not isinstance(text, bool) else str(text).lower()
     try:
         if kind == "integer":
@@ -73,18 +75,18 @@ def convert(text: Any, kind: str) -> Value | None:
 
 
 def read_parameters(raw: Any, document: Document, path: Path) -> tuple[tuple[Parameter, ...], list[Problem]]:
-    """Read the `parameters` block of a file: a mapping of names, each to a default or to its settings."""
+    """Read the `parameters` block of a file: a mapping of names to defaults or settings."""
     if raw is None:
         return (), []
     if not isinstance(raw, Mapping):
-        message = f"expected names with their settings, found {describe(raw)}."
+        message = f"the parameters must be names with settings, not {describe(raw)}."
         return (), [document.problem(path, message, rule=PARAMETER)]
     parameters, problems = [], []
     for name, settings in raw.items():
         here = (*path, name)
         try:
             if REFERENCE.fullmatch(f"${{{name}}}") is None:
-                raise ValueError("a parameter's name has only letters, digits, _ and -")
+                raise ValueError("a parameter's name must have only letters, digits, _ and -")
             parameters.append(_one(name, settings))
         except ValueError as error:
             problems.append(document.problem(here, f"{error}.", rule=PARAMETER))
@@ -101,20 +103,20 @@ def _one(name: str, settings: Any) -> Parameter:
             "and at_launch"
         )
     if not isinstance(secret := settings.get("secret", False), bool):
-        raise ValueError(f"secret is true or false, not {describe(secret)}")
+        raise ValueError(f"secret must be true or false, not {describe(secret)}")
     default, choices = settings.get("default"), settings.get("choices")
     kind = settings.get("type") or _type_of(default)
     if kind not in TYPES:
-        raise ValueError(f"type {kind!r} is not one of {', '.join(TYPES)}")
+        raise ValueError(f"type {kind!r} must be one of {', '.join(TYPES)}")
     if choices is not None and not isinstance(choices, list):
-        raise ValueError("choices is a list")
+        raise ValueError("choices must be a list")
     for value in (default, *(choices or ())):
         if isinstance(value, Mapping | list):
-            raise ValueError(f"a parameter's value is one word or number, not {describe(value)}")
+            raise ValueError(f"a parameter's value must be one word or number, not {describe(value)}")
     command = str(settings.get("at_launch") or "")
     if command and (not is_known(command) or default is not None):
         why = "beside a default" if is_known(command) else repr(command)
-        raise ValueError(f"at_launch takes {', '.join(KNOWN)}, and no default; not {why}")
+        raise ValueError(f"at_launch must be {', '.join(KNOWN)}, without a default, not {why}")
     plain = Parameter(name, kind, help=str(settings.get("help") or ""), secret=secret, at_launch=command)
     values = tuple(plain.parse(text(c)) for c in choices or ())
     limited = replace(plain, choices=values)
@@ -130,8 +132,10 @@ def _type_of(value: Any) -> str:
 
 
 def fill(value: Any, values: Mapping[str, Value]) -> Any:
-    """`value` with every `${name}` replaced; a whole-value reference keeps the parameter's type. A name
-    without a value stays unchanged."""
+    """Replace every `${name}` in `value`; a reference that is the entire value keeps the parameter's type.
+
+    A name without a value stays unchanged.
+    """
     if isinstance(value, Mapping):
         return {key: fill(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
@@ -145,7 +149,7 @@ def fill(value: Any, values: Mapping[str, Value]) -> Any:
 
 
 def present(raw: Any, filled: Any) -> Any:
-    """`filled` without fields whose whole value is an empty parameter."""
+    """Return `filled` without fields whose entire value is an empty parameter."""
     if isinstance(raw, Mapping):
         return {
             key: present(value, filled[key])

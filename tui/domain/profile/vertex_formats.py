@@ -1,4 +1,4 @@
-"""The bodies of Vertex AI: a CustomJobSpec, a training pipeline around one, a tuning job of many."""
+"""The bodies of Vertex AI: a CustomJobSpec, a training pipeline with one, a tuning job with many."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OneJobFormat(SpecFormat):
 
 
 class CustomJobSpecFormat(OneJobFormat):
-    """`jobSpec`: the CustomJobSpec of a custom job."""
+    """The body `jobSpec`: the CustomJobSpec of a custom job."""
 
     body = "jobSpec"
     fields: FieldType = JOB_SPEC
@@ -54,7 +54,7 @@ class CustomJobSpecFormat(OneJobFormat):
     resource_fields: Mapping[str, FieldType] = {**RESOURCE, "jobSpec": JOB_SPEC}
     python_client = "JobServiceClient"
     sign = "jobSpec"
-    fix = "It holds the workerPoolSpecs of the job."
+    fix = "It has the workerPoolSpecs of the job."
 
     def stands_alone(self, names: Collection[str]) -> bool:
         return stands_alone(names)
@@ -75,7 +75,7 @@ class CustomJobSpecFormat(OneJobFormat):
 
 
 class TrainingPipelineFormat(OneJobFormat):
-    """`trainingPipeline`: a training pipeline whose custom job has its `trainingTaskInputs`."""
+    """The body `trainingPipeline`: a training pipeline whose custom job has its `trainingTaskInputs`."""
 
     body = "trainingPipeline"
     fields: FieldType = TRAINING_PIPELINE_BODY
@@ -89,7 +89,7 @@ class TrainingPipelineFormat(OneJobFormat):
     }
     python_client = "PipelineServiceClient"
     sign = "trainingTaskInputs"
-    fix = "Its trainingTaskInputs hold the workerPoolSpecs of the job."
+    fix = "Its trainingTaskInputs have the workerPoolSpecs of the job."
 
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body.get("trainingTaskInputs") or {})
@@ -112,13 +112,13 @@ class TrainingPipelineFormat(OneJobFormat):
         fields[self.body] = {"trainingTaskInputs": inputs}
         kept = {*RESOURCE, *OUTPUT_ONLY, *self.resource_fields, "trainingTaskMetadata"}
         notes = tuple(
-            f"{name} was left out: a profile has no place for it" for name in resource if name not in kept
+            f"{name} was left out: a profile has no field for it" for name in resource if name not in kept
         )
         return fields, notes
 
 
 class TuningJobFormat(OneJobFormat):
-    """`tuningJob`: a hyperparameter tuning job, whose trials are custom jobs of its `trialJobSpec`."""
+    """The body `tuningJob`: a hyperparameter tuning job, whose trials are jobs of its `trialJobSpec`."""
 
     body = "tuningJob"
     fields: FieldType = TUNING_JOB_BODY
@@ -128,7 +128,7 @@ class TuningJobFormat(OneJobFormat):
     resource_fields: Mapping[str, FieldType] = {**RESOURCE, **TUNING_JOB_BODY.fields}
     python_client = "JobServiceClient"
     sign = "trialJobSpec"
-    fix = "It holds the studySpec, the numbers of trials, and the trialJobSpec with the workerPoolSpecs."
+    fix = "It has the studySpec, the numbers of trials, and the trialJobSpec with the workerPoolSpecs."
 
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body.get("trialJobSpec") or {})
@@ -150,7 +150,7 @@ class TuningJobFormat(OneJobFormat):
         kept = {*self.resource_fields, *OUTPUT_ONLY, "trials"}
         lost = [name for name in resource if name not in kept]
         lost += [f"studySpec.{name}" for name in study if name not in STUDY_SPEC.fields]
-        return fields, tuple(f"{name} was left out: a profile has no place for it" for name in lost)
+        return fields, tuple(f"{name} was left out: a profile has no field for it" for name in lost)
 
 
 CUSTOM_JOB_SPEC = CustomJobSpecFormat()

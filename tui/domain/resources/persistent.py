@@ -1,4 +1,4 @@
-"""Persistent resources: machines that stay, on which jobs run without provisioning."""
+"""Persistent resources: permanent machines, on which jobs run without provisioning."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tui.domain.spec.custom_job_spec import machine_of, whole, within
 from tui.domain.vertex.cost import CostPart
 
 RUNNING, ERROR = "RUNNING", "ERROR"
-"""Stable states; in the others the resource is changing."""
+"""Stable states; in all other states the resource is changing."""
 DISK_TYPE, DISK_GB = "pd-ssd", 100
 """The default boot disk (docs/facts/vertex.md 1.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourcePool:
-    """Machines of one shape. `least` and `most` are the range of an autoscaled pool."""
+    """Machines of one type. `least` and `most` are the range of an autoscaled pool."""
 
     id: str
     machine_type: str
@@ -37,22 +37,22 @@ class ResourcePool:
 
     @property
     def limit(self) -> int:
-        """The most replicas that a job can get."""
+        """Largest number of replicas that a job can get."""
         return max(self.replicas, self.most or 0)
 
     def unused(self) -> ResourcePool:
-        """The pool with the replicas that a job can get now."""
+        """The pool with the number of replicas that a job can get now."""
         return replace(self, replicas=max(0, self.limit - self.used), most=None, used=0)
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """The properties that a worker pool must match exactly to run on it (docs/facts/vertex.md 12.2)."""
+        """The properties that a worker pool must match exactly to run here (docs/facts/vertex.md 12.2)."""
         machine = self.machine_type, self.accelerator_type, self.accelerator_count, self.tpu_topology
         return *machine, self.disk_type, self.disk_gb
 
     @property
     def machine(self) -> str:
-        """`a2-highgpu-8g + 8 A100`, without the disk."""
+        """The machine in words, without the disk: `a2-highgpu-8g + 8 A100`."""
         return machine_words(self.machine_type, self.accelerator_type, self.accelerator_count)
 
 
@@ -92,7 +92,7 @@ class PersistentResource:
 
     @property
     def idle(self) -> bool:
-        """Whether it runs, and so costs money, without a job on it."""
+        """Whether it runs without a job, and costs money."""
         return self.state == RUNNING and not self.used
 
     def parts(self) -> list[CostPart]:
@@ -116,7 +116,8 @@ class PersistentResource:
         return [part for part in pools if part.replicas > 0]
 
     def runs(self, job: Job) -> bool:
-        """Whether a job runs, ran or will run on it; for a job with tasks, their jobs do."""
+        """Whether a job runs, ran or will run on this resource; for a job with tasks, whether their jobs
+        do."""
         same_place = (job.region, job.context or self.context) == (self.region, self.context or job.context)
         return job.persistent_resource == self.id and job.runs_itself and same_place
 
@@ -129,8 +130,11 @@ def jobs_on(resource: PersistentResource, jobs: Iterable[Job]) -> list[Job]:
 
 
 def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | None:
-    """When its last job ended, or when it began to run; `None` while it is used or does not run. The service
-    does not report this; `jobs` are those of its region since it was created, except deleted ones."""
+    """Time at which its last job ended, or its start; `None` while it is used or does not run.
+
+    The service does not report this time; `jobs` are those of its region since its creation, except deleted
+    ones.
+    """
     if not resource.idle:
         return None
     ends = [job.end_time for job in jobs if resource.runs(job) and job.end_time is not None]
@@ -138,13 +142,13 @@ def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | 
 
 
 def machine_words(machine: str, accelerator: str, count: int) -> str:
-    """`n1-standard-4`, `a2-highgpu-8g + 8 A100`."""
+    """The machine in words, e.g. `n1-standard-4` or `a2-highgpu-8g + 8 A100`."""
     short = ACCELERATOR_SHORT.get(accelerator, accelerator)
     return f"{machine} + {count} {short}" if accelerator and count else machine
 
 
 def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
-    """The shape of a worker pool in REST form; see `ResourcePool.shape`."""
+    """The shape of a worker pool in REST format; see `ResourcePool.shape`."""
     disk = worker_pool.get("diskSpec") or {}
     topology = str(within(worker_pool, "machineSpec", "tpuTopology") or "")
     kind = str(disk.get("bootDiskType") or DISK_TYPE)
@@ -152,7 +156,7 @@ def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
-    """Billed parts of a resource in REST form that does not exist yet; see `PersistentResource.parts`."""
+    """Billed parts of a resource in REST format before its creation; see `PersistentResource.parts`."""
     parts = []
     for pool in resource["resourcePools"]:
         disk = pool.get("diskSpec") or {}
@@ -162,7 +166,7 @@ def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
 
 
 def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
-    """Why a CustomJob in REST form can't run on these pools; "" if it can (docs/facts/vertex.md 12.2)."""
+    """Why a CustomJob in REST format can't run on these pools; "" if it can (docs/facts/vertex.md 12.2)."""
     free = list(pools)
     reserved: dict[str, int] = {}
     for index, worker_pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
@@ -177,7 +181,7 @@ def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
         alike = [pool for pool in same_machine if pool.shape == shape]
         if not alike:
             has = " or ".join(dict.fromkeys(_disk(pool.shape) for pool in same_machine))
-            return f"{words} with {has}; pool {index} asks for {_disk(shape)}"
+            return f"{words} with {has}; pool {index} needs {_disk(shape)}"
         for pool in alike:
             if reserved.get(pool.id, 0) + replicas <= pool.limit:
                 reserved[pool.id] = reserved.get(pool.id, 0) + replicas
@@ -193,14 +197,16 @@ def _disk(shape: tuple[object, ...]) -> str:
 
 
 def resource_of(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A PersistentResource in REST form with the machines of a CustomJob in REST form. Worker pools of the
-    same shape become one resource pool."""
+    """A PersistentResource in REST format with the machines of a CustomJob in REST format.
+
+    Worker pools of the same shape become one resource pool.
+    """
     pools: dict[str, dict[str, Any]] = {}
     for worker_pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         if not worker_pool:
             continue
         machine = dict(worker_pool.get("machineSpec") or {})
-        # A persistent resource accepts no reservation (docs/facts/vertex.md 1.8).
+        # A persistent resource can't use a reservation (docs/facts/vertex.md 1.8).
         machine.pop("reservationAffinity", None)
         disk = worker_pool.get("diskSpec")
         new_pool = {"machineSpec": machine, **({"diskSpec": disk} if disk else {}), "replicaCount": 0}

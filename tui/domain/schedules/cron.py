@@ -1,8 +1,8 @@
 """The cron of a schedule: `[TZ=Zone ]minute hour day-of-month month day-of-week`.
 
-The fields have the meaning of Debian's cron (cronsim): lists, ranges, steps and names; a day that meets one
-of two restricted day fields is enough. At a clock change a run at a fixed time is neither skipped nor
-doubled. Without a zone the fields are UTC.
+The fields have the meaning of Debian's cron (cronsim): lists, ranges, steps and names; a day must match only
+one of two restricted day fields. At a clock change a run at a fixed time is neither skipped nor doubled.
+Without a zone the fields are UTC.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _LONGEST = 500
 
 
 class CronError(ValueError):
-    """The text is not a valid cron. The message says what is wrong and what would be right."""
+    """The text is not a valid cron. The message has the problem and a valid example."""
 
 
 class NeverDue(CronError):
-    """The cron is well-formed, but no day that it names exists, such as February 30."""
+    """The cron is well-formed, but none of its days exists, such as February 30."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A valid cron that is due at some time. `zone` is a name of the IANA database."""
+    """A valid cron with at least one due time. `zone` is a name of the IANA database."""
 
     fields: str
     zone: str = "UTC"
@@ -62,10 +62,10 @@ def read_cron(text: str) -> Cron:
 
     Raises:
         NeverDue: for days that do not exist, such as February 30.
-        CronError: for anything else.
+        CronError: for any other invalid text.
     """
     if len(text) > _LONGEST:
-        raise CronError(f"it has more than {_LONGEST} characters")
+        raise CronError(f"the cron must have at most {_LONGEST} characters")
     zone, fields = "UTC", text.strip()
     prefixed = _ZONE.fullmatch(fields)
     if prefixed:
@@ -74,13 +74,12 @@ def read_cron(text: str) -> Cron:
     parts = fields.split()
     if len(parts) != len(_FIELDS):
         raise CronError(
-            f"{fields!r} has {len(parts)} fields; a cron has five: {', '.join(_FIELDS)}, as in '30 2 * * *'"
+            f"{fields!r} has {len(parts)} fields; a cron must have five: "
+            f"{', '.join(_FIELDS)}, as in '30 2 * * *'"
         )
     for name, part in zip(_FIELDS, parts, strict=True):
         if not _FIELD.fullmatch(part) or _NOT_UNIX.fullmatch(part):
-            raise CronError(
-                f"{part!r} is not a valid {name}; write numbers, names, *, lists, ranges and steps"
-            )
+            raise CronError(f"{part!r} must be a valid {name}: numbers, names, *, lists, ranges and steps")
     cron = Cron(" ".join(parts), zone)
     try:
         CronSim(cron.fields, datetime(2000, 1, 1, tzinfo=UTC))
@@ -98,8 +97,8 @@ def _problem(message: str, parts: list[str]) -> CronError:
         return CronError(message)
     day, month = parts[2:4]
     if name == "day of month" and all(part in {"29", "30", "31"} for part in day.split(",")):
-        return NeverDue(f"it is never due: month {month} has no day {day}")
-    return CronError(f"{parts[_FIELDS.index(name)]!r} is not a valid {name}")
+        return NeverDue(f"the cron is never due: month {month} has no day {day}")
+    return CronError(f"{parts[_FIELDS.index(name)]!r} must be a valid {name}")
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -107,5 +106,5 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise CronError(
-            f"{name!r} is not a time zone of the IANA database; write it like TZ=Europe/Berlin"
+            f"{name!r} must be a time zone of the IANA database, e.g. TZ=Europe/Berlin"
         ) from error

@@ -1,4 +1,4 @@
-"""Rules for a schedule before it is created: a wrong cron, one that is never due, and the limits."""
+"""Rules for a schedule before its creation: a wrong cron, a cron that is never due, and the limits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from tui.domain.vertex.sources import EMULATOR, SCHEDULE, SCHEDULING, UNDOCUMENT
 
 LONGEST_NAME = 128
 OFTEN = timedelta(minutes=10)
-"""Runs more frequent than this may overlap: provisioning alone takes a task a minute or two."""
+"""Interval below which runs may overlap: provisioning of a task alone takes a minute or two."""
 _COUNTED = 1000
-"""Maximum number of counted runs."""
+"""Largest number of counted runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRule:
-    """A rule for schedules; `check` yields its findings. The emulator refuses `emulated` ones: there they are
-    errors."""
+    """A rule for schedules; `check` yields its findings.
+
+    The emulator refuses violations of an `emulated` rule: they are errors there.
+    """
 
     id: str
     source: str
@@ -51,7 +53,7 @@ def _of(rule: ScheduleRule, finding: Finding, *, refused: bool) -> Finding:
 
 def _name(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
     if not 1 <= len(schedule.display_name) <= LONGEST_NAME:
-        yield Finding(("displayName",), f"a schedule's name has 1 to {LONGEST_NAME} characters.")
+        yield Finding(("displayName",), f"a schedule's name must have 1 to {LONGEST_NAME} characters.")
 
 
 def _cron(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
@@ -74,7 +76,7 @@ def _never(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
     except CronError:
         return
     if not upcoming and schedule.end_time and schedule.end_time > max(now, schedule.start_time or now):
-        sentence = f"it is not due before {schedule.end_time:%Y-%m-%d %H:%M} UTC, when the schedule ends."
+        sentence = f"the cron is not due before the schedule ends at {schedule.end_time:%Y-%m-%d %H:%M} UTC."
         yield Finding(("cron",), sentence)
 
 
@@ -83,7 +85,7 @@ def _end(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
     if schedule.end_time and schedule.end_time <= begin:
         bound = "the start" if schedule.start_time and schedule.start_time > now else "now"
         sentence = (
-            f"the end, {schedule.end_time:%Y-%m-%d %H:%M} UTC, is not after {bound}: no run is started."
+            f"the end, {schedule.end_time:%Y-%m-%d %H:%M} UTC, must be after {bound}; no run would start."
         )
         yield Finding(("endTime",), sentence)
 
@@ -99,7 +101,7 @@ def _too_many(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
         yield Finding(
             ("maxRunCount",),
             f"the schedule ends after {due} of the {schedule.max_runs} runs.",
-            "Set a later end, or fewer runs.",
+            "Set a later end, or a smaller number of runs.",
         )
 
 
@@ -116,7 +118,7 @@ def _overlap(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
         every = "minute" if minutes == 1 else f"{minutes} minutes"
         yield Finding(
             ("maxConcurrentActiveRunCount",),
-            f"a run starts every {every}, and nothing limits how many are active at once.",
+            f"a run starts every {every}, without a limit of active runs.",
             "Limit them with --max-active.",
         )
 
@@ -125,7 +127,7 @@ def _queue(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
     if schedule.queues and not schedule.max_active:
         yield Finding(
             ("allowQueueing",),
-            "runs queue only where the number of active runs is limited.",
+            "runs queue only if the number of active runs is limited.",
             "Limit them with --max-active.",
         )
 

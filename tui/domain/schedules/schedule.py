@@ -1,4 +1,4 @@
-"""Schedules: what they run, when, and their runs so far."""
+"""Schedules: their pipelines, times and runs so far."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Schedule:
     started: int = 0
     max_runs: int | None = None
     max_active: int | None = None
-    """Number of runs that may be active at once; `None` for no limit."""
+    """Largest number of concurrent runs; `None` for no limit."""
     queues: bool = False
     catch_up: bool = False
     last_time: datetime | None = None
     """Time of the last due run."""
     last_response: str = ""
-    """The service's response to it: OK, or why there is no run."""
+    """The service's response to the last due run: OK, or the reason of its refusal."""
     last_run: Job | None = None
     """The newest run, if it could be read."""
 
@@ -50,7 +50,7 @@ class Schedule:
 
     @property
     def read(self) -> Cron | None:
-        """Its cron; `None` if the service accepts a form unknown to vxtui."""
+        """Its cron; `None` if the service accepts a format unknown to vxtui."""
         try:
             return read_cron(self.cron)
         except CronError:
@@ -64,18 +64,18 @@ class Schedule:
 
     @property
     def runs_text(self) -> str:
-        """`3/10` of the runs that it may start, `3` without a limit."""
+        """The number of runs: `3/10` with a limit, `3` without."""
         return f"{self.started}/{self.max_runs}" if self.max_runs else str(self.started)
 
     @property
     def refused(self) -> str:
-        """Why the last due run was not started; "" if it was."""
+        """Why the last due run was not started; "" if it was started."""
         return "" if self.last_response in {"", "OK"} else self.last_response
 
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """A schedule to create: `job` is a PipelineJob in REST form."""
+    """A schedule to create: `job` is a PipelineJob in REST format."""
 
     display_name: str
     cron: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests to one deployed model in `seconds`; latencies are in ms, `None` if not measured."""
+    """Requests to one deployed model in `seconds`; latencies are in ms, `None` without a measurement."""
 
     requests: int
     seconds: float
@@ -29,12 +29,12 @@ class Load:
 
     @property
     def error_share(self) -> float | None:
-        """0 to 1; `None` without requests."""
+        """Share of failed requests, 0 to 1; `None` without requests."""
         return self.failed / self.requests if self.requests else None
 
     @property
     def error_text(self) -> str:
-        """`12 % 5xx`, the most frequent class; `0` for no errors and "" without requests."""
+        """Errors as text: `12 % 5xx` (the most frequent class), `0` for no errors, "" without requests."""
         if self.error_share is None:
             return ""
         if not self.failed:
@@ -46,7 +46,7 @@ class Load:
 
 
 def latency_text(milliseconds: float | None) -> str:
-    """`3.2 ms`, `140 ms`, `2.1 s`; "" if not measured."""
+    """Format a latency: `3.2 ms`, `140 ms`, `2.1 s`; "" without a measurement."""
     if milliseconds is None:
         return ""
     if milliseconds >= 1000:
@@ -55,6 +55,6 @@ def latency_text(milliseconds: float | None) -> str:
 
 
 def rate_text(load: Load) -> str:
-    """Requests per second with three digits."""
+    """Format requests per second with three digits."""
     rate = load.rate
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.1f}" if rate >= 10 else f"{rate:.2f}" if rate else "0"

@@ -11,7 +11,7 @@ from tui.domain.serving.traffic import Deployed
 
 
 def log_lines(entries: Iterable[LogEntry], deployed: Sequence[Deployed]) -> list[str]:
-    """`14:02:11 version 2  ERROR out of memory`; models that are no longer deployed are shown by id."""
+    """Format lines as `14:02:11 version 2  ERROR out of memory`; undeployed models are shown by id."""
     names = {model.id: called(model, deployed) for model in deployed}
     return [
         "  ".join(

@@ -1,4 +1,4 @@
-"""Finds the job that made a version of a model, as far as the model tells."""
+"""Finds the job that created a version of a model, as far as the model has the information."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tui.domain.serving.traffic import Model
 
 
 def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -> str:
-    """Full resource name of the job that made the model; "" if nothing tells.
+    """Full resource name of the job that created the model; "" if it is unknown.
 
-    The pipeline that the model names, else a label whose value is a job's id, else the job whose output
-    folder contains its weights; `outputs` are those folders by the job's name.
+    The result is the pipeline that the model names, else a job whose id is a label's value, else the job
+    whose output folder contains the weights; `outputs` are the folders by the job's name.
     """
     if model.made_by:
         return model.made_by
@@ -23,7 +23,7 @@ def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -
             return job.name
     if not model.artifacts:
         return ""
-    # The longest folder is the nearest: a folder may contain those of several jobs.
+    # The longest folder is the closest one: a folder may contain the folders of several jobs.
     holding = [
         (len(folder), name) for name, folder in outputs.items() if folder and below(model.artifacts, folder)
     ]
@@ -31,8 +31,10 @@ def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -
 
 
 def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
-    """Jobs whose output may contain its weights, the likeliest first: the last one started before the model
-    was made."""
+    """Jobs whose output may contain its weights, the most probable first.
+
+    The most probable job is the last one that started before the model was created.
+    """
     if not model.artifacts:
         return []
     before = [
@@ -46,7 +48,7 @@ def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
 
 
 def output_folder(spec: Any) -> str:
-    """The gs:// output folder in a job's specification; "" if there is none."""
+    """The gs:// output folder in a job's specification; "" without a folder."""
     if isinstance(spec, Mapping):
         base = spec.get("baseOutputDirectory")
         if isinstance(base, Mapping) and base.get("outputUriPrefix"):
@@ -58,6 +60,6 @@ def output_folder(spec: Any) -> str:
 
 
 def below(uri: str, folder: str) -> bool:
-    """Whether a URI is this folder or something in it."""
+    """Whether a URI is this folder or a path below it."""
     folder = folder.rstrip("/")
     return bool(folder) and (uri.rstrip("/") == folder or uri.startswith(f"{folder}/"))

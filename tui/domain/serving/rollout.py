@@ -8,39 +8,42 @@ from tui.domain.core.text import plain
 from tui.domain.serving.traffic import Deployed, ServingEndpoint, SplitError
 
 STEPS = (10, 25, 50, 100)
-"""Percentages of the requests, in order."""
+"""Percentages of the requests, in the order of a rollout."""
 NEW = "0"
-"""Id of the model being deployed, in the split of its deployment."""
+"""Id of the model to deploy, in the traffic split of its deployment."""
 
 
 def next_step(percent: int) -> int | None:
-    """The step after this share; `None` if it has all requests."""
+    """The next step after this share; `None` if the model has all requests."""
     return next((step for step in STEPS if step > percent), None)
 
 
 def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[str, int]:
-    """The split that gives the deployed model `chosen` `percent`; the others share the rest in their present
-    proportion. Raises SplitError for an impossible percentage, or if it is unclear who gets the rest."""
+    """The split with `percent` for the deployed model `chosen`.
+
+    The other models share the remaining percentage in their present proportion. Raises SplitError for an
+    impossible percentage, or if it is unclear which model gets the remaining percentage.
+    """
     if not 0 <= percent <= 100:
-        raise SplitError(f"{percent}: a percentage is from 0 to 100.")
+        raise SplitError(f"{percent}: a percentage must be from 0 to 100.")
     rest = 100 - percent
     others = [other for other in deployed if other.id != chosen]
     weights = {other.id: other.percent for other in others}
     if rest and not any(weights.values()):
         if len(others) != 1:
             reason = "Nothing else is deployed" if not others else "None of the others has requests now"
-            raise SplitError(f"{reason}: say which model gets the other {rest} %, or give it 100 %.")
+            raise SplitError(f"{reason}: name the model for the other {rest} %, or set 100 %.")
         weights = {others[0].id: 1}
     return {**_shared(rest, weights), chosen: percent}
 
 
 def split_with_new(deployed: Sequence[Deployed], percent: int) -> dict[str, int]:
-    """The split for a model that is not deployed yet; its id is `NEW`. Raises SplitError."""
+    """The split for a model before its deployment; its id is `NEW`. Raises SplitError."""
     return split_with([*deployed, Deployed(NEW, "", "", "", 0)], NEW, percent)
 
 
 def _shared(total: int, weights: Mapping[str, int]) -> dict[str, int]:
-    """`total` in whole parts, in proportion to the weights; the largest remainders are rounded up."""
+    """Divide `total` into integers in proportion to the weights; the largest remainders are rounded up."""
     whole = sum(weights.values()) or 1
     exact = {key: total * weight / whole for key, weight in weights.items()}
     parts = {key: int(part) for key, part in exact.items()}
@@ -51,7 +54,7 @@ def _shared(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def shares(percents: Mapping[str, int]) -> dict[str, int]:
-    """A split without models that get no requests, for comparing splits."""
+    """A split without models that get no requests, for comparisons."""
     return {key: percent for key, percent in percents.items() if percent}
 
 
@@ -61,8 +64,10 @@ def percents_of(endpoint: ServingEndpoint) -> dict[str, int]:
 
 
 def split_before(endpoint: ServingEndpoint, before: Mapping[str, int]) -> dict[str, int]:
-    """An earlier split, for the models deployed now. Raises SplitError if one of its models is no longer
-    deployed."""
+    """An earlier split, for the models deployed now.
+
+    Raises SplitError if one of its models is no longer deployed.
+    """
     now = percents_of(endpoint)
     gone = [key for key in shares(before) if key not in now]
     if gone:
@@ -74,7 +79,7 @@ def split_before(endpoint: ServingEndpoint, before: Mapping[str, int]) -> dict[s
 
 
 def called(model: Deployed, deployed: Sequence[Deployed]) -> str:
-    """`version 2` among these models; with its name or id if the version is ambiguous."""
+    """The name of a model among the deployed ones: `version 2`, with its name or id if ambiguous."""
     same = [other for other in deployed if other.version == model.version]
     if len(same) == 1:
         return f"version {model.version}"
@@ -85,7 +90,7 @@ def called(model: Deployed, deployed: Sequence[Deployed]) -> str:
 
 
 def moves(endpoint: ServingEndpoint, percents: Mapping[str, int]) -> str:
-    """`version 1 100 → 90 %, version 2 0 → 10 %`: the models whose share changes."""
+    """The changed shares in words: `version 1 100 → 90 %, version 2 0 → 10 %`."""
     changed = [model for model in endpoint.deployed if percents.get(model.id, 0) != model.percent]
     return ", ".join(
         f"{called(model, endpoint.deployed)} {model.percent} → {percents.get(model.id, 0)} %"

@@ -24,11 +24,11 @@ class Model:
     aliases: tuple[str, ...] = ()
     create_time: datetime | None = None
     image: str = ""
-    """The container that serves it."""
+    """URI of the serving container."""
     artifacts: str = ""
     """gs:// folder with its weights."""
     made_by: str = ""
-    """Full resource name of the training pipeline or pipeline that made it."""
+    """Full resource name of the training pipeline or pipeline that created it."""
     endpoints: tuple[str, ...] = ()
     """Full resource names of the endpoints that serve this version."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A version of a model on an endpoint. `percent` of the endpoint's requests go to it."""
+    """A version of a model on an endpoint, with `percent` of the endpoint's requests."""
 
     id: str
     model: str
@@ -54,7 +54,7 @@ class Deployed:
     percent: int
     machine: str = ""
     replicas: tuple[int, int] | None = None
-    """Minimum and maximum; `None` if it shares the machines of others."""
+    """Minimum and maximum number; `None` on shared machines."""
     accelerator: str = ""
     accelerator_count: int = 0
     create_time: datetime | None = None
@@ -71,7 +71,7 @@ class ServingEndpoint:
     create_time: datetime | None = None
     deployed: tuple[Deployed, ...] = ()
     etag: str = ""
-    """The etag as read; the service refuses a change with an outdated etag."""
+    """The etag that was read; the service refuses a change with an outdated etag."""
 
     @property
     def id(self) -> str:
@@ -79,10 +79,10 @@ class ServingEndpoint:
 
 
 def traffic_split(deployed: Sequence[Deployed], requested: Mapping[str, int]) -> dict[str, int]:
-    """Percent of the requests by id of every deployed model; models not in `requested` get none.
+    """Percentage of the requests by id of every deployed model; 0 for models that `requested` lacks.
 
-    A key of `requested` is the id of a deployed model or, if only one has it, the version of its model.
-    Raises SplitError for a key that is unknown or ambiguous, or if the percentages don't add up to 100.
+    A key of `requested` is the id of a deployed model, or the version of its model if only one deployed model
+    has it. Raises SplitError for an unknown or ambiguous key, or if the percentages don't add up to 100.
     """
     split = {model.id: 0 for model in deployed}
     keys: dict[str, str] = {}
@@ -91,7 +91,7 @@ def traffic_split(deployed: Sequence[Deployed], requested: Mapping[str, int]) ->
             model.id for model in deployed if model.version == key
         ]
         if len(fits) != 1:
-            reason = f"{len(fits)} deployed models have the version {key}; write the id of one" if fits else (
+            reason = f"{len(fits)} deployed models have the version {key}: write an id" if fits else (
                 f"no deployed model has the id or the version {key}"
             )  # fmt: skip
             known = ", ".join(f"{model.id} (version {model.version})" for model in deployed) or "none"
@@ -99,9 +99,9 @@ def traffic_split(deployed: Sequence[Deployed], requested: Mapping[str, int]) ->
         if fits[0] in keys:
             raise SplitError(f"{keys[fits[0]]} and {key} are the same deployed model.")
         if not 0 <= percent <= 100:
-            raise SplitError(f"{key}={percent}: a percentage is from 0 to 100.")
+            raise SplitError(f"{key}={percent}: a percentage must be from 0 to 100.")
         keys[fits[0]] = key
         split[fits[0]] = percent
     if sum(split.values()) != 100:
-        raise SplitError(f"The percentages add up to {sum(split.values())}, not to 100.")
+        raise SplitError(f"The percentages must add up to 100, not to {sum(split.values())}.")
     return split

@@ -1,4 +1,4 @@
-"""`$((…))`: whole numbers as bash computes them."""
+"""`$((…))`: integer arithmetic as in bash."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ class NotArithmetic(Exception):
 
 
 def value_of(text: str, variables: Mapping[str, str | list[str]] | None = None) -> int:
-    """The value of an expression without assignments. Raises NotArithmetic for other text, and for a variable
-    that is not in `variables`."""
+    """The value of an expression without assignments.
+
+    Raises NotArithmetic for other text, and for a variable that is not in `variables`.
+    """
     source = re.sub(r"&&", " and ", text.strip()).replace("||", " or ")
     source = re.sub(r"!(?!=)", " not ", source)
     if not source:
@@ -43,7 +45,7 @@ def _chosen(text: str) -> str:
     else:
         raise NotArithmetic
     if rest[at] != ":":
-        # The whole expression is in brackets.
+        # The entire expression is in brackets.
         raise NotArithmetic
     return f"(({_chosen(rest[:at])}) if ({test}) else ({_chosen(rest[at + 1 :])}))"
 

@@ -158,7 +158,7 @@ def write_file(reading: ScriptReading, name: str, text: str | None, *, append: b
 
 
 def _changes(reading: ScriptReading, node: Any, words: list[str]) -> bool:
-    """Run a command that changes files: forget the files that it names."""
+    """Run a command that changes files: forget the content of the files that it names."""
     reading.opaque = True
     name = reading.source.of(node).split()[0]
     if name == "sed" and not any(word.startswith(("-i", "--in-place")) for word in words):
@@ -175,7 +175,7 @@ def _changes(reading: ScriptReading, node: Any, words: list[str]) -> bool:
 
 
 def forget_written_files(reading: ScriptReading, name: str, words: list[str]) -> None:
-    """Run an unknown program: forget the files that it names, unless it only reads."""
+    """Run an unknown program: forget the content of the files that it names, unless it only reads."""
     changes = any(_IN_PLACE.match(word) for word in words)
     if "cp" in words and "://" not in words[-1]:
         _forget_files(reading, words[-1:])
@@ -224,7 +224,7 @@ def _read(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
     if reading.stdin is not None and not OPEN.search(reading.stdin) and set(options) <= {"-r"}:
         return _read_line(reading, node, names)
     for name in names or ["REPLY"]:
-        value = OpenValue(name, f"what the script reads in line {line}", line)
+        value = OpenValue(name, f"the input of line {line}", line)
         reading.state.assign(name, reading.values.add(value))
     return None
 
@@ -251,13 +251,13 @@ def _mapfile(reading: ScriptReading, node: Any, words: list[str]) -> bool:
         reading.stdin = ""
         reading.state.assign(name, lines)
         return True
-    problem = f"{name} is filled in line {reading.source.line(node)} by what can't be followed"
+    problem = f"{name} is set in line {reading.source.line(node)} by a command that can't be followed"
     reading.state.assign(name, [reading.unknown(problem)])
     return True
 
 
 def _getopts(_reading: ScriptReading, _node: Any, _words: list[str]) -> bool:
-    # The script is read without arguments.
+    # The script is read without command-line arguments.
     return False
 
 
@@ -265,7 +265,7 @@ def _let(reading: ScriptReading, _node: Any, words: list[str]) -> bool | None:
     return [reading.expander.evaluate(word) for word in words][-1] if words else None
 
 
-# Flow
+# Control flow
 
 
 def _number(words: list[str], default: int) -> int:
@@ -301,7 +301,7 @@ def _source(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
         text = reading.read_file(name)
     except (OSError, ValueError):
         shown = OPEN.sub("…", name)
-        reading.note(node, f"{shown} can't be read; what it sets stays open.")
+        reading.note(node, f"{shown} can't be read; its variables stay open.")
         return None
     try:
         reading.run_source(ScriptSource(text, reading.state.path(name), reading.state.budget))
@@ -318,7 +318,7 @@ def _source(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
 def _cd(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
     state, words = reading.state, [word for word in words if not word.startswith("-")]
     if not words or OPEN.search(words[0]):
-        reading.note(node, "the folder of this `cd` is not known; files are looked for beside the script.")
+        reading.note(node, "the folder of this `cd` is unknown; files are searched beside the script.")
         return True
     state.place = state.path(words[0])
     return True

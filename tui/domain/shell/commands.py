@@ -103,7 +103,7 @@ def _assignments_before(reading: ScriptReading, node: Any) -> None:
 
 
 def _call(reading: ScriptReading, node: Any, words: list[tuple[int, str]]) -> bool | None:
-    """Run a command whose words are known."""
+    """Run a command with known words."""
     name = reading.values.default(words[0][1]) or words[0][1]
     if name in {"exec", "command", "time", "nohup", "builtin", "sudo"} and len(words) > 1:
         if not words[1][1].startswith("-"):
@@ -121,7 +121,7 @@ def _call(reading: ScriptReading, node: Any, words: list[tuple[int, str]]) -> bo
     if name.rsplit("/", 1)[-1] == reading.program:
         return True
     if any(v.problem for v in reading.values.of(words[0][1])) or OPEN.search(name):
-        reading.note(node, "the name of this command is not known.")
+        reading.note(node, "the name of this command is unknown.")
     elif name in {"bash", "sh", "xargs", "env", "parallel", "timeout", "nice"} and any(
         reading.program in text.split() for _, text in words[1:]
     ):

@@ -17,7 +17,7 @@ _ROUNDS = 1000
 
 
 def joined(reading: ScriptReading, status: bool | None, operator: str, right: Any) -> bool | None:
-    """Run what follows `&&` or `||` after a command of this status; the status of both."""
+    """Run the command after `&&` or `||`, depending on the status of the first; return the joint status."""
     if status is None:
         _maybe(reading, right)
         return None
@@ -29,7 +29,7 @@ def joined(reading: ScriptReading, status: bool | None, operator: str, right: An
 
 
 def _as_assumed(reading: ScriptReading, node: Any) -> bool | None:
-    """Run a command that an open value allows; ignore it if it ends the script."""
+    """Run a command that depends on an open value as if its condition held; skip it if it ends the script."""
     reading.assumed = False
     before = reading.state.copy()
     try:
@@ -63,7 +63,7 @@ def _condition(reading: ScriptReading, nodes: list[Any]) -> tuple[bool | None, b
 
 
 def _ends(reading: ScriptReading, nodes: list[Any]) -> bool:
-    """Whether a branch ends the script."""
+    """Whether a branch ends the script, e.g. by `exit`."""
     before, calls, notes = reading.state.copy(), len(reading.script.calls), len(reading.script.notes)
     try:
         reading.run_all(nodes)
@@ -78,12 +78,12 @@ def _ends(reading: ScriptReading, nodes: list[Any]) -> bool:
 
 
 def _maybe(reading: ScriptReading, node: Any) -> None:
-    """Run a command that bash may skip."""
+    """Run a command that bash may skip, and merge both resulting states."""
     _either(reading, [[node]], with_none=True)
 
 
 def _either(reading: ScriptReading, bodies: list[list[Any]], *, with_none: bool) -> None:
-    """Run each body from the same state; variables that differ afterwards become open values."""
+    """Run each body from an equal state; variables that differ afterwards become open values."""
     before, ends, calls = reading.state.copy(), [], len(reading.script.calls)
     for body in bodies:
         reading.state.restore(before.copy())
@@ -95,7 +95,7 @@ def _either(reading: ScriptReading, bodies: list[list[Any]], *, with_none: bool)
     ends = [*ends, before] if with_none or not ends else ends
     _merge(reading, ends, bodies)
     for call in reading.script.calls[calls:]:
-        reading.note_line(call.line, "this command is called only under a condition that can't be decided.")
+        reading.note_line(call.line, "this command depends on a condition that can't be decided.")
 
 
 def _merge(reading: ScriptReading, ends: list[State], bodies: list[list[Any]]) -> None:
@@ -178,7 +178,7 @@ def run_for(reading: ScriptReading, node: Any) -> bool | None:
 
 
 def _round(reading: ScriptReading, body: Any) -> bool:
-    """Run one round of a loop; whether the loop goes on."""
+    """Run one iteration of a loop; return whether the loop continues."""
     try:
         reading.run(body)
     except Loop as signal:
@@ -237,7 +237,7 @@ def _while(
 
 
 def _branches(node: Any) -> list[tuple[list[Any] | None, list[Any]]]:
-    """The conditions of an `if` with their bodies; the condition of `else` is `None`."""
+    """The conditions of an `if`, each with its body; the condition of `else` is `None`."""
     branches: list[tuple[list[Any] | None, list[Any]]] = []
     condition: list[Any] = []
     body: list[Any] = []

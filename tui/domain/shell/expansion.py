@@ -23,7 +23,7 @@ _BLANK = " \t\n"
 
 @dataclass(slots=True)
 class _Fields:
-    """The words produced so far from one word of the source."""
+    """The words so far from one word of the source."""
 
     split: bool
     budget: Budget
@@ -61,7 +61,7 @@ class _Fields:
         parts = re.split("|".join(either), text)
         for i, part in enumerate(parts):
             if i:
-                # A separator that is not a blank ends even an empty word.
+                # A separator that is not a blank also ends an empty word.
                 if other and self.open is None and i < len(parts):
                     self.open = []
                 self.end()
@@ -78,12 +78,12 @@ class _Fields:
 
 
 class Stop(Exception):
-    """`${X:?words}` ends a script."""
+    """`${X:?words}` ended a script."""
 
 
 @dataclass(slots=True)
 class Expander:
-    """Expands words in a state; `substitute` gives the output of a command."""
+    """Expands words in a state; `substitute` returns the output of a command."""
 
     state: State
     values: OpenValues
@@ -92,7 +92,7 @@ class Expander:
     line: int = 0
 
     def words(self, source: str, line: int) -> list[str]:
-        """The words that one word of the source expands to."""
+        """Expand one word of the source into a list of words."""
         self.line = line
         if re.match(r"[^'\"]*[<>]\(", source):
             return [self.unknown("a file made by <(…) can't be followed")]
@@ -152,7 +152,7 @@ class Expander:
             elif source.startswith("$'", at):
                 end = end_of(source, at)
                 escaped = ansi_c(source[at + 2 : end - 1])
-                # The character would stand for an open value.
+                # Remove the character: it would be an open value.
                 fields.add(OPEN.sub("\ufffd", escaped))
                 at = end
             elif char == '"' or source.startswith('$"', at):
@@ -191,7 +191,7 @@ class Expander:
                 at = end
 
     def _dollar(self, source: str, at: int, fields: _Fields, *, quoted: bool) -> int:
-        """Expand what begins at `at`; return the position after it."""
+        """Expand the expression that begins at `at`; return the position after it."""
         put = fields.add if quoted else fields.unquoted
         if source[at] == "`":
             end = end_of(source, at)
@@ -222,7 +222,7 @@ class Expander:
         return at + 1 + len(name)
 
     def number(self, source: str) -> str:
-        """The value of `$((…))`."""
+        """The value of `$((…))`, as text."""
         text = self.text(source, self.line) if re.search(r"[$`]", source) else source
         if OPEN.search(text):
             return self.derived(text, f"$(({source}))", arithmetic.value_of)
@@ -236,7 +236,7 @@ class Expander:
             return self.unknown(f"$(({source})) can't be computed")
 
     def evaluate(self, text: str) -> bool | None:
-        """Run `((…))` with its assignments; whether the last value is not zero (`None`: not known)."""
+        """Run `((…))` with its assignments; whether the last value is not zero (`None`: unknown)."""
         status: bool | None = None
         for part in text.split(","):
             part = part.strip()  # noqa: PLW2901
@@ -260,11 +260,11 @@ class Expander:
     # Variables
 
     def unknown(self, problem: str) -> str:
-        """A value that can't be followed; it is an error if it reaches the service."""
+        """An open value that can't be followed: an error if it reaches the service."""
         return self.values.add(OpenValue("?", problem, self.line, problem=problem))
 
     def derived(self, text: str, source: str, change: Callable[[str], object]) -> str:
-        """The result of an operation on a text with open values, as a parameter of its own."""
+        """The result of an operation on a text with open values, as a separate parameter."""
         bad = next((v for v in self.values.of(text) if v.problem), None)
         if bad is not None:
             return self.unknown(bad.problem)
@@ -285,7 +285,7 @@ class Expander:
         return known if known is not None else self._unset(name)
 
     def known(self, name: str) -> str | None:
-        """The value of a name in the script or the environment; `None` if it is not set."""
+        """The value of a name in the script or the environment; `None` for an unset name."""
         if name.isdigit():
             n = int(name)
             if n == 0:

@@ -1,4 +1,4 @@
-"""Reads a script: the calls of a program that it would make, in order, with their words."""
+"""Reads a script: the calls of a program, in order, with their words."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _run_program(reading: ScriptReading, node: Any) -> bool | None:
 
 
 def _broken(reading: ScriptReading, node: Any) -> None:
-    """Refuse broken syntax beside a call: the call may be truncated."""
+    """Refuse a syntax error beside a call: the call may be truncated."""
     near = [n for n in (node.prev_named_sibling, node, node.next_named_sibling) if n is not None]
     if any(reading.program in reading.source.of(n) for n in near):
         text = reading.source.of(node)
@@ -154,4 +154,4 @@ _STATEMENTS: dict[str, Statement] = {
     "redirected_statement": run_redirected, "if_statement": run_if, "case_statement": run_case,
     "for_statement": run_for, "c_style_for_statement": run_c_style_for, "while_statement": run_while,
 }  # fmt: skip
-"""What runs a node of each type of the grammar."""
+"""Functions that run the nodes of each type of the grammar."""

@@ -1,4 +1,4 @@
-"""Open values of a script: each is one private character until the reading ends."""
+"""Open values of a script. A private-use character marks each one until the end of the reading."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class OpenValue:
-    """A value that the script takes from outside. `default` is the default of the profile's parameter; `now`
-    is bash's value if the script ran here. With `problem` the value can't even be a parameter."""
+    """A value from outside the script. `default` is the default of the profile's parameter.
+
+    `now` is the value that bash would use if the script ran here. With `problem` the value can't even be a
+    parameter.
+    """
 
     name: str
     help: str
@@ -27,11 +30,11 @@ class OpenValue:
     now: str | None = None
     problem: str = ""
     command: str = ""
-    """The command whose output it is."""
+    """The command whose output is the value."""
 
 
 class OpenValues:
-    """The open values of one reading."""
+    """The open values of one script."""
 
     def __init__(self) -> None:
         self._values: list[OpenValue] = []
@@ -39,7 +42,7 @@ class OpenValues:
         """The index of each value by its name."""
 
     def add(self, value: OpenValue) -> str:
-        """The character for a value; equal values of one name share it, others get a name of their own."""
+        """The character for a value; equal values of one name share it, other values get new names."""
         base, count = value.name, 1
         while (same := self._numbers.get(value.name)) is not None:
             known = self._values[same]
@@ -62,14 +65,14 @@ class OpenValues:
         return [self._values[ord(char) - _FIRST] for char in OPEN.findall(text)]
 
     def now(self, text: str) -> str | None:
-        """The text as bash would have it here, or `None` if that is unknown."""
+        """The text with the values that bash would use here, or `None` if a value is unknown."""
         values = self.of(text)
         if any(v.now is None or v.problem for v in values):
             return None
         return self._filled(text, lambda value: value.now or "")
 
     def default(self, text: str) -> str | None:
-        """The text with every parameter's default, or `None` if one has none."""
+        """The text with every parameter's default, or `None` without a default."""
         if any(v.default is None or v.problem for v in self.of(text)):
             return None
         return self._filled(text, lambda value: value.default or "")

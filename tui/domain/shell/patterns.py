@@ -85,6 +85,6 @@ def replaced(text: str, operator: str, pattern: str, by: str) -> str:
 
 
 def cased(text: str, operator: str) -> str:
-    """`${x^}`, `${x^^}`, `${x,}`, `${x,,}`."""
+    """Change the case, as `${x^}`, `${x^^}`, `${x,}`, `${x,,}` do."""
     change = str.upper if operator[0] == "^" else str.lower
     return change(text) if len(operator) == 2 else change(text[:1]) + text[1:]

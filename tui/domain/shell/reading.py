@@ -1,4 +1,4 @@
-"""One reading of a script: its state, its notes, and how a node, a text or a substitution is run."""
+"""One reading of a script: its state, its notes, and the execution of nodes, texts and substitutions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tui.domain.shell.state import State, TooMuch
 from tui.domain.shell.syntax import ScriptSource
 
 Statement = Callable[["ScriptReading", Any], bool | None]
-"""Runs a node of one type; returns whether it succeeds, or `None` if that is not known."""
+"""Function that runs a node of one type; returns whether it succeeds, or `None` if that is unknown."""
 _MAX_DEPTH = 400
 _MAX_STEPS = 100_000
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\+?=")
 
 
 class Exit(Exception):
-    """`exit`."""
+    """The script called `exit`."""
 
     def __init__(self, status: int | None = 0) -> None:
         super().__init__(status)
@@ -29,7 +29,7 @@ class Exit(Exception):
 
 
 class Return(Exception):
-    """`return`."""
+    """A function called `return`."""
 
     def __init__(self, status: int | None = 0) -> None:
         super().__init__(status)
@@ -37,7 +37,7 @@ class Return(Exception):
 
 
 class Loop(Exception):
-    """`break` and `continue`."""
+    """A loop called `break` or `continue`."""
 
     def __init__(self, levels: int, *, again: bool) -> None:
         super().__init__(levels)
@@ -45,7 +45,7 @@ class Loop(Exception):
 
 
 class ScriptReading:
-    """The state of one reading; `statements` says what runs a node of each type."""
+    """The state of one reading; `statements` maps types of nodes to the functions that run them."""
 
     def __init__(  # noqa: PLR0917 - everything that a reading depends on
         self,
@@ -63,12 +63,12 @@ class ScriptReading:
         self.script = Script()
         self.source: ScriptSource
         self.output: list[str] | None = None
-        """Captured output; `None` if nobody reads it."""
+        """Captured output; `None` while the output is not captured."""
         self.opaque = False
         """Whether the captured output is unknown."""
         self.stdin: str | None = None
         self.naming = ""
-        """Variable being assigned: the name of an open value that it gets."""
+        """Name of the variable being assigned, which becomes the name of an open value."""
         self.assumed = False
         """Whether the last condition depends on an open value."""
         self.locals: list[dict[str, Any]] = []
@@ -77,7 +77,7 @@ class ScriptReading:
         self._steps = 0
 
     def run_source(self, source: ScriptSource) -> None:
-        """Run a whole text."""
+        """Run an entire text."""
         before, self.source = getattr(self, "source", source), source
         try:
             self.run(source.root)
@@ -98,12 +98,12 @@ class ScriptReading:
     # Statements
 
     def run(self, node: Any) -> bool | None:
-        """Run one node; return whether it succeeds, or `None` if that is not known."""
+        """Run one node; return whether it succeeds, or `None` if that is unknown."""
         self._steps += 1
         if self._steps > _MAX_STEPS or self._depth > _MAX_DEPTH:
             raise NotRead("the script has too many steps to be followed.", self.source.line(node))
         statement = self._statements.get(node.type)
-        # Inside a group each statement is checked on its own.
+        # Inside a group each statement is checked separately.
         if node.has_error and node.type not in {"program"}:
             return self._not_read(node)
         if statement is None:
@@ -145,7 +145,9 @@ class ScriptReading:
         line = self.source.line(node)
         self.note(node, f"`{short(text)}` {why}.")
         for name in _ASSIGNED.findall(text):
-            self.state.assign(name, self.unknown(f"{name} is set in line {line} by what can't be followed"))
+            self.state.assign(
+                name, self.unknown(f"{name} is set in line {line} by a command that can't be followed")
+            )
 
     def run_all(self, nodes: list[Any]) -> bool | None:
         """Run several nodes; return the status of the last."""
@@ -155,7 +157,7 @@ class ScriptReading:
         return status
 
     def unknown(self, problem: str) -> str:
-        """A value that is an error if it reaches the service."""
+        """An open value that is an error if it reaches the service."""
         return self.expander.unknown(problem)
 
     def word(self, text: str, start: int) -> Word:
@@ -169,7 +171,7 @@ class ScriptReading:
         return Word(self.values.template(text), line, column, names, problem)
 
     def read_file(self, name: str) -> str:
-        """Read a file that the script wrote or that lies beside it. Raises OSError."""
+        """Read a file that the script wrote or that is beside it. Raises OSError."""
         path = self.state.path(name)
         if path in self.state.files:
             return self.state.files[path]
@@ -188,7 +190,7 @@ class ScriptReading:
     # Substitution
 
     def _substitute(self, text: str, line: int) -> str:
-        """The output of `$(text)`: computed if it depends only on the script, else open."""
+        """The output of `$(text)`: computed if it depends only on the script, else an open value."""
         saved = self.state.copy(), self.output, self.opaque, self.stdin, self.naming
         self.output, self.opaque = [], False
         try:

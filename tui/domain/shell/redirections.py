@@ -13,7 +13,7 @@ from tui.domain.shell.reading import ScriptReading
 
 @dataclass(slots=True)
 class _Redirects:
-    """Files to write (and whether to append), and what follows a here-document on its line."""
+    """Files to write (and whether to append), and the words after a here-document on its line."""
 
     targets: list[tuple[str, bool]] = field(default_factory=list)
     words: list[Any] = field(default_factory=list)
@@ -64,7 +64,7 @@ def _redirect(reading: ScriptReading, node: Any, redirects: _Redirects) -> None:
         text, quoted = reading.source.heredoc(node)
         line = reading.source.line(node)
         reading.stdin = text if quoted else reading.expander.document(text, line)
-        # The grammar puts what follows `<<EOF` on its line below the redirection.
+        # The grammar puts the words after `<<EOF` on its line below the redirection.
         redirects.words += node.children_by_field_name("argument")
         for i, inner in enumerate(node.children):
             if inner.type == "file_redirect":
@@ -76,7 +76,7 @@ def _redirect(reading: ScriptReading, node: Any, redirects: _Redirects) -> None:
 
 
 def _target(reading: ScriptReading, node: Any) -> list[tuple[str, bool]]:
-    """The file that an output redirection writes, and whether it appends."""
+    """The file of an output redirection, and whether the redirection appends."""
     operator = next(c.type for c in node.children if c.type != "file_descriptor")
     number = [reading.source.of(c) for c in node.children if c.type == "file_descriptor"]
     name = reading.expander.text(reading.source.of(node.children[-1]), reading.source.line(node))

@@ -136,9 +136,9 @@ def ansi_c(text: str) -> str:
 
 
 def word(value: str) -> str:
-    r"""Quote `value` as one bash word, without characters that a terminal acts on.
+    r"""Quote `value` as one bash word, without characters that control a terminal.
 
-    Bytes, unlike `\\u`, mean the same in every locale.
+    Bytes, unlike `\\u`, have the same meaning in every locale.
     """
     if value.isprintable():
         return shlex.quote(value)
@@ -154,8 +154,10 @@ def _escaped(character: str) -> str:
 
 
 def split_line(text: str, separators: str, count: int) -> list[str]:
-    """The words that `read` assigns to `count` names (the last gets the rest), or the line if there are none.
-    Backslashes stay literal, as in `read -r`."""
+    """The words that `read` assigns to `count` names; the last name gets the remaining line.
+
+    Without names the result is the line. Backslashes stay literal, as in `read -r`.
+    """
     if not count:
         return [text]
     blank = "".join(c for c in separators if c in " \t\n")

@@ -33,7 +33,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an external command. `stdin` and `files` are what the script passes to it, as in a Word."""
+    """A call of an external command. `stdin` and `files` are its inputs from the script, as in a Word."""
 
     words: tuple[Word, ...]
     file: str
@@ -45,7 +45,7 @@ class Call:
 
 @dataclass(slots=True)
 class Script:
-    """The calls of one program, the values taken from outside, and notes on what could not be followed."""
+    """The calls of one program, the open values, and notes on statements that could not be followed."""
 
     calls: list[Call] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -53,6 +53,6 @@ class Script:
 
 
 def short(text: str) -> str:
-    """A piece of a script on one line, for a message."""
+    """Shorten a part of a script to one line, for a message."""
     line = " ".join(OPEN.sub("…", text).split())
     return line if len(line) <= 60 else line[:59] + "…"

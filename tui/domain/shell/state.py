@@ -63,7 +63,7 @@ class Budget:
 
 @dataclass(slots=True)
 class State:
-    """Variables, functions and files at one point of a script. `files` are those that it writes."""
+    """Variables, functions and files at one point of a script. `files` are the files that it writes."""
 
     base: str
     script: str
@@ -77,14 +77,14 @@ class State:
     depth: int = 0
 
     def copy(self) -> State:
-        """A state that changes on its own."""
+        """Return an independent copy of the state."""
         lists = {k: list(v) if isinstance(v, list) else v for k, v in self.variables.items()}
         self.budget.spend(0, len(lists) + sum(len(v) for v in lists.values() if isinstance(v, list)))
         return State(self.base, self.script, self.budget, list(self.arguments), lists, set(self.unset),
                      dict(self.functions), dict(self.files), self.place, self.depth)  # fmt: skip
 
     def restore(self, other: State) -> None:
-        """Become what `other` is."""
+        """Set this state to the content of `other`."""
         self.arguments, self.variables, self.unset = other.arguments, other.variables, other.unset
         self.functions, self.files, self.place = other.functions, other.files, other.place
 
@@ -93,7 +93,7 @@ class State:
         return posixpath.normpath(posixpath.join(self.place, name))
 
     def folder(self) -> str:
-        """The current folder, absolute where the script's own is known."""
+        """The current folder, absolute if the script's own folder is known."""
         return posixpath.normpath(posixpath.join(self.base, self.place))
 
     def assign(self, name: str, value: str | list[str], *, append: bool = False) -> None:

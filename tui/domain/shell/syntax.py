@@ -19,7 +19,7 @@ _COMMENT_IN_QUOTES = re.compile(r"(?<=\s)`\s*#[^`\n]*`")
 
 @cache
 def _parser() -> Parser:
-    # The console starts without it: only the import of a script needs a parser.
+    # The console starts without this import: only the import of a script needs a parser.
     import tree_sitter  # noqa: PLC0415
     import tree_sitter_bash  # noqa: PLC0415
 
@@ -32,7 +32,7 @@ class ScriptSource:
     def __init__(self, text: str, file: str, budget: Budget, line: int = 1) -> None:
         budget.parse(text)
         text = text.replace("\r\n", "\n")
-        # `# words` between backquotes is a comment inside a command; the grammar does not know it.
+        # `# words` between backquotes is a comment inside a command, unknown to the grammar.
         text = _COMMENT_IN_QUOTES.sub(lambda match: " " * len(match[0].encode()), text)
         self.data, self.file, self._first = text.encode("utf-8", "surrogatepass"), file, line
 
@@ -64,7 +64,7 @@ class ScriptSource:
         return self.data.count(b"\n", 0, start) + self._first
 
     def arguments(self, nodes: list[Any]) -> Iterator[tuple[int, str]]:
-        """Words with their positions; the grammar may give one word as several nodes."""
+        """Words with their positions; the grammar may split one word into several nodes."""
         start = end = -1
         for node in nodes:
             joined = re.fullmatch(rb"(\\\n)*", self.data[end : node.start_byte]) is not None
@@ -77,7 +77,7 @@ class ScriptSource:
             yield start, self.text(start, end)
 
     def heredoc(self, redirect: Any) -> tuple[str, bool]:
-        """The body of a here-document and whether it is taken as it is."""
+        """The body of a here-document and whether it is literal."""
         parts = {child.type: child for child in redirect.children}
         body, end = parts.get("heredoc_body"), parts.get("heredoc_end")
         mark = self.of(parts["heredoc_start"])

@@ -1,4 +1,4 @@
-"""Read a CustomJob in REST form, in which anything may be missing."""
+"""Read a CustomJob in REST format, in which any field may be missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def within(value: Any, *path: str) -> Any:
 
 
 def whole(value: Any) -> int:
-    """Return a whole number of REST form, which writes 64 bits as text; 0 if absent."""
+    """Return an integer of REST format, which writes 64 bits as text; 0 for a missing value."""
     try:
         return int(value or 0)
     except (TypeError, ValueError):
@@ -30,7 +30,7 @@ def duration(value: Any) -> float | None:
 
 
 def machine_of(pool: Mapping[str, Any]) -> tuple[str, str, int]:
-    """Return machine type, accelerator type ("" if none) and the accelerators of one machine."""
+    """Return machine type, accelerator type ("" if none) and the number of accelerators of one machine."""
     spec = pool.get("machineSpec") or {}
     kind = str(spec.get("acceleratorType") or "")
     kind = "" if kind.endswith("_UNSPECIFIED") else kind
@@ -46,14 +46,14 @@ def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def trials_of(job: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how often a job (REST form) runs, in all and at once: once for each trial of a tuning job."""
+    """Return the number of a job's runs, in total and at once: the numbers of trials of a tuning job."""
     tuning = job.get("tuningJob") or {}
     trials = max(1, whole(tuning.get("maxTrialCount")))
     return trials, min(trials, max(1, whole(tuning.get("parallelTrialCount"))))
 
 
 def whole_numbers(value: Any) -> Any:
-    """Return the JSON with every whole float as an int: a google.protobuf.Value has only doubles."""
+    """Return the JSON with every integral float as an int: a google.protobuf.Value has only doubles."""
     if isinstance(value, Mapping):
         return {name: whole_numbers(inner) for name, inner in value.items()}
     if isinstance(value, list):

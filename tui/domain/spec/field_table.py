@@ -1,4 +1,4 @@
-"""The fields of a custom job in REST form, as data (docs/facts/vertex.md 1.1 to 1.9)."""
+"""The fields of a custom job in REST format, as data (docs/facts/vertex.md 1.1 to 1.9)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class FieldType:
     """Type of a field: "string", "integer", "double", "boolean", "duration", "enum", "message", "map",
     "value".
 
-    `bits` is the width of an integer. Of an enum `numbers` has every name of the wire, `choices` those that
-    may be meant by somebody (not the unspecified one). `type` is a message's name.
+    `bits` is the width of an integer. For an enum `numbers` has every name of the protocol, `choices` the
+    names for users, without the unspecified one. `type` is a message's name.
     """
 
     name: str
@@ -38,7 +38,7 @@ VALUE = FieldType("value")
 
 
 def enum(**numbers: int) -> FieldType:
-    """Build an enum with the wire's numbers by name."""
+    """Build an enum with the protocol's numbers by name."""
     choices = tuple(name for name in numbers if not name.endswith("_UNSPECIFIED"))
     return FieldType("enum", choices=choices, numbers=numbers)
 
@@ -162,19 +162,19 @@ PROGRESS = FieldType("message", fields={"pattern": STRING})
 """How the job's log lines report progress (`tui.domain.progress.pattern`); sent in the environment."""
 
 TRAINING_PIPELINE_BODY = message("TrainingPipeline", trainingTaskInputs=JOB_SPEC)
-"""A profile's fields of a training pipeline: the custom job it runs; the rest is in the header."""
+"""A profile's fields of a training pipeline, for its custom job; the header has the other fields."""
 
 OUTPUT_ONLY = {
-    "name": "its id is given by the service",
-    "state": "it is what the job comes to",
-    "createTime": "the service keeps it",
-    "startTime": "the service keeps it",
-    "endTime": "the service keeps it",
-    "updateTime": "the service keeps it",
-    "error": "it is how a job ended",
-    "webAccessUris": "they exist while a job runs; enableWebAccess asks for them",
-    "satisfiesPzs": "the service says it of a job",
-    "satisfiesPzi": "the service says it of a job",
+    "name": "the service assigns its id",
+    "state": "the service sets a job's state",
+    "createTime": "the service sets it",
+    "startTime": "the service sets it",
+    "endTime": "the service sets it",
+    "updateTime": "the service sets it",
+    "error": "the service sets the error of a failed job",
+    "webAccessUris": "they exist while a job runs; enableWebAccess requests them",
+    "satisfiesPzs": "the service reports it",
+    "satisfiesPzi": "the service reports it",
 }
 """Fields of a CustomJob that only the service fills (docs/facts/vertex.md 1.1), each with the reason."""
 
@@ -189,7 +189,7 @@ HEADER: Mapping[str, FieldType] = {
     "progress": PROGRESS,
     "jobSpec": JOB_SPEC,
 }
-"""Top level of a custom job's profile; `parameters` has its own form (`tui.domain.profile`)."""
+"""Top level of a custom job's profile; `parameters` has a separate format (`tui.domain.profile`)."""
 
 
 def _names(fields: Mapping[str, FieldType]) -> set[str]:

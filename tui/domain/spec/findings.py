@@ -17,10 +17,10 @@ Job = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a rule looks at: a CustomJob in REST form and where it would run.
+    """The input of a rule: a CustomJob in REST format and its location.
 
-    `region` is "" where it is not known; `local` means the emulator on this machine, where
-    what only the cloud has (regions, images, a project's number) can't be wrong.
+    `region` is "" if unknown; `local` means the emulator on this machine, where resources that only the cloud
+    has (regions, images, a project's number) can't be wrong.
     """
 
     job: Job
@@ -52,10 +52,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One broken rule at one place of a CustomJob in REST form.
+    """One violation of a rule, at a path of a CustomJob in REST format.
 
-    `fix` is a sentence. `edits` (in REST form) apply the fix where no decision is needed; they may change
-    other fields than `path` too.
+    `fix` is a sentence. `edits` (in REST format) apply the fix if the user has no choice; they may also
+    change other fields than `path`.
     """
 
     path: Path
@@ -69,10 +69,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`check` yields a finding for each violation; `check_job` adds id, severity and source.
+    """A rule: `check` yields a finding for each violation; `check_job` adds id, severity and source.
 
-    The `source` of an error is a refusal: a page of the documentation that says what is not taken, or the
-    file of gcloud that does not take it. What is `emulated` the emulator refuses: there it is an error.
+    The `source` of an error is the refusal: a page of the documentation, or the file of gcloud with the
+    check. The emulator refuses violations of an `emulated` rule: they are errors there.
     """
 
     id: str

@@ -21,7 +21,7 @@ class FormField:
     help: str
     kind: FieldType
     common: bool = False
-    """Whether it is shown while it is not set."""
+    """Whether it is also shown while it is unset."""
     unset: str = ""
 
     @property
@@ -32,7 +32,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Fields shown together. `base` is "top" (the header), "spec" (the job's spec) or "pool"."""
+    """Fields in one group. `base` is "top" (the header), "spec" (the job's spec) or "pool"."""
 
     id: str
     title: str

@@ -1,6 +1,7 @@
-"""The bodies that a profile's header may hold, each with its format.
+"""The bodies of a profile's header, each with its format.
 
-A header holds exactly one body. The kinds of work register theirs; a format is loaded when a file is read.
+A header has exactly one body. The kinds of work register their bodies; a format is loaded when a file is
+read.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that a body names at `named`; its content stands at `stands_for` of the job in REST form.
+    """A file that a body names at `named`; its content replaces `stands_for` of the job in REST format.
 
-    Both paths begin at the header; `at` is where in the file the content stands. `document` is None where the
+    Both paths begin at the header; `at` is the path of the content within the file. `document` is None if the
     file can't be read.
     """
 
@@ -36,10 +37,10 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class BodyInput:
-    """A value in a body that a launch may set beside the header's parameters. `path` begins at the header.
+    """A value in a body that a launch may set besides the header's parameters. `path` begins at the header.
 
-    `default` is what it has without that, as text; `parse` makes a value of a text, or raises ValueError with
-    a sentence.
+    `default` is its value without a setting, as text; `parse` converts a text to a value, or raises
+    ValueError with a sentence.
     """
 
     key: str
@@ -55,18 +56,18 @@ class BodyInput:
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """A custom job (REST form) that a launch leads to: the one that a body wraps, or one of several.
+    """A custom job (REST format) of a launch: the job that a body wraps, or one of several.
 
-    `title` is "" for the one of its body. `runs` is None where only the run itself decides how often.
+    `title` is "" for the only job of its body. `runs` is None if only the run itself determines the number.
     """
 
     job: Mapping[str, Any]
     title: str = ""
     runs: int | None = 1
     why: str = ""
-    """What decides how often it runs, or why its machine is not known."""
+    """The reason of an unknown number of runs, or of an unknown machine."""
     image: Path = ()
-    """Where its image stands in the job of the launch, if not in the spec."""
+    """Path of its image in the job of the launch, if the image is not in the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +82,18 @@ class GroupSummary:
 
 
 class SpecFormat(ABC):
-    """What is known of one body. Most describe the work of one custom job, in whatever they wrap it.
+    """The properties of one body. Most bodies describe one custom job, in different wrappers.
 
-    Rules, form, price, quota and packaging look at that custom job in REST form (`job`), or at those that
-    `custom_jobs` finds; `resource` is what is sent to the service.
+    Rules, form, price, quota and packaging use this custom job in REST format (`job`), or the jobs that
+    `custom_jobs` finds; `resource` is sent to the service.
     """
 
     body: str
-    """Its key in a profile's header."""
+    """Its key in a profile's header, e.g. `jobSpec`."""
     fields: FieldType
     """The fields of the body."""
     spec_path: Path
-    """Path of the CustomJobSpec, or of fields with its names, in a file with a header."""
+    """Path of the CustomJobSpec, or of fields with the same names, in a file with a header."""
     collection: str
     """The collection in the service's paths: `customJobs`."""
     resource_key: str
@@ -100,7 +101,7 @@ class SpecFormat(ABC):
     resource_fields: Mapping[str, FieldType]
     """The fields of the request's resource."""
     python_client: str
-    """The class of Google's Python library that creates it."""
+    """The class of Google's Python library that creates the resource."""
     sign: str
     """The field that only resources of this format have."""
     fix: str
@@ -116,31 +117,31 @@ class SpecFormat(ABC):
         return self.fields
 
     def as_fields(self, value: Any) -> dict[str, Any] | None:
-        """Return the body as fields, or None if the value is not a body."""
+        """Return the body as fields, or None for a value that is not a body."""
         return dict(value) if isinstance(value, Mapping) else None
 
     def as_written(self, body: Mapping[str, Any]) -> Any:
-        """Return a body as a file holds it; the reverse of `as_fields`."""
+        """Return a body in the layout of a file; the reverse of `as_fields`."""
         return dict(body)
 
     def in_file(self, path: Path, value: Any) -> Path:
-        """Return the path in a file with this value for a path of the rules."""
+        """Convert a path of the rules to a path in a file with this value."""
         return path
 
     def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
-        """The body of a file that is itself one, with its problems and warnings.
+        """The body of a file without a header, with its problems and warnings.
 
         Raises:
-            ProfileInvalid: where it can't be read.
+            ProfileInvalid: if the body can't be read.
         """
         return self.as_fields(document.value) or {}, [], []
 
     def title(self, body: Mapping[str, Any]) -> str:
-        """Return the name in a body, for a header without one, or ""."""
+        """Return the name in a body, for a header without a name, or ""."""
         return ""
 
     def place(self, body: Mapping[str, Any]) -> str:
-        """Return the region or namespace in a body, for a header without one, or ""."""
+        """Return the region or namespace in a body, for a header without a region, or ""."""
         return ""
 
     def groups(self, job: Mapping[str, Any]) -> tuple[GroupSummary, ...]:
@@ -148,19 +149,19 @@ class SpecFormat(ABC):
         return ()
 
     def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
-        """Return the job with a variable in the training containers' environment, or None if it has none."""
+        """Return the job with a variable for its training containers, or None without such containers."""
         return None
 
     def resource_title(self, resource: Mapping[str, Any]) -> str:
-        """Return the name of the resource sent."""
+        """Return the name of the resource to send."""
         return str(resource.get("displayName") or "")
 
     def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the job in the resource sent, which may hold other objects too."""
+        """Return the job in the resource to send, which may contain other objects too."""
         return resource
 
     def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return why a launch is refused for its final name and the fix, or None."""
+        """Return the problem of a launch's final name and the fix, or None."""
         return name_problem(str(job.get("displayName") or ""))
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
@@ -169,10 +170,10 @@ class SpecFormat(ABC):
 
     @abstractmethod
     def stands_alone(self, names: Collection[str]) -> bool:
-        """Whether a file with these fields (camelCase) at its top level is this body itself."""
+        """Whether a file with these fields (camelCase) at its top level is itself this body."""
 
     def instead(self, names: Collection[str]) -> str:
-        """Return what a file with these fields at its top level is, if not a profile; else ""."""
+        """Return the type of a file with these top-level fields that is not a profile; else ""."""
         return ""
 
     def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
@@ -184,16 +185,16 @@ class SpecFormat(ABC):
         return dict(body), None
 
     def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-        """Return the values that a launch may set in a body, which includes its file's content."""
+        """Return the values that a launch may set in a body, including its file's content."""
         return ()
 
     @abstractmethod
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the CustomJobSpec in a body, or None if it wraps none."""
+        """Return the CustomJobSpec in a body, or None if it wraps no CustomJobSpec."""
 
     @abstractmethod
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a body's fields beside the spec; the REST form has them under the body's name."""
+        """Return a body's fields beside the spec, which REST format has under the body's name."""
 
     def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
         """Return the custom jobs known before a launch."""
@@ -201,15 +202,15 @@ class SpecFormat(ABC):
 
     @abstractmethod
     def rules(self, case: Case) -> list[Finding]:
-        """Return the findings of all rules, with paths in the custom job's REST form."""
+        """Return the findings of all rules, with paths in the custom job's REST format."""
 
     @abstractmethod
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the resource, in REST form, that a create call sends for the custom job `job`."""
+        """Return the resource, in REST format, that a create call sends for the custom job `job`."""
 
     @abstractmethod
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """A profile's header, body included, of a resource as the service reports it; notes on what it lacks.
+        """Convert a resource of the service to a profile's header with the body, and notes on omitted parts.
 
         Raises:
             ProfileInvalid: for a resource whose work no profile can describe.
@@ -220,7 +221,7 @@ _LOADERS: dict[str, Callable[[], SpecFormat]] = {}
 
 
 def register(body: str, load: Callable[[], SpecFormat]) -> None:
-    """Add a body. Raises ValueError if it is registered."""
+    """Register a body. Raises ValueError if it is registered already."""
     if body in _LOADERS:
         raise ValueError(f"two formats have the body {body}")
     _LOADERS[body] = cache(load)
@@ -247,25 +248,25 @@ def first_format() -> SpecFormat:
 
 
 def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a create call sends for the custom job `job` with this body, by its name there."""
+    """Return the request body of a create call for the custom job `job`, by its name in the request."""
     spec_format = format_of(body)
     return {spec_format.resource_key: spec_format.resource(job)}
 
 
 def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-    """Return the custom jobs of a launch with REST form `job`; the fields beside its spec name the body."""
+    """Return the custom jobs of a launch in REST format; the fields beside its spec determine the body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]).custom_jobs(job) if beside else (KnownJob(job),)
 
 
 def body_of(job: Mapping[str, Any]) -> str:
-    """Return the body that a job in REST form comes from, by default the custom job's."""
+    """Return the body of a job in REST format, by default the custom job's."""
     beside = _format_beside(job)
     return beside.body if beside else first_format().body
 
 
 def _format_beside(job: Mapping[str, Any]) -> SpecFormat | None:
-    """Return the format of the body beside a custom job's spec, or None without one."""
+    """Return the format of the body beside a custom job's spec, or None without a body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]) if beside else None
 
@@ -283,7 +284,7 @@ def unpriced(job: Mapping[str, Any]) -> str:
 
 
 def collection_of(job: Mapping[str, Any]) -> str:
-    """Return the collection in which a job in REST form is created."""
+    """Return the collection in which a job in REST format is created."""
     beside = _format_beside(job)
     return beside.collection if beside else "customJobs"
 
@@ -294,17 +295,17 @@ def is_one(known: Collection[KnownJob]) -> bool:
 
 
 def reported_as(names: Collection[str]) -> SpecFormat | None:
-    """Return the format of a resource with these fields (camelCase), as the service reports it."""
+    """Return the format of a resource with these fields (camelCase), as reported by the service."""
     return next((spec_format for body in _LOADERS if (spec_format := format_of(body)).sign in names), None)
 
 
 def no_profile(names: Collection[str]) -> str:
-    """Return what a file with these fields (camelCase) at its top level is instead of a profile, or ""."""
+    """Return the type of a file with these top-level fields (camelCase) that is not a profile, or ""."""
     return next((text for body in _LOADERS if (text := format_of(body).instead(names))), "")
 
 
 def standing_alone(names: Collection[str]) -> SpecFormat | None:
-    """Return the format of a file whose top-level fields (camelCase) are a body themselves."""
+    """Return the format whose body a file with these top-level fields (camelCase) itself is."""
     if any(body in names for body in _LOADERS):
         return None
     return next(

@@ -1,10 +1,10 @@
-"""Apply one edit to YAML text and keep every other character.
+"""Apply one edit to YAML text without a change of any other character.
 
-The tree of `tui.domain.document.tree` has the span of each value; only that span is rewritten, so
-comments, order, quotes and the layout of everything else stay. Where an alias or `<<` shares the value
-among several places, the edited place overrides what it shares with `<<` and a key of its own. Where
-`<<` can't say that, it gets a copy first, and the others keep what they had. `splice_shared` changes the
-shared value itself instead, for all places that have it.
+The tree of `tui.domain.document.tree` has the span of each value; only this span is rewritten, so comments,
+order, quotes and the layout of all other parts stay. If an alias or `<<` shares the value among several
+paths, the edited path overrides the shared value by `<<` and a separate key. If `<<` can't express the
+override, the edited path gets a copy first, and the other paths do not change. `splice_shared` changes the
+shared value itself instead, for all paths that share it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class CannotSplice(Exception):
 
 
 def splice(text: str, edit: Edit) -> str:
-    """`text` with one edit made whose parents are all there.
+    """Return `text` after one edit whose parents all exist.
 
     Raises:
-        CannotSplice: when the layout does not allow it; the caller rewrites a larger part.
+        CannotSplice: if the layout does not allow the edit; the caller rewrites a larger part.
     """
     for _ in range(100):
         tree = _Text(text)
@@ -38,10 +38,10 @@ def splice(text: str, edit: Edit) -> str:
 
 
 def splice_shared(text: str, edit: Edit) -> str:
-    """`text` with one edit made where its value stands, for all places that share it.
+    """Return `text` after one edit at the definition of the value, for all paths that share it.
 
     Raises:
-        CannotSplice: when the layout does not allow it.
+        CannotSplice: if the layout does not allow the edit.
     """
     return _Text(text).change_shared(edit)
 
@@ -89,9 +89,9 @@ class _Text:
     def _overridden(
         self, node: YamlNode, part: str | int, flow: bool, column: int, edit: Edit, *, last: bool
     ) -> str | None:
-        """The text one step nearer to an override of `part` by `<<`; None if that does not make it unshared.
+        """The text after one step towards an override of `part` by `<<`; None if the value stays shared.
 
-        The same text says that each other place has a value of its own there.
+        An equal text means that each other path has a separate value.
         """
         if not isinstance(part, str) or node.real.kind != "map" or not node.real.items:
             return None
@@ -110,8 +110,7 @@ class _Text:
         return self.text
 
     def _merging(self, alias: YamlNode, flow: bool, column: int) -> str | None:
-        """Return the text in which a map merges the alias' target instead of the alias, or None if
-        impossible."""
+        """Return the text in which a map merges the alias' target instead of the alias, or None."""
         parent, *_ = self._around(alias)
         merge = f"<<: *{alias.real.anchor}"
         if parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]):
@@ -122,7 +121,7 @@ class _Text:
         return self._replaced(alias, lead + merge)
 
     def _given_key(self, node: YamlNode, key: str, value: YamlNode, flow: bool, *, last: bool) -> str:
-        """Give the map its own key with the merged value: as an alias if the edit continues inside."""
+        """Add the merged value under the map's own key: as an alias if the edit continues inside."""
         if last or value.real.kind != "map" or not value.real.items or value.kind == "alias":
             raw = f"*{value.real.anchor}" if value.kind == "alias" else ""
             return self._add_key(node, key, plain(value), flow, raw=raw)
@@ -151,7 +150,7 @@ class _Text:
         return None
 
     def _moved_anchor(self, alias: YamlNode, owner: YamlNode) -> str:
-        """Move the anchor to the first place that used it."""
+        """Move the anchor to the first path that used it."""
         parent, flow, column = self._around(alias)
         flow = flow or (parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]))
         copy = self._value(owner, flow, column, anchor=owner.anchor or "")
@@ -169,7 +168,7 @@ class _Text:
         return text[:at] + text[end:]
 
     def _unmerged(self, node: YamlNode, expected: str | None, flow: bool) -> str:
-        """`<<` gives the map a key of its own: `wanted`, or with None all of them and `<<` goes."""
+        """Replace what `<<` merges by own keys of the map: one key, or all keys and no `<<` for None."""
         flow = flow or node.flow
         if expected is not None:
             slot = slot_of(node, expected)
@@ -223,7 +222,7 @@ class _Text:
         raise CannotSplice("a scalar has no parts")
 
     def change_shared(self, edit: Edit) -> str:
-        """Make the edit where its value is defined: at the anchor, or in the map that others merge."""
+        """Make the edit at the definition of its value: at the anchor, or in the map that others merge."""
         slot = edited_slot(self.root, edit)
         if slot is None:
             raise CannotSplice("a parent is missing")
@@ -265,7 +264,7 @@ class _Text:
         return self._with_value(node, new)
 
     def _with_value(self, node: YamlNode, new: str) -> str:
-        """Return the text with another value of the node, which keeps its anchor while an alias needs it."""
+        """Return the text with another value of the node, whose anchor stays while an alias needs it."""
         kept = node.anchor is not None and any(alias.target is node for alias in self.aliases)
         return self._replaced(node, f"&{node.anchor} {new}" if kept else new)
 
@@ -313,7 +312,7 @@ class _Text:
         pad = " " * self._column(node)
         entry = [f"{key}: {raw}"] if raw else write.entry(key, value, write.WIDE - len(pad))
         lines = [pad + line if line else "" for line in entry]
-        # An override of a merged key reads best after the `<<`.
+        # An override of a merged key is easiest to read after the `<<`.
         ranks = [-1 if is_merge(k) else write.RANKS.get(k.text, len(write.RANKS)) for k in node.keys]
         before = [i for i, r in enumerate(ranks) if r <= write.RANKS.get(key, len(write.RANKS))]
         if not before and self._first_on_line(node.keys[0].start):
@@ -371,7 +370,7 @@ class _Text:
         return body if in_list else pad + body
 
     def _replaced(self, node: YamlNode, new: str) -> str:
-        """Return the text with `node` written as `new`, near its key or dash."""
+        """Return the text with `new` in place of `node`, close to its key or dash."""
         before, after = self.text[: node.start], self.text[node.end :]
         if node is self.root:
             return before + new + after
@@ -423,7 +422,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _inside(node: YamlNode) -> list[YamlNode]:
-    """Yield a node and everything in it in text order; aliases are not followed."""
+    """Yield a node and all nodes in it in text order; aliases are not followed."""
     nodes, stack = [], [node]
     while stack:
         here = stack.pop()

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
-"""A parameter in a text; a preceding `$` escapes it and is dropped."""
+"""A reference to a parameter in a text; a preceding `$` escapes it and is dropped."""
 
 
 def is_reference(value: Any) -> bool:
-    """Whether the whole value is one `${name}`, which has the parameter's type."""
+    """Whether the entire value is one `${name}`, which has the parameter's type."""
     return isinstance(value, str) and REFERENCE.fullmatch(value) is not None
 
 
@@ -21,7 +21,7 @@ def text(value: str | float | bool) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return a value as a sentence shows it."""
+    """Return a value in words, for a sentence."""
     if isinstance(value, Mapping):
         return "fields"
     if isinstance(value, list):
@@ -33,5 +33,5 @@ PLACEHOLDER = re.compile(r"\{(profile|n|date|user|git)\}")
 
 
 def literal(value: str) -> str:
-    """Return the text with references escaped, so that filling returns it unchanged."""
+    """Return the text with escaped references, so that filling returns the original."""
     return value.replace("${", "$${")

@@ -1,4 +1,4 @@
-"""Write plain values as YAML text, in the style of the ready-made profiles."""
+"""Write plain values as YAML text, in the style of the built-in profiles."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import yaml
 from tui.domain.spec.field_table import HEADER, FieldType
 
 WIDE = 100
-"""Columns up to which a short list or mapping stays on one line."""
+"""Column up to which a short list or mapping stays on one line."""
 
-# Words and numbers that other YAML parsers (1.2, gcloud's) don't read as text.
+# Words and numbers that other YAML parsers (1.2, gcloud's) do not read as text.
 _DOUBTFUL = re.compile(
     r"(?i:true|false|yes|no|on|off|y|n|null|~)|[-+]?(\d[\d_.,:eExXoO+a-fA-F-]*|\.\d.*|\.inf|\.nan)"
 )
 
 
-# Characters that mean nothing to YAML inside a word, and those that mean nothing in block style. A `?` before
-# a closing bracket is a key's mark to some readers.
+# Characters without a meaning to YAML inside a word, and characters without a meaning in block style. Some
+# parsers treat a `?` before a closing bracket as a key's mark.
 _PLAIN = re.compile(r"[\w./$+=(^<;][\w./$+=()^<>;@%:~*&!|\\ '\"#-]*|-{1,2}\w[\w./$+=()^<>;@%:~*&!|\\ '\"#-]*")
 _PLAIN_BLOCK = re.compile(r"[\w./$+=(^<;][^\x00-\x1f]*|-{1,2}\w[^\x00-\x1f]*")
 _resolver = yaml.resolver.Resolver()
 
 
 def scalar(value: Any, *, flow: bool, style: str = "") -> str:
-    """Write one scalar on one line; a text keeps the quotes of `style` if it can."""
+    """Write one scalar on one line; a text keeps the quotes of `style` if possible."""
     if not isinstance(value, str):
         return yaml.dump(value, Dumper=yaml.SafeDumper).removesuffix("...\n").strip()
     if style == "'" and value.isprintable():
@@ -52,7 +52,7 @@ def quoted(value: str) -> str:
         return json.dumps(value, ensure_ascii=False)
     if all(ord(c) < 0x10000 for c in value):
         return json.dumps(value)
-    # Beyond 16 bits JSON escapes surrogate pairs, which YAML does not know.
+    # Beyond 16 bits JSON escapes surrogate pairs, which YAML does not have.
     dumped: str = yaml.dump(value, Dumper=yaml.SafeDumper, default_style='"', width=float("inf"))
     return dumped.rstrip("\n")
 
@@ -110,7 +110,7 @@ def is_leaf(value: Any, room: int) -> bool:
         return not many_lines(value)
     if not inner:
         return True
-    # A list of mappings has a line for each item; so has a mapping with more than a few fields.
+    # A list of mappings has a line for each item, and so does a mapping with more than a few fields.
     if any(isinstance(v, Mapping | list) and v for v in inner) or any(map(many_lines, inner)):
         return False
     if isinstance(value, Mapping) and len(inner) > 3:
@@ -119,7 +119,7 @@ def is_leaf(value: Any, room: int) -> bool:
 
 
 def many_lines(value: Any) -> bool:
-    """Whether a text reads better as a literal block: clean lines without outer spaces."""
+    """Whether a text is easier to read as a literal block: clean lines without outer spaces."""
     if not isinstance(value, str) or "\n" not in value.rstrip("\n"):
         return False
     lines = lines_of(value)
@@ -131,7 +131,7 @@ def lines_of(value: str) -> list[str]:
 
 
 def literal_mark(value: str) -> str:
-    """Return the indicator that begins a literal block of `value`."""
+    """Return the indicator at the beginning of a literal block of `value`."""
     return "|" if value.endswith("\n") else "|-"
 
 
@@ -143,18 +143,18 @@ def _ranks(fields: Mapping[str, FieldType], counts: dict[str, int]) -> dict[str,
 
 
 RANKS = {"name": -1, **_ranks(HEADER, {})}
-"""Rank of each field's name in a well ordered file."""
+"""Rank of each field's name in the order of a file."""
 
 
 def in_order(value: Any, free: bool = False) -> Any:
-    """Return a copy with fields in the order of the tables; labels and parameters keep theirs."""
+    """Return a copy with fields in the order of the tables; labels and parameters stay in order."""
     if isinstance(value, list):
         return [in_order(v) for v in value]
     if not isinstance(value, Mapping):
         return value
     keys = list(value) if free else sorted(value, key=lambda k: RANKS.get(k, len(RANKS)))
     return {
-        # Fields of Kubernetes keep their writer's order.
+        # Fields of Kubernetes stay in the writer's order.
         k: value[k] if k == "manifest" else in_order(value[k], free=k in {"labels", "parameters"})
         for k in keys
     }

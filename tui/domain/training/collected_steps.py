@@ -1,4 +1,4 @@
-"""The training steps of one job, collected as its log is read, thinned to a number that can be drawn."""
+"""The training steps of one job, collected while its log is read, and thinned for drawing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ MOST_TRAINING_STEPS = 2000
 
 
 class CollectedSteps:
-    """Steps of one replica, some of which may be reported repeatedly; every n-th of them is kept, and the
-    newest."""
+    """Steps of one replica, possibly reported repeatedly; every n-th step is stored, and the newest."""
 
     def __init__(self, pattern: ProgressPattern | None = None) -> None:
         self.reader = JobProgress(pattern)
@@ -24,7 +23,7 @@ class CollectedSteps:
         self._stride, self._count = 1, 0
 
     def add(self, entries: Iterable[LogEntry]) -> None:
-        """Read entries in the order of the log; skip those read before."""
+        """Read entries in the order of the log; skip entries that were read before."""
         reader = self.reader
         for entry in entries:
             if reader.last is not None and entry.key <= reader.last:
@@ -39,14 +38,14 @@ class CollectedSteps:
                     self._keep(sample)
 
     def thinned(self) -> tuple[TrainingStep, ...]:
-        """The kept steps, the oldest first."""
+        """The stored steps, the oldest first."""
         newest = self._newest
         tail = () if newest is None or newest in self._samples[-1:] else (newest,)
         return (*self._samples, *tail)
 
     def _keep(self, sample: TrainingStep) -> None:
         if self._newest is not None and self._newest.step == sample.step:
-            # One more line reports the same step.
+            # Another line reports the same step.
             if self._samples and self._samples[-1].step == sample.step:
                 self._samples[-1] = sample
             self._newest = sample

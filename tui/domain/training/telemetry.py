@@ -16,7 +16,7 @@ TELEMETRY_KINDS = ("step", "rank", "gpu")
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at one moment. Shares are 0 to 1; unmeasured values are `None`."""
+    """One GPU at one time. Shares are 0 to 1; unmeasured values are `None`."""
 
     index: str
     utilization: float | None = None
@@ -25,11 +25,11 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryLine:
-    """One line of one replica: a step of training, or its GPUs."""
+    """One line of one replica: a training step, or the state of its GPUs."""
 
     timestamp: datetime
     job_id: str
-    """The job's id, or its full name where ids are not unique."""
+    """The job's id, or its full name for a service without unique ids."""
     replica: str
     step: int | None = None
     gpus: tuple[GpuSample, ...] = ()

@@ -1,4 +1,4 @@
-"""Reported steps of a run that may have gone back: resumed from a checkpoint, or rolled back by a guard."""
+"""Reported steps of a run that may have returned to an earlier step, by a restart or a rollback."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from statistics import median_low
 from tui.domain.core.training_progress import TrainingStep
 
 RECENT = 40
-"""Reported steps from whose pace the remaining time is estimated."""
+"""Number of last reported steps that determine the pace."""
 LONG = 20
-"""A step that took this many times the usual was a restart and does not count for the pace."""
+"""Factor of the usual duration from which a step counts as a restart and not in the pace."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """Steps that led to the current state, and steps that were undone.
 
-    In `kept` the steps rise, and so do the times. Each stretch of `undone` begins at the step that the run
-    returned to, and ends at the furthest step reached before; the oldest stretch is first.
+    In `kept` the steps and their times increase. Each section of `undone` begins at the step to which the run
+    returned, and ends at the furthest step before the return; the oldest section is first.
     """
 
     kept: tuple[TrainingStep, ...] = ()
@@ -29,7 +29,7 @@ class History:
 
 
 def history(samples: Sequence[TrainingStep]) -> History:
-    """Separate kept and undone steps; `samples` are in time order."""
+    """Separate effective and undone steps; `samples` are in time order."""
     kept: list[TrainingStep] = []
     undone: list[tuple[TrainingStep, ...]] = []
     for sample in samples:
@@ -46,8 +46,10 @@ def history(samples: Sequence[TrainingStep]) -> History:
 
 
 def remaining(samples: Sequence[TrainingStep], total: int | None) -> timedelta | None:
-    """Remaining time at the pace of the last steps, including pauses for checkpoints. Returning to a
-    checkpoint and waiting for a restart don't count. `None` while no pace is known."""
+    """Remaining time at the pace of the last steps, including pauses for checkpoints.
+
+    A return to a checkpoint and the wait for a restart don't count. `None` without a known pace.
+    """
     recent = samples[-RECENT:]
     rises = [
         (after.step - before.step, after.timestamp - before.timestamp)

@@ -1,4 +1,4 @@
-"""The fields of a hyperparameter tuning job in REST form, as data (docs/facts/vertex.md 10.1, 10.2)."""
+"""The fields of a hyperparameter tuning job in REST format, as data (docs/facts/vertex.md 10.1, 10.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.domain.spec.field_table import (
 )
 
 DEEPEST = 4
-"""Maximum depth of conditional parameters in a form or check."""
+"""Largest depth of conditional parameters in a form or check."""
 _SPEC = "StudySpec.ParameterSpec"
 
 

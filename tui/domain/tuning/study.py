@@ -1,4 +1,4 @@
-"""The study of a tuning job: its search space, its goal, and the best of its trials."""
+"""The study of a tuning job: its search space, its goal, and its best trials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class StudyParameter:
-    """A parameter of the search space. `low` and `high` are the bounds of a number, `values` the choices."""
+    """A parameter of the search space: `low` and `high` are bounds of a number, `values` the choices."""
 
     id: str
     kind: str
@@ -36,11 +36,11 @@ class StudyParameter:
     high: float | None = None
     values: tuple[Value, ...] = ()
     log: bool = False
-    """Whether the scale is logarithmic; a reverse one is too."""
+    """Whether the scale is logarithmic, in either direction."""
 
     @property
     def words(self) -> str:
-        """`0.001 … 0.1 log`, `adam, sgd`."""
+        """The range in words, e.g. `0.001 … 0.1 log` or `adam, sgd`."""
         if self.values:
             return ", ".join(value if isinstance(value, str) else f"{value:g}" for value in self.values)
         return f"{self.low:g} … {self.high:g}" + (" log" if self.log else "")
@@ -56,11 +56,11 @@ class Study:
     algorithm: str = ""
     """The search algorithm; "" for the service's default."""
     stopping: str = ""
-    """How unpromising trials are stopped early; "" if they are not."""
+    """The early stopping of unpromising trials; "" without early stopping."""
     trials: int = 0
     parallel: int = 0
     failures: int = 0
-    """Number of trials that may fail; 0 leaves it to the service."""
+    """Number of trials that may fail; with 0 the service decides."""
 
     @property
     def goal(self) -> Metric | None:
@@ -92,7 +92,7 @@ def counts(task: Task) -> bool:
 
 
 def by_goal(tasks: Iterable[Task], study: Study) -> list[Task]:
-    """Trials sorted by the goal, the best first; trials without a value last, in their own order."""
+    """Trials sorted by the goal, the best first; trials without a value follow in their order."""
     trials = list(tasks)
     sign = -1.0 if study.goal is None or study.goal.maximize else 1.0
     order = {task.id: at for at, task in enumerate(trials)}
@@ -106,14 +106,13 @@ def by_goal(tasks: Iterable[Task], study: Study) -> list[Task]:
 
 
 def best(tasks: Iterable[Task], study: Study) -> Task | None:
-    """The trial with the best result; `None` until one has ended with a result."""
+    """The trial with the best result; `None` without a result."""
     ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
     return next(iter(by_goal(ended, study)), None)
 
 
 def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, float]]:
-    """For each trial with a result, in the order of their ends: its number from 1, its value, the best so
-    far."""
+    """For each trial with a result, by end time: its number from 1, its value, the best value so far."""
     ended = [
         (task.end_time, at, value)
         for at, task in enumerate(tasks)
@@ -127,7 +126,7 @@ def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, f
 
 
 def numbers_of(tasks: Sequence[Task], parameter: StudyParameter) -> list[float | None]:
-    """Each trial's value of a parameter as a number, a choice by its position; `None` if it has none."""
+    """Each trial's value of a parameter as a number, for a choice its position; `None` without a value."""
     positions = {value: float(at) for at, value in enumerate(parameter.values)}
 
     def number(value: object) -> float | None:

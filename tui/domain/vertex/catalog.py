@@ -1,6 +1,6 @@
 """Machines, accelerators, regions and quota metrics of Vertex AI training, from the facts' tables.
 
-The tables are of 2026-08-22 (documentation crawl); an answer of the service overrides them.
+The tables date from 2026-08-22 (documentation crawl); a response of the service overrides them.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ def built_in_accelerator(machine: str) -> tuple[str, int]:
 def quota_metrics(
     machine_type: str, accelerator_type: str, accelerator_count: int, *, preemptible: bool
 ) -> dict[str, int]:
-    """Training quota metrics (without the service's prefix) that one replica uses, and how much.
+    """Training quota metrics (without the service's prefix) that one replica uses, with the amounts.
 
-    Accelerators by type; CPUs for the N1 and E2 families, the only CPU metric whose name is known
-    (docs/facts/vertex.md 7.2). Spot and Flex-start use the preemptible metrics.
+    The metrics are accelerators by type, and CPUs for the N1 and E2 families, whose metric is the only CPU
+    metric with a known name (docs/facts/vertex.md 7.2). Spot and Flex-start use the preemptible metrics.
     """
     stem = "custom_model_training_" + ("preemptible_" if preemptible else "")
     amounts: dict[str, int] = {}
@@ -112,12 +112,12 @@ def quota_metrics(
 
 
 def quota_word(accelerator_type: str) -> str:
-    """Return the part of an accelerator's quota metrics that names it, e.g. `nvidia_a100_gpus`, or ""."""
+    """Return the accelerator's part of its quota metrics, e.g. `nvidia_a100_gpus`, or ""."""
     return _QUOTA_WORD.get(accelerator_type, "")
 
 
 def quota_words() -> dict[str, str]:
-    """Return each accelerator's short name by that part of its metrics, in the order of the API's types."""
+    """Return accelerators' short names by their part of the metrics, in the order of the API's types."""
     return {word: ACCELERATOR_SHORT[kind] for kind, word in _QUOTA_WORD.items()}
 
 
@@ -141,7 +141,7 @@ _ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
 
 @dataclass(frozen=True, slots=True)
 class UnknownRegion:
-    """What is wrong with a region's name, and the fix; `meant` is the only possible region, or ""."""
+    """The problem of a region's name, and the fix; `meant` is the only possible region, or ""."""
 
     message: str
     fix: str
@@ -149,34 +149,34 @@ class UnknownRegion:
 
 
 def unknown_region(name: str) -> UnknownRegion | None:
-    """Return why no region of this name offers training, or `None` if it does."""
+    """Return the problem of a region that does not offer training, or `None`."""
     known = regions()
     if name in known:
         return None
     if _ZONE.fullmatch(name) and name[:-2] in known:
         right = name[:-2]
-        return UnknownRegion(f"{name} is a zone; a job runs in a region.", f"Write {right}.", right)
+        return UnknownRegion(f"{name} must be a region, not a zone.", f"Write {right}.", right)
     import difflib  # noqa: PLC0415 - only for a wrong name
 
     near = difflib.get_close_matches(name.lower(), known, 2, 0.6)
     slip = difflib.get_close_matches(name.lower(), known, 2, 0.92)
     fix = f"Did you mean {near[0]}?" if near else "For example us-central1 or europe-west4."
-    return UnknownRegion(f"{name} is not a region for training.", fix, slip[0] if len(slip) == 1 else "")
+    return UnknownRegion(f"{name} must be a region for training.", fix, slip[0] if len(slip) == 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """Gbps that one worker can send. `certain` is false if the service does not document it."""
+    """Network bandwidth of one worker, in Gbps. `certain` is false if the service does not document it."""
 
     gbps: float
     certain: bool
 
 
 def bandwidth(machine_type: str, accelerator_type: str = "", accelerator_count: int = 0) -> Bandwidth | None:
-    """Network bandwidth of a GPU worker (docs/facts/vertex.md 4); None if it is unknown.
+    """Network bandwidth of a GPU worker (docs/facts/vertex.md 4); None if unknown.
 
-    Of the N1 machines only one with 8 V100 is documented. The others are assumed to have 2 Gbps for each
-    vCPU and at most 32; one with 4 T4 and 96 vCPUs has 100.
+    For N1 machines only the bandwidth with 8 V100 is documented. The others are assumed to have 2 Gbps per
+    vCPU, at most 32; with 4 T4 and 96 vCPUs it is 100.
     """
     known = _table("bandwidth.json")["machines"].get(machine_type)
     if known:
@@ -216,11 +216,11 @@ _IN_DOCUMENTS = {
 }
 _TPU_MACHINES = {"ct5lp-": "TPU v5e", "ct6e-": "TPU v6e", "tpu7x-": "TPU7x"}
 TPU_POD_CORES = 32
-"""Fewest cores of a v2 or v3 pod slice (docs/facts/vertex.md 8.4)."""
+"""Smallest number of cores in a v2 or v3 pod slice (docs/facts/vertex.md 8.4)."""
 
 
 def documented_name(machine_type: str, accelerator_type: str, accelerator_count: int) -> str:
-    """Return the name of a machine's accelerator on the page of regions, or "" if it is not listed."""
+    """Return the name of a machine's accelerator on the page of regions, or "" for an unlisted one."""
     for head, name in _TPU_MACHINES.items():
         if machine_type.startswith(head):
             return name

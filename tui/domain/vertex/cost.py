@@ -1,4 +1,4 @@
-"""What a job costs per hour, for its whole timeout and so far. Estimates, never bills.
+"""The cost of a job per hour, for its timeout, and so far. These are estimates, never bills.
 
 Vertex AI bills each replica's machine, accelerators and boot disk from start to end (docs/facts/vertex.md
 9.1).
@@ -21,7 +21,7 @@ from tui.domain.vertex.prices import CE_SHARE, ZERO, Price, Prices, Range, built
 from tui.domain.vertex.reducers import is_reducer
 
 DISK_GB = 100
-"""Boot disk if none is named (docs/facts/vertex.md 1.5)."""
+"""Default size of a boot disk, in GB (docs/facts/vertex.md 1.5)."""
 DEFAULT_TIMEOUT = 7 * 86_400
 """Maximum run time in seconds if no timeout is set (docs/facts/vertex.md 1.6)."""
 HOUR = 3600
@@ -45,9 +45,9 @@ class CostPart:
 
 @dataclass(frozen=True, slots=True)
 class TaskPrice:
-    """One of the jobs that a launch leads to: USD an hour (None if not known), and how often it runs.
+    """One job of a launch with its price in USD per hour (None if unknown), and its number of runs.
 
-    `runs` is None where only the run decides; `why` says what decides it, or what is not known of it.
+    `runs` is None if only the run determines the number; `why` has the reason, or the unknown fact.
     """
 
     title: str
@@ -61,11 +61,11 @@ class TaskPrice:
 class Estimate:
     """The cost of a job in USD; None if a price is in `missing`.
 
-    `hour` is for all pools, `reducers` is Reduction Server's share of it (None without one), `whole` is for
-    `seconds`, the timeout. `date` (ISO) is that of the price table, as every screen shows it; where it lacks
-    a price, that of the older table which has it. `oldest` is the date of the oldest price used.
+    `hour` is for all pools, `reducers` is Reduction Server's share of it (None without reducers), `whole` is
+    for `seconds`, the timeout. `date` (ISO) is the displayed date of the price table; for a missing price,
+    the date of the older table with the price. `oldest` is the date of the oldest price used.
 
-    A launch that leads to several jobs has them as `tasks`: how long they run is not known before.
+    A launch of several jobs has them as `tasks`, whose run times are unknown before the run.
     """
 
     hour: Range | None
@@ -81,7 +81,7 @@ class Estimate:
 
 
 def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) -> Estimate:
-    """Return the price of a job in REST form in a region."""
+    """Return the estimate for a job in REST format in a region."""
     table = prices or built_in()
     if why := unpriced(job):
         return Estimate(None, None, 0.0, table.date, table.source, missing=(why,))
@@ -92,7 +92,7 @@ def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) 
 
 
 def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate:
-    """Return the hourly price of each task; the tasks' run times and some of their counts are unknown."""
+    """Return the hourly price of each task; the tasks' run times and some of their numbers are unknown."""
     lookup = _PriceLookup(table, region, "")
     tasks = []
     for task in known:
@@ -101,7 +101,7 @@ def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate
         hour = lookup.hour(priced) if priced and len(priced) == len(parts) else None
         machine = ", ".join(_in_short(part) for part in priced)
         tasks.append(TaskPrice(task.title, machine, hour, task.runs, task.why))
-    missing = ("how long its tasks run", *dict.fromkeys(lookup.missing))
+    missing = ("the run time of its tasks", *dict.fromkeys(lookup.missing))
     oldest = min((price.date for price in lookup.used), default=table.date)
     notes = (_CHOSEN, *lookup.notes) if tasks else ()
     return Estimate(
@@ -109,11 +109,13 @@ def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate
     )  # fmt: skip
 
 
-_CHOSEN = "The service chooses the machines of tasks; these are the smallest that have what they ask for."
+_CHOSEN = (
+    "The service chooses the machines of tasks; these are the smallest machines with the requested resources."
+)
 
 
 def _in_short(part: CostPart) -> str:
-    """Return `e2-standard-4` or `n1-standard-4 with 1 T4`."""
+    """Return a short form of a machine: `e2-standard-4` or `n1-standard-4 with 1 T4`."""
     kind = catalog.ACCELERATOR_SHORT.get(part.accelerator_type, part.accelerator_type)
     return f"{part.machine_type} with {part.accelerator_count} {kind}" if kind else part.machine_type
 
@@ -139,7 +141,7 @@ def _of_one(job: Mapping[str, Any], region: str, table: Prices) -> Estimate:
         notes.append("No timeout is set: the estimate assumes 7 days.")
     trials, parallel = trials_of(job)
     if trials > 1:
-        notes.append(f"{trials:,} trials, {parallel:,} at once; each may run for the whole timeout.")
+        notes.append(f"{trials:,} trials, {parallel:,} at once; each may run until the timeout.")
         seconds *= trials / parallel
         hour, own = hour and hour.times(parallel), own and own.times(parallel)
     total = hour.times(seconds / HOUR) if hour is not None else None
@@ -149,7 +151,7 @@ def _of_one(job: Mapping[str, Any], region: str, table: Prices) -> Estimate:
 
 
 def parts_of(job: Mapping[str, Any]) -> list[CostPart]:
-    """Return the pools of a CustomJob in REST form, without skipped ones."""
+    """Return the pools of a CustomJob in REST format, without skipped pools."""
     parts = []
     for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         if not pool or not isinstance(pool, Mapping):
@@ -168,7 +170,7 @@ def parts_of(job: Mapping[str, Any]) -> list[CostPart]:
 
 
 def parts_of_job(job: Job) -> list[CostPart]:
-    """Return the pools of a listed job. Lists have no boot disks; the default disk is assumed."""
+    """Return the pools of a listed job. Lists have no boot disks, so the result has the default disk."""
     return [
         CostPart(
             p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.role == REDUCER
@@ -181,9 +183,9 @@ def parts_of_job(job: Job) -> list[CostPart]:
 def machine_hour(
     machine: str, accelerator: tuple[str, int], replicas: int, region: str, prices: Prices | None = None
 ) -> Range | None:
-    """USD an hour of machines that serve a model, by the prices of training, without disks.
+    """USD per hour of machines that serve a model, by the prices of training, without disks.
 
-    The price list has no prices of its own for online prediction.
+    The price list has no separate prices for online prediction.
     """
     part = CostPart(machine, *accelerator, replicas, disk_gb=0)
     lookup = _PriceLookup(prices or built_in(), region, "")
@@ -192,8 +194,11 @@ def machine_hour(
 
 
 def hourly(job: Job, prices: Prices | None = None) -> Range | None:
-    """USD an hour of a listed job while it runs, of a composite one for each task that runs; None where a
-    price is not known. Nothing is billed for a job on a persistent resource (docs/facts/vertex.md 9.1)."""
+    """USD per hour of a listed job while it runs; None if a price is unknown.
+
+    For a composite job it is the sum over its running tasks. A job on a persistent resource costs nothing
+    (docs/facts/vertex.md 9.1).
+    """
     if job.persistent_resource:
         return ZERO
     if job.in_cluster:
@@ -204,10 +209,10 @@ def hourly(job: Job, prices: Prices | None = None) -> Range | None:
 
 
 def nodes_hourly(nodes: Sequence[NodeShare], prices: Prices | None = None) -> Range | None:
-    """USD an hour of what a job takes of a cluster's nodes, without disks; None where a price is not known.
+    """USD per hour of a job's share of a cluster's nodes, without disks; None if a price is unknown.
 
-    Compute Engine bills them, for as long as they are there. Its price is that of training without Vertex
-    AI's management fee.
+    Compute Engine bills nodes as long as they exist. Its price is the price of training without Vertex AI's
+    management fee.
     """
     table = prices or built_in()
     rates = [_node_hour(node, table) for node in nodes]
@@ -217,7 +222,7 @@ def nodes_hourly(nodes: Sequence[NodeShare], prices: Prices | None = None) -> Ra
 
 
 def _node_hour(node: NodeShare, table: Prices) -> Range | None:
-    """Return USD an hour of one such node."""
+    """Return USD per hour of one such node."""
     if _unlabelled(node):
         return None
     [part] = _parts_of_nodes([node])
@@ -232,7 +237,7 @@ def _node_hour(node: NodeShare, table: Prices) -> Range | None:
 
 
 def _unlabelled(node: NodeShare) -> str:
-    """Return the first label without which a node has no price."""
+    """Return the first missing label without which a node has no price."""
     if not node.machine_type:
         return INSTANCE_TYPE
     if not node.region:
@@ -247,7 +252,7 @@ def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[CostPart]:
 def missing(job: Job, prices: Prices | None = None) -> str:
     """Return why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`, or ""."""
     if job.in_cluster and job.state is JobState.SUSPENDED:
-        return "it is suspended and costs nothing now; how long it ran before is not kept"
+        return "it is suspended and costs nothing now; its earlier run time is unknown"
     if job.in_cluster and not job.nodes:
         if job.waits:
             return "its pods are on no node now"
@@ -270,12 +275,12 @@ def missing(job: Job, prices: Prices | None = None) -> str:
 
 
 def hourly_parts(parts: Iterable[CostPart], region: str, prices: Prices | None = None) -> Range | None:
-    """Return USD an hour of on-demand machines; None if a price is not known."""
+    """Return USD per hour of on-demand machines; None if a price is unknown."""
     return _PriceLookup(prices or built_in(), region, "").hour(parts)
 
 
 def dated(job: Job, prices: Prices | None = None) -> str:
-    """Return the date (ISO) of the price table behind `hourly`: the older table's if it gives a price."""
+    """Return the date (ISO) of the price table for `hourly`: the older table's date if it has a price."""
     table = prices or built_in()
     if job.in_cluster:
         lookups = [_PriceLookup(table, n.region, _MODES.get(n.strategy, "")) for n in job.nodes]
@@ -290,11 +295,11 @@ def dated(job: Job, prices: Prices | None = None) -> str:
 def spent(
     job: Job, now: datetime, prices: Prices | None = None, *, rate: Range | None = None
 ) -> Range | None:
-    """USD so far for all replicas since the first start; None if that time or a price is not known.
+    """USD so far for all replicas since the first start; None if the time or a price is unknown.
 
-    The time between attempts counts too, as the service does not report it. On Spot it is free, so this is an
-    upper bound. `rate` is the cost of an hour if the caller knows it, of a composite job that of one task:
-    such a job costs what its tasks do.
+    The time between attempts counts too, because the service does not report it. On Spot that time is free,
+    so the result is an upper bound. `rate` is the cost per hour if the caller knows it; for a composite job
+    it is the rate of one task.
     """
     if job.composite:
         rate = rate or hourly(job, prices)
@@ -311,7 +316,7 @@ def spent(
 
 
 def _run_seconds(job: Job, now: datetime) -> float | None:
-    """Return how long the tasks of a composite job ran together; None if a task's start is unknown."""
+    """Return the total run time of a composite job's tasks; None if a task's start is unknown."""
     spans = [span for task in job.tasks if (span := task.duration(now)) is not None]
     if not spans and any(task.state in _HAVE_RUN for task in job.tasks):
         return None
@@ -333,12 +338,12 @@ _ONLY_SERVING = {
     "n1-standard-2": catalog.Machine("n1-standard-2", 2, 7.5, ()),
     "n1-highcpu-2": catalog.Machine("n1-highcpu-2", 2, 1.8, ()),
 }
-"""Machine types of online prediction that train nothing (their sizes: Compute Engine, N1 machine series)."""
+"""Machine types only for online prediction (sizes: Compute Engine, N1 machine series)."""
 _MODES = {"SPOT": "spot", "LOW_COST": "spot", "FLEX_START": "flex"}
 
 
 class _PriceLookup:
-    """Look up prices, recording those used, those missing, and notes."""
+    """Looks up prices; records used and missing prices, and notes."""
 
     def __init__(self, table: Prices, region: str, mode: str) -> None:
         self.table = table
@@ -351,7 +356,7 @@ class _PriceLookup:
         self.machines: Mapping[str, catalog.Machine] = catalog.machines()
 
     def hour(self, parts: Iterable[CostPart]) -> Range | None:
-        """Return USD an hour for all parts."""
+        """Return USD per hour for all parts."""
         if not self.table.knows(self.region):
             self.missing.append(f"prices in {self.region or 'a region that is not named'}")
             return None
@@ -391,9 +396,9 @@ class _PriceLookup:
     def _disk(self, part: CostPart) -> Range | None:
         price = self.table.of(self.region, f"disk:{part.disk_type}")
         if price is None:
-            # A few cents an hour: noted instead of priced.
+            # The price is a few cents per hour: note the disk instead of pricing it.
             self._note(
-                f"The boot disk ({part.disk_type}) is not included: its price in {self.region} is not known."
+                f"The boot disk ({part.disk_type}) is not included: its price in {self.region} is unknown."
             )
             return ZERO
         return price.usd.times(part.disk_gb)
@@ -436,12 +441,12 @@ class _PriceLookup:
 
 
 def an_hour(usd: Range | None) -> str:
-    """Return `~$0.49 an hour`, for a question before money is spent."""
-    return "a price that is not known" if usd is None else f"{money(usd)} an hour"
+    """Return `~$0.49 an hour`, for a question before the user spends money."""
+    return "an unknown price" if usd is None else f"{money(usd)} an hour"
 
 
 def money(usd: Range | None, per: str = "") -> str:
-    """`~$46–71/h`, `~$218`, `~$3.1k`, `$0`; · if not known."""
+    """Format an amount: `~$46–71/h`, `~$218`, `~$3.1k`, `$0`; · if unknown."""
     if usd is None:
         return _NO_MEASURE
     if usd.high == 0:

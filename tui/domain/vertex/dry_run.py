@@ -18,9 +18,9 @@ def document(
     problems: Sequence[Problem],
     checks: Sequence[Check],
 ) -> dict[str, Any]:
-    """A dry run: the request in REST form, and what the rules and the checks found.
+    """The JSON of a dry run: the request in REST format, and the results of the rules and the checks.
 
-    `resource` is what is created, under its name in the request (`spec_format.request_of`).
+    `resource` is the resource to create, under its name in the request (`spec_format.request_of`).
     """
     return {
         "request": {"parent": parent, **resource},
@@ -31,7 +31,7 @@ def document(
 
 
 def price_json(price: Estimate) -> dict[str, Any]:
-    """Return USD an hour, its share for reducers, and USD for the timeout; null if a price is unknown."""
+    """Return USD per hour, the share for reducers, and USD for the timeout; null if a price is unknown."""
 
     def span(usd: Range | None) -> dict[str, float] | None:
         return None if usd is None else {"low": round(usd.low, 4), "high": round(usd.high, 4)}
@@ -61,9 +61,9 @@ def price_json(price: Estimate) -> dict[str, Any]:
 
 
 def price_words(price: Estimate, *, billed: bool = True) -> str:
-    """`~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`.
+    """The price as text: `~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`.
 
-    Where nothing is `billed`, it is what the launch would cost in the cloud.
+    Unless it is `billed`, the text is about the cost of the launch in the cloud.
     """
     if price.tasks:
         return _tasks_words(price, "" if billed else "would cost ")
@@ -76,15 +76,15 @@ def price_words(price: Estimate, *, billed: bool = True) -> str:
 
 
 def hour_of_a_task(price: Estimate) -> Range | None:
-    """Return the range from the cheapest task's hour to the dearest's; None if none is known."""
+    """Return the range from the cheapest to the most expensive task's hour; None without a price."""
     hours = [task.hour for task in price.tasks if task.hour is not None]
     return Range(min(hour.low for hour in hours), max(hour.high for hour in hours)) if hours else None
 
 
 def _tasks_words(price: Estimate, would: str) -> str:
-    """`~$0.18–0.76 an hour a task; the whole is not known before it runs (…)`."""
+    """The prices of tasks as text: `~$0.18–0.76 an hour a task; the total is unknown before it runs (…)`."""
     hours = [task.hour for task in price.tasks if task.hour is not None]
-    whole, span = "the whole is not known before it runs", hour_of_a_task(price)
+    whole, span = "the total is unknown before it runs", hour_of_a_task(price)
     if span is None:
         return f"not known: {', '.join(price.missing)}"
     of = f" ({len(hours)} of {len(price.tasks)} known)" if len(hours) < len(price.tasks) else ""
@@ -98,7 +98,7 @@ def task_lines(price: Estimate) -> list[str]:
     wide = max(len(task.title) for task in price.tasks)
     lines = []
     for task in price.tasks:
-        often = {None: "runs: not known", 1: "once"}.get(task.runs, f"{task.runs} times")
+        often = {None: "runs: unknown", 1: "once"}.get(task.runs, f"{task.runs} times")
         why = f" ({task.why})" if task.why else ""
         cost = f"{money(task.hour)} an hour" if task.hour is not None else "not known"
         lines.append(f"{task.title:<{wide}}  {cost}  {task.machine or '·'}  {often}{why}")

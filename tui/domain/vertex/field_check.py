@@ -1,4 +1,4 @@
-"""Check values against the field tables: unknown names, wrong types, snake_case turned into camelCase."""
+"""Check values against the field tables: unknown names, wrong types, snake_case names."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tui.domain.vertex.sources import JSON_MAPPING
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 _LONGEST = 315_576_000_000
-"""Largest duration, in seconds, that a protobuf Duration can hold."""
+"""Largest duration of a protobuf Duration, in seconds."""
 _WHOLE = re.compile(r"-?\d{1,19}")
 _PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|w|weeks?)")
 LIST = "profile.list"
 """Id of the warning about a single value in place of a list."""
 MOST_NAMED = 8
-"""Number of values that a sentence lists."""
+"""Largest number of values that a sentence lists."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def suggestion(name: str, known: Sequence[str], prefix: str = "") -> str:
-    """Return a sentence with the nearest known name after `prefix`, or with all names if they are few."""
+    """Return a sentence with the nearest known name after `prefix`, or with all names of a short list."""
     near = difflib.get_close_matches(name, known, 1, 0.6)
     if near:
         return f"Did you mean {prefix}{near[0]}?"
@@ -37,7 +37,7 @@ def suggestion(name: str, known: Sequence[str], prefix: str = "") -> str:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """Return the only known name that `name` can be a slip of, or ""."""
+    """Return the only known name that `name` can be a misspelling of, or ""."""
     near = difflib.get_close_matches(name, known, 2, 0.85)
     return near[0] if len(near) == 1 else ""
 
@@ -54,13 +54,13 @@ def in_seconds(period: str) -> int | None:
 
 
 LEFT_OUT = object()
-"""Marks a refused value: the rules see the job without it."""
+"""Marker of a refused value, which the rules do not see."""
 
 
 class Checker:
-    """Collects problems of one document while it copies its values into REST form.
+    """Collects problems of one document while it copies its values into REST format.
 
-    With `references` a whole `${name}` may replace a value of any type, which is checked after filling.
+    With `references` a `${name}` may be the entire value of any type; the value is checked after filling.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Checker:
         self.warnings.append(replace(problem, edits=edits, severity=ProblemSeverity.WARNING))
 
     def message(self, value: Any, fields: Mapping[str, FieldType], path: Path) -> dict[str, Any]:
-        """Return the mapping `value` with every field checked against `fields`."""
+        """Check every field of the mapping `value` against `fields`; return the copy."""
         if not isinstance(value, Mapping):
             if not path or not self._misnomer(path, value):
-                self.refuse(path, f"expected fields, found {describe(value)}.")
+                self.refuse(path, f"the value must have fields, not be {describe(value)}.")
             return {}
         checked: dict[str, Any] = {}
         for name, inner in value.items():
@@ -95,16 +95,16 @@ class Checker:
             if known not in fields:
                 self._unknown(here, inner, fields)
             elif known in checked:
-                self.refuse(here, f"{known} is given twice.", "Keep one.", "profile.unknown-field")
+                self.refuse(here, f"{known} must appear only once.", "Keep one.", "profile.unknown-field")
             elif inner is not None and (value := self.field(inner, fields[known], here)) is not LEFT_OUT:
                 checked[known] = value
         return checked
 
     def _unknown(self, path: Path, value: Any, fields: Mapping[str, FieldType]) -> None:
-        """Report an unknown name: a field that only the service fills, a known misnomer, or a slip."""
+        """Report an unknown name: a field that only the service fills, a known misnomer, or a misspelling."""
         name = camel(str(path[-1]))
         if fields is self._header and name in OUTPUT_ONLY:
-            message = f"it can't be given: {OUTPUT_ONLY[name]}."
+            message = f"the field can't be set: {OUTPUT_ONLY[name]}."
             self.refuse(path, message, "Remove it.", "profile.output-only", Edit(path, REMOVED))
             return
         if self._misnomer(path, value):
@@ -116,13 +116,13 @@ class Checker:
         near = nearest(name, list(fields))
         edits = (Edit((*path[:-1], near), value), Edit(path, REMOVED)) if near else ()
         fix = suggestion(name, list(fields))
-        self.refuse(path, "there is no such field.", fix, "profile.unknown-field", *edits)
+        self.refuse(path, "the field does not exist.", fix, "profile.unknown-field", *edits)
 
     def _misplaced(self, path: Path, value: Any, right: Path) -> None:
         """Report a field that belongs to a nested message."""
         occupied = self._document.spelled(right) in self._document.places
-        message = f"it is not a field here; it belongs to {dotted(right)}."
-        fix = "Remove it; it is given there already." if occupied else "Move it there."
+        message = f"the field belongs to {dotted(right)}."
+        fix = "Remove it; it is set there already." if occupied else "Move it there."
         edits = (Edit(path, REMOVED),) if occupied else (Edit(right, value), Edit(path, REMOVED))
         self.refuse(path, message, fix, "misnomer.misplaced", *edits)
 
@@ -140,7 +140,7 @@ class Checker:
         return True
 
     def field(self, value: Any, kind: FieldType, path: Path) -> Any:
-        """Return one field's value in REST form."""
+        """Check one field; return its value in REST format."""
         if not kind.repeated:
             return self._single(value, kind, path)
         if kind.type == "EnvVar" and self._environment(value, path):
@@ -156,13 +156,13 @@ class Checker:
         return [v for v in items if v is not LEFT_OUT]
 
     def element(self, value: Any, _: Path) -> Any:
-        """Return the fields of one element of a list; an empty element has none."""
+        """Return the fields of one element of a list; an empty element has no fields."""
         return {} if value is None else value
 
     def _lone(self, value: Any, kind: FieldType, path: Path) -> list[Any]:
         """Accept a single value in place of a list, as gcloud does."""
         whole = isinstance(value, Mapping) if kind.name == "message" else isinstance(value, str)
-        message, fix = f"expected a list, found {describe(value)}", "Put a dash before each element."
+        message, fix = f"the value must be a list, not {describe(value)}", "Put a dash before each element."
         if not whole:
             edits = () if isinstance(value, Mapping) else (Edit(path, [value]),)
             self.refuse(path, f"{message}.", fix, "profile.type", *edits)
@@ -182,7 +182,7 @@ class Checker:
                 here = path if lone else (*path, i)
                 edits = [Edit((*path, i), variables[0])] if not lone and len(variables) == 1 else []
                 edits = edits or ([Edit(path, variables)] if lone else [])
-                message = "a variable has the fields name and value."
+                message = "a variable must have the fields name and value."
                 fix = f"Write - name: {variables[0]['name']}, and value: below it."
                 self.refuse(here, message, fix, "misnomer.env", *edits)
         return len(self.problems) > known
@@ -197,9 +197,9 @@ class Checker:
         return getattr(self, f"_{kind.name}")(value, kind, path)
 
     def map(self, value: Any, path: Path) -> dict[str, str]:
-        """Return keys and values as text."""
+        """Check keys and values; return both as text."""
         if not isinstance(value, Mapping):
-            self.refuse(path, f"expected keys and values, found {describe(value)}.")
+            self.refuse(path, f"the value must be keys with values, not {describe(value)}.")
             return {}
         entries = {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
         return {k: v for k, v in entries.items() if v is not LEFT_OUT}
@@ -208,10 +208,10 @@ class Checker:
         if isinstance(value, str):
             return value
         if isinstance(value, bool | int | float):
-            # The text in the file counts: 1.10 is not 1.1, and `yes` is a word.
+            # The text in the file counts: 1.10 differs from 1.1, and `yes` is a word.
             written = self._document.texts.get(path)
             return written if written is not None else text(value)
-        self.refuse(path, f"expected text, found {describe(value)}.")
+        self.refuse(path, f"the value must be text, not {describe(value)}.")
         return LEFT_OUT
 
     def _integer(self, value: Any, kind: FieldType, path: Path) -> Any:
@@ -220,7 +220,7 @@ class Checker:
         if digits or (isinstance(value, float) and value.is_integer()):
             number = int(value)
         if not isinstance(number, int) or isinstance(number, bool):
-            self.refuse(path, f"expected a whole number, found {describe(value)}.")
+            self.refuse(path, f"the value must be an integer, not {describe(value)}.")
             return LEFT_OUT
         if not -(2 ** (kind.bits - 1)) <= number < 2 ** (kind.bits - 1):
             self.refuse(path, f"the number is too large for its {kind.bits} bits.")
@@ -236,7 +236,7 @@ class Checker:
             except ValueError:
                 number = None
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            self.refuse(path, f"expected a number, found {describe(value)}.")
+            self.refuse(path, f"the value must be a number, not {describe(value)}.")
             return LEFT_OUT
         return number
 
@@ -251,7 +251,9 @@ class Checker:
         right = meant.get(str(value).lower())
         edits = () if right is None else (Edit(path, right),)
         fix = "" if right is None else f"Write {text(right)}."
-        self.refuse(path, f"expected true or false, found {describe(value)}.", fix, "profile.type", *edits)
+        self.refuse(
+            path, f"the value must be true or false, not {describe(value)}.", fix, "profile.type", *edits
+        )
         return LEFT_OUT
 
     def _duration(self, value: Any, _: FieldType, path: Path) -> Any:
@@ -265,7 +267,7 @@ class Checker:
         meant = in_seconds(value) if isinstance(value, str) else None
         edits = () if meant is None else (Edit(path, f"{meant}s"),)
         fix = f"Write {meant}s." if meant is not None else ""
-        message = f"expected seconds such as 86400s, found {describe(value)}."
+        message = f"the value must be seconds such as 86400s, not {describe(value)}."
         self.refuse(path, message, fix, "profile.type", *edits)
         return LEFT_OUT
 
@@ -278,20 +280,20 @@ class Checker:
             for name, number in kind.numbers.items():
                 if number == value:
                     return name
-        # The rules see the wrong name too; fixing the name fixes what they copied of it.
+        # The rules see the wrong name too; fixing the name also fixes their copies of it.
         if self._misnomer(path, value):
             return value if isinstance(value, str) else LEFT_OUT
         near = nearest(str(value).upper(), list(kind.choices))
         fix = suggestion(str(value).upper(), list(kind.choices))
         edits = (Edit(path, near),) if near else ()
         few = len(kind.choices) <= MOST_NAMED
-        message = f"{describe(value)} is not one of {', '.join(kind.choices) if few else 'its values'}."
+        message = f"{describe(value)} must be one of {', '.join(kind.choices) if few else 'its values'}."
         self.refuse(path, message, fix, "profile.enum", *edits)
         return value if isinstance(value, str) else LEFT_OUT
 
 
 def _variables(element: Any) -> list[dict[str, str]]:
-    """The variables that an element means which is no variable; none where it may be one."""
+    """The variables that a malformed element probably means; none for a valid element."""
     if isinstance(element, str) and re.match(r"[A-Za-z_]\w*=", element):
         name, _, value = element.partition("=")
         return [{"name": name, "value": value}]

@@ -10,7 +10,7 @@ import re
 SOURCE = "https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests"
 
 MAX_NAME = 255
-"""Characters of a name without tag and digest."""
+"""Largest number of characters in a name without tag and digest."""
 MAX_TAG = 128
 
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -22,7 +22,7 @@ _HEX = {"sha256": 64, "sha512": 128}
 
 
 def problem(image: str) -> tuple[str, str] | None:
-    """Return what is wrong with an image's name, and the right name ("" if that is a decision)."""
+    """Return the problem of an image's name, and the right name ("" if the user must choose)."""
     if "::" in image and not image.startswith("["):
         return "has two colons before its tag", image.replace("::", ":")
     name, at, digest = image.partition("@")
@@ -43,9 +43,7 @@ def _of_digest(digest: str) -> str:
     size = _HEX.get(algorithm, 0)
     if size and re.fullmatch(rf"[0-9a-f]{{{size}}}", encoded) is None:
         return f"has a digest that is not {algorithm}: and {size} of the digits 0-9 and a-f"
-    return (
-        "" if _DIGEST.fullmatch(digest) else "has an @ that no digest follows, such as sha256: and 64 digits"
-    )
+    return "" if _DIGEST.fullmatch(digest) else "has an @ without a digest such as sha256: and 64 digits"
 
 
 def _of_tag(tag: str) -> str:
@@ -64,7 +62,7 @@ def _of_name(name: str) -> tuple[str, str] | None:
         rest = name
     elif _DOMAIN.fullmatch(first) is None:
         if _PATH.fullmatch(first) is None:
-            return f"begins with {first!r}, which is no host and port", ""
+            return f"begins with {first!r}, which must be a host and port", ""
         # A registry's name has no underscore; a repository's name may have one.
         rest = name
     for part in rest.split("/"):

@@ -1,8 +1,8 @@
-"""Autopackaging: a folder with a script becomes a Python package or an image, and the job's pools run it.
+"""Autopackaging: a folder with a script becomes a Python package or an image for the job's pools.
 
-Pure functions: which pools get the task, the text of each generated file, the build commands. The keys of a
-profile's `package` block follow gcloud's `--worker-pool-spec` (docs/facts/vertex.md 12.5); the source
-distribution follows the SDK (12.6).
+The functions are pure: the pools that get the task, the text of each generated file, the build commands. The
+keys of a profile's `package` block follow gcloud's `--worker-pool-spec` (docs/facts/vertex.md 12.5); the
+source distribution follows the SDK (12.6).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 DISTRIBUTION, VERSION = "vxtui_task", "0.1"
 MODULE = f"{DISTRIBUTION}.run"
-"""The module of the package that a job runs."""
+"""The module of the package that a job starts."""
 REQUIREMENTS = "requirements.txt"
 STAGING_FOLDER = "vxtui-packages"
 """Folder of the staging bucket."""
@@ -32,7 +32,7 @@ Path = tuple[str | int, ...]
 
 
 class PackagingError(Exception):
-    """The folder can't be packaged. `message` says why and where; `fix` what to do."""
+    """The folder can't be packaged. `message` has the location and the reason; `fix` the remedy."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
@@ -48,18 +48,18 @@ class Package:
     script: str = ""
     module: str = ""
     requirements: str = ""
-    """If empty: requirements.txt, if it exists."""
+    """Path of the requirements; requirements.txt (if it exists) for an empty path."""
     exclude: tuple[str, ...] = ()
     """Additional patterns, in the syntax of .gitignore."""
     staging: str = ""
-    """gs://BUCKET or gs://BUCKET/FOLDER; if empty, the bucket of the base output directory."""
+    """gs://BUCKET or gs://BUCKET/FOLDER; the bucket of the base output directory if empty."""
     image: str = ""
     """Name under which a built image is pushed."""
     build: str = "auto"
 
     @classmethod
     def of(cls, block: Mapping[str, Any]) -> Package:
-        """Read the REST form. `problems` checks it."""
+        """Read the REST format. `problems` checks it."""
         return cls(
             path=str(block.get("path") or ""),
             executor_image=str(block.get("executorImage") or ""),
@@ -73,28 +73,28 @@ class Package:
         )
 
     def problems(self) -> Iterator[tuple[Path, str, str]]:
-        """Return path in the block, sentence and fix of each problem."""
+        """Yield path in the block, sentence and fix of each problem."""
         if not self.path:
-            yield ("path",), "the folder to pack is missing.", "Write path: ./my-task."
+            yield ("path",), "the package must have the folder to pack.", "Write path: ./my-task."
         if not self.executor_image:
-            yield ("executorImage",), "the image in which the code runs is missing.", _EXECUTOR
+            yield ("executorImage",), "the package must have the image for its code.", _EXECUTOR
         if bool(self.script) == bool(self.module):
-            yield (), "a package needs either a script or a module.", "Write script: task.py."
+            yield (), "a package must have either a script or a module.", "Write script: task.py."
         if self.module and not _MODULE.fullmatch(self.module):
-            yield ("module",), f"{self.module!r} is not a module name.", "Write it as for python -m: a.b"
+            yield ("module",), f"{self.module!r} must be a module name.", "Write it as for python -m: a.b"
         for name, value in (("script", self.script), ("requirements", self.requirements)):
             if value and not stays_below(value):
-                yield (name,), f"{value} is outside the folder.", "Name a file below path."
+                yield (name,), f"{value} must be inside the folder.", "Name a file below path."
         if self.script and not self.script.endswith((".py", ".sh")):
-            yield ("script",), f"{self.script} is neither .py nor .sh.", "A shell script ends with .sh."
+            yield ("script",), f"{self.script} must end with .py or .sh.", "A shell script ends with .sh."
         if self.staging and not _BUCKET.fullmatch(self.staging):
             yield (
                 ("stagingBucket",),
-                f"{self.staging!r} is not a bucket.",
+                f"{self.staging!r} must be a bucket.",
                 "Write gs://BUCKET or gs://BUCKET/FOLDER.",
             )
         if self.build not in BUILD_METHODS:
-            yield ("build",), f"{self.build!r} is not one of {', '.join(BUILD_METHODS)}.", ""
+            yield ("build",), f"{self.build!r} must be one of {', '.join(BUILD_METHODS)}.", ""
         if self.build in BUILDERS and not self.image:
             fix = "Write image: REGION-docker.pkg.dev/PROJECT/REPOSITORY/NAME."
             yield ("image",), f"{self.build} pushes an image, and the image has no name.", fix
@@ -105,10 +105,10 @@ _EXECUTOR = "Name an image with Python and your main libraries, e.g. one of PyTo
 
 @dataclass(frozen=True, slots=True)
 class PackagedTask:
-    """What the pools run: a Python package at `uri`, or the image `uri`.
+    """The task of the pools: a Python package at `uri`, or the image `uri`.
 
-    A pythonPackageSpec takes only Vertex AI's own executor images (docs/facts/vertex.md 1.9, 12.6). With any
-    other image the package is `wrapped` in a container's command.
+    A pythonPackageSpec accepts only Vertex AI's own executor images (docs/facts/vertex.md 1.9, 12.6). With
+    any other image the package is `wrapped` in a container's command.
     """
 
     uri: str
@@ -117,7 +117,7 @@ class PackagedTask:
 
     @classmethod
     def of_package(cls, uri: str, package: Package, local: bool) -> PackagedTask:
-        """The emulator has no images and accepts any executor image."""
+        """Create the task of a package. The emulator has no images and accepts any executor image."""
         return cls(uri, wrapped=not local and not is_prebuilt(package.executor_image))
 
 
@@ -145,10 +145,10 @@ class PackageRequest:
         return posixpath.basename(posixpath.normpath(posixpath.join(self.beside, self.package.path)))
 
     def preview(self) -> dict[str, Any]:
-        """The job to send, with a placeholder for the package's URI, which depends on its content.
+        """The job to send, with a placeholder for the package's URI, which depends on the content.
 
         Raises:
-            PackagingError: no pool runs the package, or it has no bucket.
+            PackagingError: if no pool runs the package, or it has no bucket.
         """
         staging = staging_of(self.job, self.package, self.target.local)
         uri = package_uri(staging, self.folder, "made-at-launch")
@@ -158,17 +158,17 @@ class PackageRequest:
 
 
 def with_task(job: Mapping[str, Any], package: Package, task: PackagedTask) -> dict[str, Any]:
-    """The CustomJob in REST form with the task in each pool that has none. Pools keep their args and env.
+    """Add the task to each pool without a task in a CustomJob (REST format). Args and env do not change.
 
     Raises:
-        PackagingError: every pool has a task of its own.
+        PackagingError: if every pool has a task already.
     """
     spec = dict(job.get("jobSpec") or {})
     pools = [dict(pool or {}) for pool in spec.get("workerPoolSpecs") or []]
     targets = [pool for pool in pools if runs_package(pool)]
     if not targets:
         raise PackagingError(
-            "No worker pool runs the package: each has an image or a package of its own.",
+            "No worker pool runs the package: each has its own image or package.",
             "Leave containerSpec.imageUri and pythonPackageSpec.packageUris out of the pools that run it.",
         )
     for pool in targets:
@@ -195,13 +195,13 @@ def is_prebuilt(image: str) -> bool:
 
 
 def _install_and_run(uri: str) -> str:
-    """Return a command for `sh -c` that passes the arguments on unchanged and execs the script."""
+    """Return a command for `sh -c` that installs the package and runs it with unchanged arguments."""
     path = shlex.quote("/gcs/" + uri.removeprefix("gs://"))
     return f'python3 -m pip install --quiet {path} && exec python3 -m {MODULE} "$@"'
 
 
 def runs_package(pool: Mapping[str, Any]) -> bool:
-    """Whether the worker pool runs the package, as it names no other task."""
+    """Whether the worker pool runs the package, because it has no other task."""
     container, package = pool.get("containerSpec") or {}, pool.get("pythonPackageSpec") or {}
     occupied = container.get("imageUri") or container.get("command")
     return bool(pool) and not (occupied or package.get("packageUris") or package.get("pythonModule"))
@@ -218,7 +218,7 @@ def staging_of(job: Mapping[str, Any], package: Package, local: bool) -> str:
     if local:
         return "gs://vxtui-staging"
     raise PackagingError(
-        "There is no bucket for the package.",
+        "The package must have a bucket.",
         "Set package.stagingBucket: gs://BUCKET, or jobSpec.baseOutputDirectory.",
     )
 
@@ -236,7 +236,7 @@ def image_uri(image: str, digest: str) -> str:
 
 
 def stays_below(path: str) -> bool:
-    """Whether a relative path stays inside its folder."""
+    """Whether a relative path stays within its folder."""
     clean = posixpath.normpath(path)
     return not path.startswith("/") and clean not in {"..", "."} and not clean.startswith("../")
 
@@ -264,7 +264,7 @@ def glob_escaped(name: str) -> str:
 
 
 def run_py(package: Package) -> str:
-    """Return the module that runs the script or module, in its own folder and process."""
+    """Return the module that runs the script or module, in the package's folder, in the same process."""
     return (
         '"""Made by vxtui: starts what the profile\'s package names, in its own folder."""\n\n'
         "import os\nimport sys\n\n"
@@ -295,7 +295,7 @@ def pkg_info() -> str:
 
 
 def dockerfile(package: Package, requirements: Sequence[str]) -> str:
-    """Return the Dockerfile of a build folder with `source/` and, if there are any, `requirements.txt`."""
+    """Return the Dockerfile of a build folder with `source/` and, if they exist, `requirements.txt`."""
     lines = [f"FROM {package.executor_image}"]
     if is_prebuilt(package.executor_image):
         lines.append("RUN rm -rf /var/sitecustomize")
@@ -319,6 +319,6 @@ def build_commands(builder: str, image: str, folder: str, project: str) -> list[
     if builder == "cloud-build":
         where = ["--project", project] if project else []
         return [["gcloud", "builds", "submit", folder, "--tag", image, *where, "--quiet"]]
-    # Vertex AI runs amd64, whatever this machine's architecture.
+    # Vertex AI runs amd64, regardless of this machine's architecture.
     build = [builder, "build", "--platform", "linux/amd64", "--tag", image, folder]
     return [build, [builder, "push", image]]

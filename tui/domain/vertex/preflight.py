@@ -15,7 +15,7 @@ from tui.domain.spec.spec_format import bodies, custom_jobs
 
 
 class CheckStatus(StrEnum):
-    """Status of a check; `unknown` means that it could not tell, and its sentence says why."""
+    """Status of a check; the sentence of an `unknown` result has the reason."""
 
     OK = "ok"
     PROBLEM = "problem"
@@ -26,8 +26,9 @@ class CheckStatus(StrEnum):
 class Check:
     """The result of one check before a launch.
 
-    `fix` is a sentence; `edits` (of the CustomJob in REST form) or `region` apply it to this launch where no
-    decision is needed. A problem that `stops` makes the launch fail; any other costs money or time.
+    `fix` is a sentence; `edits` (of the CustomJob in REST format) or `region` apply the fix to this launch if
+    the user has no choice. A problem that `stops` makes the launch fail; any other problem costs money or
+    time.
     """
 
     id: str
@@ -41,7 +42,7 @@ class Check:
 
     @property
     def fatal(self) -> bool:
-        """Whether the launch would fail, as far as the check can tell."""
+        """Whether the launch would fail, by the result of the check."""
         return self.status is CheckStatus.PROBLEM and self.stops
 
     @property
@@ -51,12 +52,12 @@ class Check:
 
     @property
     def fixable(self) -> bool:
-        """Whether the fix needs no decision."""
+        """Whether the fix needs no choice of the user."""
         return bool(self.edits or self.region)
 
 
 RunningJobs = Callable[[], Awaitable[Iterable[Job]]]
-"""Returns the active jobs of a context; raises BackendError."""
+"""Function that returns the active jobs of a context; raises BackendError."""
 
 
 def ok(id: str, sentence: str) -> Check:
@@ -122,7 +123,7 @@ class Image:
 
 
 _OLD_HOSTS = {"gcr.io": "us", "us.gcr.io": "us", "eu.gcr.io": "europe", "asia.gcr.io": "asia"}
-"""Hosts of Container Registry; Artifact Registry serves them from repositories of the same name."""
+"""Hosts of Container Registry; Artifact Registry serves them from repositories of equal names."""
 _HUB = "docker.io"
 
 
@@ -135,7 +136,7 @@ def image_of(uri: str) -> Image:
     host = parts.pop(0) if len(parts) > 1 and ("." in parts[0] or ":" in parts[0]) else _HUB
     modern = host.endswith("-docker.pkg.dev")
     if len(parts) > 1 and "." in parts[0] and (modern or host in _OLD_HOSTS):
-        # A project within a domain; everywhere else it is written domain:project.
+        # A project within a domain, which other APIs write as domain:project.
         parts[:2] = [":".join(parts[:2])]
     tag = tag or ("" if digest else "latest")
     if modern and len(parts) > 2:
@@ -147,13 +148,13 @@ def image_of(uri: str) -> Image:
 
 
 def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Return every container image of a job in REST form, with the paths of the fields that name it."""
+    """Return every container image of a job in REST format, with the paths of its fields."""
     image_paths: dict[str, list[Path]] = {}
     for known in custom_jobs(job):
         for index, pool in enumerate(within(known.job, "jobSpec", "workerPoolSpecs") or []):
             for keys in (("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")):
                 uri = within(pool or {}, *keys)
-                # A parameter decides it, and only the run knows its value.
+                # A parameter determines the image; its value is known only at run time.
                 if uri and "{{" not in str(uri):
                     path = known.image or ("jobSpec", "workerPoolSpecs", index, *keys)
                     paths = image_paths.setdefault(str(uri), [])
@@ -162,7 +163,7 @@ def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
 
 
 def settings_of(job: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the body with a job's account and network, and its name: the CustomJobSpec, or a pipeline's."""
+    """Return the part with a job's account and network, and its name: the CustomJobSpec, or a pipeline's."""
     name = next((name for name in ("jobSpec", *bodies()) if isinstance(job.get(name), Mapping)), "jobSpec")
     return name, job.get(name) or {}
 
@@ -174,9 +175,9 @@ _PLACES = (("jobSpec",), ("pipelineJob", "runtimeConfig"), ("pipelineJob", "temp
 
 
 def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Every bucket that a job in REST form names, with the paths of the texts that name it.
+    """Every bucket of a job in REST format, with the paths of the texts that name it.
 
-    Of a pipeline these are its root and its parameters: the code of its components may name any.
+    For a pipeline these are its root and its parameters: the code of its components may use other buckets.
     """
     bucket_paths: dict[str, list[Path]] = {}
     for place in _PLACES:
@@ -209,7 +210,7 @@ _CONTINENTS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
 
 
 def bucket_near(location: str, region: str) -> bool | None:
-    """Whether a bucket in `location` keeps its data in `region`; None if unknown."""
+    """Whether a bucket in `location` stores its data in `region`; None if unknown."""
     location = location.lower()
     if location in _DUAL:
         return region in _DUAL[location]
@@ -223,7 +224,7 @@ COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
 
 
 def substituted(value: str, old: str, new: str) -> str | None:
-    """The value that turns `old` into `new`, if `value` is the whole of `old` or a path in it; else None.
+    """Replace `old` by `new` in a `value` that is `old` or a path with it; None for any other value.
 
     A part without a slash does not count: a `1` would match by chance.
     """

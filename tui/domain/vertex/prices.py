@@ -1,8 +1,8 @@
 """Prices of training by region and part: a dated table, built in or read from the billing catalogue.
 
-Keys of a region's prices, all USD for an hour: `core:FAMILY` and `ram:FAMILY` (for a vCPU and a GB),
-`gpu:TYPE`, `tpu:TYPE:COUNT`, `machine:NAME` (all in), `disk:TYPE` (for a GB). A key with the prefix
-`spot:` or `flex:` is the price with that strategy, including the management fee (docs/facts/vertex.md 9.1).
+The keys of a region's prices, all in USD per hour, are `core:FAMILY` and `ram:FAMILY` (per vCPU and GB),
+`gpu:TYPE`, `tpu:TYPE:COUNT`, `machine:NAME` (complete), `disk:TYPE` (per GB). A key with the prefix `spot:`
+or `flex:` is the price with that strategy, including the management fee (docs/facts/vertex.md 9.1).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 CE_SHARE = 1 / 1.15
-"""Compute Engine's share of an on-demand price; the rest is Vertex AI's management fee."""
+"""Compute Engine's share of an on-demand price; the other part is Vertex AI's management fee."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """USD from `low` to `high`; equal for a single price."""
+    """A range in USD from `low` to `high`; both are equal for a single price."""
 
     low: float
     high: float
@@ -35,7 +35,7 @@ class Range:
         return Range(self.low + other.low, self.high + other.high)
 
     def times(self, amount: float) -> Range:
-        """Return the range times `amount`, which is 0 or more."""
+        """Return the range times `amount`, which must be at least 0."""
         return Range(self.low * amount, self.high * amount)
 
     def between(self, other: Range) -> Range:
@@ -58,7 +58,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """A price table. `spot` is the range of a Spot price as a share of the on-demand price."""
+    """A price table. `spot` is the Spot price as a range of shares of the on-demand price."""
 
     date: str
     source: str
@@ -67,7 +67,7 @@ class Prices:
     simulated: bool = False
     """Whether these are the emulator's prices, which repeat the built-in table."""
     older: Prices | None = field(default=None, compare=False)
-    """The table for prices that this one lacks."""
+    """The table with prices that this table lacks."""
 
     def of(self, region: str, key: str) -> Price | None:
         """Return a price, or None if neither table has it."""
@@ -75,7 +75,7 @@ class Prices:
         return price[0] if price is not None else None
 
     def find(self, region: str, key: str) -> tuple[Price, str] | None:
-        """Return a price and the date of the table that has it, or None if neither has it."""
+        """Return a price and the date of its table, or None if neither table has it."""
         price = self.regions.get(region, {}).get(key)
         if price is not None:
             return price, self.date
@@ -94,10 +94,10 @@ def built_in() -> Prices:
 
 
 def from_json(raw: Any) -> Prices:
-    """A table from its JSON form.
+    """Parse a table from JSON.
 
     Raises:
-        ValueError: with the part that is not valid.
+        ValueError: with the invalid part.
     """
     try:
         regions = {
@@ -116,7 +116,7 @@ def _price(raw: Mapping[str, Any]) -> Price:
 
 
 def to_json(prices: Prices) -> dict[str, Any]:
-    """Return the JSON form that `from_json` reads."""
+    """Return the JSON for `from_json`."""
     return {
         "date": prices.date,
         "source": prices.source,
@@ -138,7 +138,7 @@ def to_json(prices: Prices) -> dict[str, Any]:
 
 
 def newest(cached: Prices | None) -> Prices:
-    """Return the cached table over the built-in one if it is newer, else the built-in one."""
+    """Return the cached table if it is newer than the built-in one, with the built-in one as `older`."""
     table = built_in()
     if cached is None or cached.date < table.date:
         return table
@@ -186,10 +186,10 @@ HOURS_A_MONTH = 730
 
 
 def key_of(description: str) -> str:
-    """The table key for a SKU's description, "" for any other SKU.
+    """The table key for a SKU's description, "" for an irrelevant SKU.
 
-    `fee:KEY` is a management fee, `spot:KEY` a Spot price of Compute Engine. The wording varies:
-    "in" and "running in", GPU names with and without "Tesla" and "GPU".
+    `fee:KEY` is a management fee, `spot:KEY` a Spot price of Compute Engine. The wording varies: "in" and
+    "running in", GPU names with and without "Tesla" and "GPU".
     """
     training = _TRAINING.match(description)
     spot = _SPOT.search(description) is not None

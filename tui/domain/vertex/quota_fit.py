@@ -1,7 +1,6 @@
-"""Whether the quotas leave room for a job, how much is short, and which regions have room
-(docs/facts/vertex.md 7).
+"""Whether a job fits into the quotas, the shortage, and the regions with room (docs/facts/vertex.md 7).
 
-Not measured is not zero: without a usage figure the room is "at most" the limit, the status `unknown`.
+Not measured is not zero: without a usage value the room is "at most" the limit, with the status `unknown`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ FitStatus = Literal["fits", "short", "unknown"]
 PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})
 """Strategies that use the preemptible quotas (docs/facts/vertex.md 7.1)."""
 DISK_GB = 100
-"""Boot disk of a replica if none is named; the SSD quota counts it (docs/facts/vertex.md 7.5)."""
+"""Default size of a replica's boot disk in GB, for the SSD quota (docs/facts/vertex.md 7.5)."""
 SSD = "custom_model_training_pd_ssd"
 ESTIMATED = "usage estimated from running jobs"
 _STEM = re.compile(r"^(?:.*/)?custom_model_training_(?P<spot>preemptible_)?")
@@ -33,7 +32,7 @@ _REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One quota metric that a job uses, with its quota in the region."""
+    """One quota metric of a job, with its quota in the region."""
 
     metric: str
     need: int
@@ -41,7 +40,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        """Short name: `preemptible A100`, `CPUs`."""
+        """Short name of the metric: `preemptible A100`, `CPUs`."""
         return short_name(self.metric)
 
     @property
@@ -51,17 +50,17 @@ class Line:
 
     @property
     def used(self) -> int | None:
-        """The amount in use; None if usage is not reported."""
+        """The used amount; None if the service does not report it."""
         return self.quota.used
 
     @property
     def free(self) -> int | None:
-        """The least amount that is free; None if unlimited or unknown."""
+        """The smallest possible free amount; None if unlimited or unknown."""
         return self.quota.free
 
     @property
     def short_by(self) -> int:
-        """The certain shortage; 0 if there is room or it is unknown."""
+        """The certain shortage; 0 with enough room or an unknown usage."""
         if self.limit is None or self.limit == UNLIMITED:
             return 0
         room = self.limit - (self.used or 0)
@@ -69,7 +68,7 @@ class Line:
 
     @property
     def status(self) -> FitStatus:
-        """Status of this metric alone."""
+        """Status of only this metric."""
         if self.limit == UNLIMITED:
             return "fits"
         if self.short_by:
@@ -78,10 +77,10 @@ class Line:
 
     @property
     def sentence(self) -> str:
-        """`preemptible A100: needs 32, 16 free of 16, short 16`."""
+        """The metric as a sentence: `preemptible A100: needs 32, 16 free of 16, short 16`."""
         head = f"{self.name}: needs {self.need:,}"
         if self.limit is None:
-            return f"{head}, limit not known"
+            return f"{head}, limit unknown"
         if self.limit == UNLIMITED:
             return f"{head}, unlimited"
         if self.used is None:
@@ -113,13 +112,13 @@ class Fit:
         if self.hardware:
             return f"no {self.hardware} in {self.region}"
         if not self.lines:
-            return "the quotas for these machines are not known"
+            return "the quotas for these machines are unknown"
         shown = self.short or [line for line in self.lines if line.status == "unknown"] or self.lines
         return "; ".join(line.sentence for line in shown)
 
     @property
     def brief(self) -> str:
-        """Text of a cell: `✓`, `✗ short 8 A100`, `? A100 at most 8 free`."""
+        """The fit in a cell: `✓`, `✗ short 8 A100`, `? A100 at most 8 free`."""
         if self.hardware:
             return f"✗ no {self.hardware} here"
         if self.status == "fits":
@@ -131,11 +130,11 @@ class Fit:
 
 
 def needs(job: Mapping[str, Any]) -> dict[str, int]:
-    """Training quota metrics (without the service's prefix) that a CustomJob in REST form uses.
+    """Training quota metrics (without the service's prefix) that a CustomJob in REST format uses.
 
-    All pools, reducers too: accelerators, CPUs where the metric's name is known, SSD in GB. A job on a
-    persistent resource takes none. Of several tasks it is the largest need of one: how many run at once is
-    not known before.
+    All pools count, including reducers: accelerators, CPUs if the metric's name is known, SSD in GB. A job on
+    a persistent resource uses no quota. For several tasks it is the largest need of one task: the number of
+    concurrent tasks is unknown.
     """
     amounts: dict[str, int] = {}
     for known in custom_jobs(job):
@@ -166,7 +165,7 @@ def _needs_of_one(job: Mapping[str, Any]) -> dict[str, int]:
 def taken_by(job: Job) -> dict[str, int]:
     """The metrics that a listed job uses, without boot disks, which lists do not contain.
 
-    A job on a persistent resource uses none: the resource holds them.
+    A job on a persistent resource uses no quota: the resource uses it.
     """
     total: Counter[str] = Counter()
     for pool in job.groups if job.runs_itself and not job.persistent_resource else ():
@@ -182,10 +181,10 @@ def taken_by(job: Job) -> dict[str, int]:
 
 
 def with_running(quotas: Iterable[Quota], jobs: Iterable[Job], at: datetime | None) -> list[Quota]:
-    """Return the quotas with the use by `jobs`, read `at`, where it exceeds the reported use.
+    """Return the quotas with the usage by `jobs`, read `at`, if it exceeds the reported usage.
 
-    The service reports use minutes late. Every statement about a quota's use starts from this result. A
-    queued job uses nothing yet.
+    The service reports the usage minutes late. Every statement about a quota's usage starts from this result.
+    A queued job uses no quota so far.
     """
     total: Counter[tuple[str, str]] = Counter()
     for job in jobs:
@@ -202,15 +201,15 @@ def with_running(quotas: Iterable[Quota], jobs: Iterable[Job], at: datetime | No
 
 
 def places_of(job: Job) -> tuple[str, str]:
-    """Return the region of a job as quotas name it, in one context or in a group of contexts."""
+    """Return the region names of a job in quotas: for one context, and for a group of contexts."""
     return job.region, f"{job.context}/{job.region}"
 
 
 def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota]) -> Fit:
-    """Whether `quotas`, of `with_running`, leave room for a CustomJob in a region.
+    """Whether a CustomJob in a region fits into `quotas`, a result of `with_running`.
 
-    A metric that the service does not report at all (SSD in most projects) is left out, as nothing can be
-    said of it, unless none of the metrics is reported.
+    A metric that the service does not report (SSD in most projects) is left out, because its quota is
+    unknown, unless none of the metrics is reported.
     """
     return _Headroom(quotas).fit(job, region)
 
@@ -248,8 +247,7 @@ class _Headroom:
 
 
 def _lacking_hardware(job: Mapping[str, Any], region: str, lines: Sequence[Line]) -> str:
-    """Return the accelerators that the region lacks by its documentation (docs/facts/vertex.md 8.5) and
-    quota."""
+    """Return the accelerators that the region lacks by documentation (docs/facts/vertex.md 8.5) and quota."""
     there = catalog.region_accelerators().get(region.rpartition("/")[2])
     allowed = {line.metric for line in lines if line.limit}
     pools = [
@@ -274,7 +272,7 @@ _WORDS = {"cpus": "CPUs", "pd_ssd": "SSD GB", "tpu_v2": "TPU v2", "tpu_v3": "TPU
 
 
 def short_name(metric: str) -> str:
-    """Return `preemptible A100`, `CPUs` or `SSD GB`."""
+    """Return the short name of a metric: `preemptible A100`, `CPUs` or `SSD GB`."""
     match = _STEM.match(metric)
     spot = "preemptible " if match and match["spot"] else ""
     return spot + _plain_name(metric)
@@ -287,7 +285,7 @@ def _plain_name(metric: str) -> str:
 
 def request_link(project: str, metric: str, region: str) -> str:
     """Return the quota page of the cloud console, filtered to one metric in one region."""
-    # The page's parameters are not documented; it ignores unknown ones and then shows every quota.
+    # The page's parameters are undocumented; it ignores unknown parameters and then shows every quota.
     query = {
         "project": project,
         "service": catalog.SERVICE,

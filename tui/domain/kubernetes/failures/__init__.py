@@ -1,1 +1,1 @@
-"""Why replicas of a cluster's job failed, were replaced or restarted, from everything the API still has."""
+"""Causes of failed, replaced or restarted replicas in a cluster, from all data that the API still has."""

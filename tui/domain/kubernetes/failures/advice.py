@@ -1,4 +1,4 @@
-"""The fix for a failed replica: which field to change, with its present value."""
+"""The fix for a failed replica: the field to change, with its present value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RESTART = "A restartPolicy such as OnFailure, or a backoffLimit, restarts it fr
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The failed container, and where a manifest or a profile sets its resources."""
+    """The failed container, and the location of its resources in a manifest or a profile."""
 
     group: str
     """The replica group's name in the manifest."""
@@ -38,11 +38,11 @@ class Container:
 
     @property
     def words(self) -> str:
-        """`the container pytorch of Worker`."""
+        """The container in words, e.g. `the container pytorch of Worker`."""
         return f"the container {self.name} of {self.group}" if self.name else f"the container of {self.group}"
 
     def now(self, part: str) -> str:
-        """Return the memory limit or request of the container, or "" if unset."""
+        """Return the present memory limit or request of the container, or "" if unset."""
         amount = fields(self.resources, part).get("memory")
         return "" if amount is None else str(amount)
 
@@ -54,14 +54,14 @@ class Container:
 
 
 def container_of(obj: Obj, job_set: Obj | None, failure: ReplicaFailure) -> Container | None:
-    """Return the container in which a replica failed, or None if the manifest does not say."""
+    """Return the container in which a replica failed, or None if the manifest does not have it."""
     name = failure.replica.rpartition("-")[0]
     own = groups(obj)
     if obj.get("kind") == "TrainJob":
         trainer = own[0]
         template = next((group for group in groups(job_set or {}) if group.name == name), None)
         if name != "node":
-            # The runtime sets the resources of an initializer.
+            # The runtime sets the resources of an initializer container.
             return (
                 _container(template, failure, "the runtime's spec.template.")
                 if template is not None
@@ -95,7 +95,7 @@ def _container(group: ManifestGroup, failure: ReplicaFailure, before: str = "") 
 def advice(
     failure: ReplicaFailure, container: Container | None, state: JobState, kind: str = ""
 ) -> Diagnosis | None:
-    """Return what a failure means and what to do; None if only the program's own log can tell.
+    """Return the meaning of a failure and the remedy; None if only the program's own log can explain it.
 
     `kind` is the kind of the job's object, e.g. `MPIJob`.
     """
@@ -111,7 +111,7 @@ def advice(
     time = f" before {failure.at:%H:%M:%S} UTC" if failure.at else ""
     return Diagnosis(
         f"{failure.replica} ended with code {code}: {explain_exit(code)}.",
-        f"{_BY_ITSELF.get(state, '')} Its log{time} says why, as far as that is kept.",
+        f"{_BY_ITSELF.get(state, '')} Its log{time} has the reason, as far as the log is stored.",
         short=f"exit {code} {failure.replica}",
     )
 
@@ -128,7 +128,7 @@ def _out_of_memory(
         raise_ = f"Raise the memory limit of {subject}, now {limit}{field}"
     else:
         meaning = f"{used}its node had, or than a LimitRange of the namespace allows, and was killed."
-        raise_ = f"Set a memory limit of {subject}, which has none, and request as much{field}"
+        raise_ = f"Set a memory limit of {subject}, which has none, and request the same amount{field}"
     if guess:
         meaning = f"{failure.replica} was killed (SIGKILL), often for using too much memory."
     fix = f"{raise_}; or use fewer data loader workers, or smaller batches on the host."
@@ -140,7 +140,7 @@ def _evicted(failure: ReplicaFailure, container: Container | None, again: str) -
     if "ephemeral-storage" in failure.words:
         return Diagnosis(
             "The node ran out of disk, and its kubelet evicted the pod.",
-            f"{again}Request ephemeral-storage for what the pod writes, write less there, or mount a volume.",
+            f"{again}Request ephemeral-storage for the pod's files, write less there, or mount a volume.",
             short=short,
         )
     if "memory" in failure.words:
@@ -154,8 +154,8 @@ def _evicted(failure: ReplicaFailure, container: Container | None, again: str) -
             short=short,
         )
     return Diagnosis(
-        "The pod was evicted from its node.", f"{again}Its events say who evicted it and why.",
-        keys=f"{again}Events says who evicted it and why.", short=short,
+        "The pod was evicted from its node.", f"{again}Its events have the cause of the eviction.",
+        keys=f"{again}Events has the cause of the eviction.", short=short,
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def _deleted(failure: ReplicaFailure, container: Container | None, again: str) -
 
 
 _Make = Callable[[ReplicaFailure, Container | None, str], Diagnosis]
-"""The last argument says whether and how the replica restarts: a sentence and a space."""
+"""Function that returns the advice; the last argument is a sentence and a space about the restart."""
 _ADVICE: Sequence[tuple[frozenset[str], _Make]] = (
     (frozenset({"OOMKilled"}), _out_of_memory),
     (frozenset({"Evicted", "EvictionByEvictionAPI", "TaintManagerEviction"}), _evicted),
@@ -200,6 +200,6 @@ _ADVICE: Sequence[tuple[frozenset[str], _Make]] = (
 
 
 def unexplained(restarts: int) -> str:
-    """Return the reason of a restarted job whose cause is no longer known."""
+    """Return the reason of a restarted job whose cause is unknown by now."""
     times = "once" if restarts == 1 else f"{restarts} times"
-    return f"Restarted {times}; the cause is no longer known: the cluster keeps Events for an hour"
+    return f"Restarted {times}; the cause is unknown by now: the cluster stores Events for an hour"

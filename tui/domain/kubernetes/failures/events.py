@@ -17,7 +17,7 @@ Obj = Mapping[str, Any]
 _LONGEST = 400
 NOISE = ("Pulling", "Pulled", "Created", "Started", "SuccessfulCreateService", "Starting", "RegisteredNode",
          "BackOff", "Unhealthy", "FailedScheduling")  # fmt: skip
-"""Reasons of most Events; they add nothing to what the objects say."""
+"""Reasons of most Events, which add nothing to the status of the objects."""
 SELECTOR = ",".join(f"reason!={reason}" for reason in NOISE)
 """Field selector of all other Events."""
 OF_NODES = f"involvedObject.kind=Node,{SELECTOR}"
@@ -29,13 +29,13 @@ WAITS = frozenset(
      "JobCreationFailed", "PVCCreationFailed", "HeadlessServiceCreationFailed",
      "TrainJobResourcesCreationFailed"}
 )  # fmt: skip
-"""Reasons why a pod waits, or was not created."""
+"""Reasons of Events about a pod that waits, or was not created."""
 ENDS = frozenset({"Evicted", "Preempted", "TaintManagerEviction", "NodeShutdown"})
-"""Reasons why a pod ended; the Event is about the pod."""
+"""Reasons of Events about a pod that ended."""
 NODE_GOES = frozenset({"Shutdown", "NodeShutdown", "Preempted", "NodeNotReady", "PreemptScheduled"})
 """Reasons that announce the end of a node."""
 KERNEL_KILLS = frozenset({"OOMKilling", "SystemOOM"})
-"""Reasons that report a process killed by the node's kernel for its memory."""
+"""Reasons of Events about a process that the node's kernel killed for its memory."""
 SCHEDULED, KILLING, CREATED_POD, EXITED = "Scheduled", "Killing", "SuccessfulCreatePod", "ExitedWithCode"
 DELETED_POD = "SuccessfulDeletePod"
 _KEPT = WAITS | ENDS | NODE_GOES | KERNEL_KILLS | {SCHEDULED, KILLING, CREATED_POD, DELETED_POD, EXITED}
@@ -46,21 +46,21 @@ ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
 """The scheduler's message about a placed pod."""
 CREATED = re.compile(r"Created pod: (?P<pod>\S+)")
 DELETED = re.compile(r"Deleted pod: (?P<pod>\S+)")
-"""An operator's message about its job."""
+"""An operator's message about a deleted pod of its job."""
 STOPPING = "Stopping container"
-"""Prefix of the kubelet's message about a container that ends because its pod is deleted, not to restart."""
+"""Prefix of the kubelet's message about a container of a deleted pod that ends without a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """An Event; `about` is the name of the object that it is about."""
+    """An Event; `about` is the name of its object."""
 
     reason: str
     message: str
     about: str = ""
     count: int = 1
     kind: str = ""
-    """Kind of that object."""
+    """Kind of the object `about`."""
     uid: str = ""
     first: datetime | None = None
     last: datetime | None = None
@@ -72,13 +72,13 @@ class ClusterEvent:
 
     @property
     def node(self) -> str:
-        """The node that a pod was assigned to."""
+        """The node in an Event about an assigned pod."""
         match = ASSIGNED.search(self.message) if self.reason == SCHEDULED else None
         return match["node"] if match else ""
 
 
 def event_of(obj: Obj) -> ClusterEvent | None:
-    """Reduce an Event to what is kept; None if it explains neither a wait nor a failure."""
+    """Reduce an Event to the used fields; None if it explains neither a wait nor a failure."""
     reason, message = str(obj.get("reason") or ""), str(obj.get("message") or obj.get("note") or "")
     if reason not in _KEPT and not message.startswith(_ERROR_POD) and not _SUSPENDED.fullmatch(reason):
         return None
@@ -95,12 +95,12 @@ def event_of(obj: Obj) -> ClusterEvent | None:
 
 
 def events_of(objects: Iterable[Obj]) -> list[ClusterEvent]:
-    """Return the Events worth keeping, in their original order."""
+    """Return the relevant Events, in their original order."""
     return [event for obj in objects if (event := event_of(obj)) is not None]
 
 
 class EventIndex:
-    """Events by the object that they are about. `key` names one Event: `namespace/name`."""
+    """Events by their object. `key` identifies one Event: `namespace/name`."""
 
     def __init__(self) -> None:
         self._events: dict[str, ClusterEvent] = {}
@@ -109,7 +109,7 @@ class EventIndex:
         self._pods: dict[str, list[str]] = {}
         """Sorted names of pods with Events, by namespace."""
         self._assigned: dict[str, dict[tuple[str, str], None]] = {}
-        """Namespace and name of the pods assigned to a node, by node."""
+        """By node, namespace and name of the pods assigned to it."""
 
     def put(self, key: str, event: ClusterEvent) -> None:
         """Add or update an Event."""
@@ -151,7 +151,7 @@ class EventIndex:
         return self.about("", "Node", name)
 
     def pods(self, namespace: str, prefix: str) -> list[str]:
-        """Return the names of pods with Events that begin with the prefix, deleted pods too."""
+        """Return the names of pods with Events that begin with the prefix, including deleted pods."""
         names = self._pods.get(namespace, [])
         at = bisect_left(names, prefix)
         matches = []
@@ -165,7 +165,7 @@ class EventIndex:
         return list(self._assigned.get(node, ()))
 
     def _place(self, key: str, event: ClusterEvent) -> tuple[str, str, str]:
-        # Events of nodes are in whatever namespace their source chose.
+        # The source of an Event chooses the namespace of Events about nodes.
         return "" if event.kind == "Node" else key.partition("/")[0], event.kind, event.about
 
 
@@ -181,5 +181,5 @@ def index_of(objects: Iterable[Obj]) -> EventIndex:
 
 
 def seconds(time: datetime | None) -> float:
-    """Return a sort key of a time; a missing time comes first."""
+    """Return a time as a sort key; a missing time comes first."""
     return time.timestamp() if time else 0.0

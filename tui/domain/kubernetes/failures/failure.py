@@ -1,4 +1,4 @@
-"""How one replica failed, when, and how many of its pods that cost."""
+"""The failure of one replica, its time, and the number of pods that failed."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from tui.domain.kubernetes.failures.events import seconds
 from tui.domain.kubernetes.pods import Pod, reason_words
 
 ONE_CAUSE = timedelta(minutes=2)
-"""Failures at most this far apart follow from one another: peers lose each other."""
+"""Largest time between two failures of one chain: peers lose each other."""
 TOGETHER = timedelta(seconds=15)
-"""Explained failures at most this far apart share a cause, e.g. a node that several replicas lost."""
+"""Largest time between explained failures with one cause, e.g. a node that several replicas lost."""
 DELETED_BY_SOMEBODY = "Deleted"
-"""Reason of a pod that was deleted while it ran, and not by its operator."""
+"""Reason of a pod that somebody other than its operator deleted while it ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFailure:
-    """The last failure of one replica, and how many of its earlier pods failed."""
+    """The last failure of one replica, and the number of its earlier failed pods."""
 
     replica: str
     """Its id, e.g. `worker-3`."""
     at: datetime | None = None
     exit_code: int | None = None
     words: str = ""
-    """The cluster's reason, or "" if only the exit code is known."""
+    """The cluster's reason, or "" for only an exit code."""
     count: int = 0
-    """Failed pods that are deleted; the pod itself counts the runs of its containers."""
+    """Number of deleted pods that failed; the present pod itself counts the runs of its containers."""
     reason: str = ""
-    """The reason as in `Pod.reason`; it selects the advice."""
+    """The reason as in `Pod.reason`, which selects the advice."""
     container: str = ""
     """The container that failed, or "" if unknown."""
 
     @property
     def cause(self) -> str:
-        """How the replica failed, e.g. `out of memory (OOMKilled), exit code 137`."""
+        """The failure in words, e.g. `out of memory (OOMKilled), exit code 137`."""
         return self._with_code(self.words.rstrip("."))
 
     @property
     def restarted(self) -> str:
-        """The reason shown for a restarted replica, without the cluster's details."""
+        """The displayed reason of a restarted replica, without the cluster's details."""
         time = f", at {self.at:%H:%M:%S} UTC" if self.at else ""
         return f"restarted: {self._with_code(self.words.partition(': ')[0])}{time}"
 
@@ -52,23 +52,23 @@ class ReplicaFailure:
 
 
 def failure_of(pod: Pod, replica: str, count: int = 0) -> ReplicaFailure:
-    """Return how a pod failed, or how the previous run of its container did."""
+    """Return the failure of a pod, or of the previous run of its container."""
     ended, words = pod.ended or pod.failed_at, reason_words(pod)
     return ReplicaFailure(replica, ended, pod.exit_code, words, count, pod.reason, pod.container)
 
 
 def failed_by_itself(pod: Pod) -> bool:
-    """Whether the pod failed by itself, not through a deletion, a suspend or the end of its job."""
+    """Whether the pod itself failed, not through a deletion, a suspend or the end of its job."""
     return pod.state is JobState.FAILED and not pod.stopped
 
 
 def restarted_in_place(pod: Pod) -> bool:
-    """Whether the container runs, or is due to run, again after a failure."""
+    """Whether the container runs again after a failure, or will run again."""
     return not pod.state.terminal and pod.failed_at is not None and bool(pod.exit_code)
 
 
 def newest_by_replica(failures: Iterable[ReplicaFailure]) -> dict[str, ReplicaFailure]:
-    """Return the last failure of each replica, with the pods of all its failures counted."""
+    """Return the last failure of each replica, with the number of pods of all its failures."""
     newest: dict[str, ReplicaFailure] = {}
     for failure in sorted(failures, key=lambda item: seconds(item.at)):
         before = newest.get(failure.replica)
@@ -79,16 +79,16 @@ def newest_by_replica(failures: Iterable[ReplicaFailure]) -> dict[str, ReplicaFa
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Failures that follow from one another."""
+    """A chain of failures with one cause."""
 
     first: ReplicaFailure
-    """The failure that began the incident: one that the cluster explains comes before a bare exit code."""
+    """The first failure of the incident: an explained failure precedes one with only an exit code."""
     before: int = 0
     """Number of earlier incidents of the job."""
 
 
 def newest_incident(failures: Sequence[ReplicaFailure]) -> Incident | None:
-    """Return the latest of a job's incidents, or None if nothing failed."""
+    """Return the latest of a job's incidents, or None without a failure."""
     incidents: list[list[ReplicaFailure]] = []
     timed = [failure for failure in failures if failure.at]
     for failure in sorted(timed, key=lambda item: seconds(item.at)):
@@ -96,7 +96,7 @@ def newest_incident(failures: Sequence[ReplicaFailure]) -> Incident | None:
             incidents[-1].append(failure)
         else:
             incidents.append([failure])
-    # Without times all failures count alike.
+    # Without times all failures have equal weight.
     chain = incidents[-1] if incidents else list(failures)
     explained = [failure for failure in chain if _explained(failure)]
     explained += [item for item in chain if item.words]
@@ -105,7 +105,7 @@ def newest_incident(failures: Sequence[ReplicaFailure]) -> Incident | None:
 
 
 def _follows(failure: ReplicaFailure, chain: Sequence[ReplicaFailure]) -> bool:
-    """Whether a failure belongs to the incident before it: a cause of its own starts a new incident."""
+    """Whether a failure belongs to the incident: a separate cause starts a new incident."""
     last = chain[-1].at
     if last is None or failure.at is None or failure.at - last > ONE_CAUSE:
         return False
@@ -118,7 +118,7 @@ def _explained(failure: ReplicaFailure) -> bool:
 
 
 def cause_of(first: ReplicaFailure) -> str:
-    """Return a failure as the reason of its job."""
+    """Return a failure as a reason for the state of its job."""
     time = f" at {first.at:%H:%M:%S} UTC" if first.at else ""
     if first.reason == DELETED_BY_SOMEBODY:
         code = "" if first.exit_code is None else f", and ended with exit code {first.exit_code}"

@@ -1,4 +1,4 @@
-"""The reason shown for a job: the cause of its restart comes before its own conditions."""
+"""The displayed reason of a job: the cause of its restart precedes its own conditions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def reason_of(
 ) -> str:
     """Return the native reason; for a restarted job the cause of the restart comes first.
 
-    `removed` maps replicas to when the operator ended them on purpose, `restarts` counts how often a JobSet
-    recreated all its Jobs, `down` says that the failed replica has not restarted yet.
+    `removed` maps replicas to the time at which the operator ended them on purpose, `restarts` is the number
+    of times that a JobSet recreated all its Jobs. `down` is true while the failed replica has not restarted.
     """
     if status.state not in AT_WORK:
         return status.reason
@@ -44,7 +44,7 @@ def reason_of(
 
 
 def _rescaled(status: Status, failures: Sequence[ReplicaFailure], removed: Mapping[str, datetime]) -> Status:
-    """Correct the reason of a job that was scaled down: the pods that ended for it did not fail."""
+    """Correct the reason of a job that was scaled down: its removed pods did not fail."""
     if status.state is not JobState.RESTARTING or failures or not status.since:
         return status
     removed_replicas = [replica for replica, at in removed.items() if abs(status.since - at) <= ONE_CAUSE]

@@ -1,7 +1,7 @@
 """The failures of deleted pods, from their last known state and from Events of pods, job and nodes.
 
-An operator that restarts a replica deletes the failed pod at once and reports only that a replica failed.
-Events still name the pod, its node and its exit code; a cluster keeps them for an hour.
+An operator that restarts a replica deletes the failed pod immediately and reports only that a replica failed.
+Events still name the pod, its node and its exit code; a cluster stores them for an hour.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tui.domain.kubernetes.failures.failure import DELETED_BY_SOMEBODY, ReplicaF
 from tui.domain.kubernetes.pods import Pod, words_of
 
 EVENTS_KEPT = timedelta(hours=1)
-"""How long a cluster keeps an Event after its last count, by default."""
+"""Default time for which a cluster stores an Event after its last occurrence."""
 NEAR = timedelta(seconds=30)
-"""Largest distance between an Event of a node and a pod's end that it explains: nodes have own clocks."""
+"""Largest distance between an Event of a node and a pod's end that it explains: clocks of nodes differ."""
 _SECOND = timedelta(seconds=1)
 """Resolution of Event times."""
 _STOPS_WITHIN = timedelta(seconds=15)
 """Longest delay before the kubelet stops a deleted pod."""
 _LEAVES_WITHIN = timedelta(minutes=2)
-"""Time within which peers may exit after a checkpoint, to start again without a removed worker."""
+"""Time within which peers may exit after a checkpoint, to restart without a removed worker."""
 LEFT_WITH_CHECKPOINT = 203
 """Exit code of the trainer after a signal or a change of workers: it resumes from a checkpoint."""
 _EXITED = re.compile(r"Pod: [^. ]+\.(?P<pod>\S+) exited with code (?P<code>-?\d+)")
@@ -48,7 +48,7 @@ _ERROR = re.compile(r"Error pod (?P<pod>\S+) container (?P<container>\S+) exitCo
 _CANCELLED = "Cancelling"
 """Prefix of the taint manager's message that a pod stays."""
 _NO_CODE = 0xBEEF
-"""The Training Operator's exit code for a container without one."""
+"""The Training Operator's value for an unknown exit code."""
 _KILLED = 137
 _ENDS_WITH_NODE = frozenset({"NodeShutdown", "TaintManagerEviction"})
 """Reasons that follow from the end of the node."""
@@ -67,11 +67,11 @@ class OwningJob:
     uid: str
     created: datetime | None
     groups: Mapping[str, int]
-    """Its replica groups, with the number of pods that one Job of each has."""
+    """Its replica groups, with the number of pods in one Job of each group."""
     spot: Collection[str] = ()
     """Groups whose pods are on Spot nodes."""
     restarts: int = 0
-    """How often a JobSet recreated all its Jobs."""
+    """Number of times that a JobSet recreated all its Jobs."""
 
     def replica(self, group: str, job_index: int, index: int) -> str:
         """Return the id of a replica."""
@@ -79,9 +79,9 @@ class OwningJob:
         return f"{group}-{job_index * self.groups.get(group, 1) + index}"
 
     def replica_of(self, pod: str) -> str:
-        """Return the id of the replica that a pod's name stands for, or "" for a pod of another job.
+        """Return the id of the replica in a pod's name, or "" for a pod of another job.
 
-        The Training Operator names it `JOB-worker-3`, a JobSet `JOB-node-0-3-x7k2p`, a batch Job
+        The Training Operator's names are `JOB-worker-3`, a JobSet's `JOB-node-0-3-x7k2p`, a batch Job's
         `JOB-3-x7k2p`.
         """
         rest = pod.removeprefix(f"{self.name}-")
@@ -105,12 +105,12 @@ class _Run:
     began: datetime | None = None
     node: str = ""
     killed: datetime | None = None
-    """When its containers were reports to stop."""
+    """Time at which its containers were told to stop."""
     cause: ClusterEvent | None = None
-    """The Event that explains why it ended."""
+    """The Event that explains its end."""
     seen: Pod | None = None
     until: datetime | None = None
-    """When the next pod of its replica was created."""
+    """Creation time of the next pod of its replica."""
 
     def during(self, event: ClusterEvent) -> bool:
         """Whether an Event was recorded while the pod existed."""
@@ -131,7 +131,7 @@ _Error = tuple[re.Match[str], ClusterEvent]
 
 @dataclass(slots=True)
 class _Reports:
-    """What the Events about a job say of its pods, by pod name."""
+    """The Events about a job that mention its pods, by pod name."""
 
     exits: dict[str, list[_Exit]] = field(default_factory=dict)
     errors: dict[str, list[_Error]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class _Reports:
     def removes(self, run: _Run, failure: ReplicaFailure | None) -> bool:
         """Whether the operator deleted a healthy pod while it ran.
 
-        The operator deletes failed pods too, but without telling them to stop, or another Event explains it.
+        The operator deletes failed pods too, but these do not stop, or another Event explains their end.
         """
         event, killed = self.deleted.get(run.name), run.killed
         if killed is None or event is None or event.first is None or event.last is None:
@@ -150,7 +150,7 @@ class _Reports:
         if failure is not None and failure.reason not in {"", "Error", DELETED_BY_SOMEBODY}:
             return False
         early, late = killed - _STOPS_WITHIN, killed + _SECOND
-        # Times between the first and the last are not kept.
+        # The API does not store times between the first and the last occurrence.
         between = event.count > 2 and event.first <= killed <= event.last
         return between or any(early <= at <= late for at in (event.first, event.last))
 
@@ -160,19 +160,19 @@ class Replaced:
     """The history of a job's deleted pods."""
 
     failures: Sequence[ReplicaFailure]
-    """The failures, the last of each replica with the number of its pods."""
+    """The last failure of each replica, with the number of its failed pods."""
     removed: Mapping[str, datetime]
-    """When the operator last ended a replica on purpose, by the replica's id."""
+    """By replica id, the last time at which the operator ended the replica on purpose."""
 
     def leaves(self, failure: ReplicaFailure) -> bool:
-        """Whether a replica only left, after a checkpoint, because others were removed."""
+        """Whether a replica only exited after a checkpoint because others were removed."""
         return _leaves(failure, self.removed.values())
 
 
 def replaced_pods(
     owner: OwningJob, pods: Sequence[Pod], seen: Iterable[Pod], events: EventIndex | None
 ) -> Replaced:
-    """Return the history of the job's pods outside `pods`; `seen` failed before they were replaced."""
+    """Return the history of the job's pods outside `pods`; `seen` are pods that failed and were replaced."""
     reports = _reports_of(owner, events) if events is not None else _Reports()
     ends = [(run, _failure(run, reports, events, owner)) for run in _runs(owner, pods, seen, events)]
     removed: dict[str, datetime] = {}
@@ -191,12 +191,12 @@ def replaced_pods(
     for name, count in counts.items():
         replica = owner.replica_of(name)
         if count and replica and replica not in failures:
-            # Nothing is kept of the pods themselves.
+            # The API has no data about the pods themselves.
             failure = _failure(_Run("", name, replica), reports, events, owner)
             failures[replica] = [failure or ReplicaFailure(replica)]
     by_replica = {owner.replica_of(name): count for name, count in counts.items()}
     for replica, replica_failures in failures.items():
-        # An operator repeats the exit code of a pod, so neither count alone is the number of pods.
+        # An operator reports the exit code of a pod repeatedly, so neither count alone is the number of pods.
         count = max(len(replica_failures), by_replica.get(replica, 0))
         merged += [*replica_failures[:-1], replace(replica_failures[-1], count=count)]
     return Replaced(merged, removed)
@@ -210,7 +210,7 @@ def _leaves(failure: ReplicaFailure, removed: Iterable[datetime]) -> bool:
 
 
 def counts_all(owner: OwningJob, pods: Iterable[Pod], events: EventIndex) -> bool:
-    """Whether Events cover all pods that `pods` replaced, from the first of each name on."""
+    """Whether Events cover all predecessors of `pods`, from the first pod of each name on."""
     since: dict[str, datetime | None] = {}
     for event in events.about(owner.namespace, owner.kind, owner.name):
         match = CREATED.match(event.message) if event.reason == CREATED_POD else None
@@ -259,7 +259,7 @@ def _take(run: _Run, event: ClusterEvent) -> None:
     elif event.reason == KILLING and event.message.startswith(STOPPING):
         run.killed = event.last
     elif event.reason in ENDS and not event.message.startswith(_CANCELLED):
-        # The kubelet's reason counts more than a taint that would have ended the pod.
+        # The kubelet's reason is more exact than a taint that would have ended the pod.
         known = run.cause
         run.cause = event if known is None or known.reason in _ENDS_WITH_NODE else known
 
@@ -283,9 +283,9 @@ def _reports_of(owner: OwningJob, events: EventIndex) -> _Reports:
 
 
 def _counts(pods: Iterable[Pod], reports: _Reports, removed: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of deleted pods that failed, by name, as far as the Events of the job count them.
+    """Return the number of failed deleted pods by name, as far as the Events of the job count them.
 
-    `removed` counts the pods that were ended on purpose.
+    `removed` is the number of pods that were ended on purpose, by name.
     """
     present = Counter(pod.name for pod in pods)
     counts = {}
@@ -298,7 +298,7 @@ def _counts(pods: Iterable[Pod], reports: _Reports, removed: Mapping[str, int]) 
 def _failure(
     run: _Run, reports: _Reports, events: EventIndex | None, owner: OwningJob
 ) -> ReplicaFailure | None:
-    """Return how a deleted pod failed, or None if it was only removed."""
+    """Return the failure of a deleted pod, or None if it was only removed."""
     if run.seen is not None and run.seen.reason not in {"", "Error"} and not _said_better(run):
         return failure_of(run.seen, run.replica)
     exit_, error = _last(run, reports.exits.get(run.name, ())), _last(run, reports.errors.get(run.name, ()))
@@ -319,7 +319,7 @@ def _failure(
         return replace(base, words="killed (SIGKILL), often for using too much memory")
     if run.seen is not None or exit_ is not None or error is not None:
         return base
-    # A pod that a JobSet recreated without anyone stopping it ended by itself.
+    # A JobSet recreated the pod, but nothing stopped it: it ended by itself.
     ended = owner.restarts and run.killed is None and run.until is not None
     return replace(base, words="its exit code is unknown") if ended else None
 
@@ -331,7 +331,7 @@ def _said_better(run: _Run) -> bool:
 
 
 def _with_code(run: _Run, exit_: _Exit | None, error: _Error | None) -> ReplicaFailure:
-    """Return when the pod failed, with which exit code and in which container."""
+    """Return the pod's failure with time, exit code and container."""
     base = failure_of(run.seen, run.replica) if run.seen else ReplicaFailure(run.replica)
     if error is not None:
         match = error[0]
@@ -347,7 +347,7 @@ def _with_code(run: _Run, exit_: _Exit | None, error: _Error | None) -> ReplicaF
 def _reason(
     run: _Run, base: ReplicaFailure, error: _Error | None, node: Sequence[ClusterEvent]
 ) -> tuple[str, ClusterEvent | None] | None:
-    """Return why the pod failed and the Event that says so; the pod's own Events come before its node's."""
+    """Return the reason of the failure and its Event; the pod's Events precede its node's."""
     cause = run.cause
     if cause is not None and cause.reason not in _ENDS_WITH_NODE:
         return cause.reason, cause
@@ -359,7 +359,7 @@ def _reason(
     if cause is not None:
         return cause.reason, cause
     killed = next((event for event in node if event.reason in KERNEL_KILLS), None)
-    # Of several pods on that node, the one that nobody stopped was killed.
+    # Of several pods on that node, the pod that nobody stopped was killed.
     if killed is not None and (base.exit_code == _KILLED or (base.exit_code is None and run.killed is None)):
         return "OOMKilled", killed
     return None

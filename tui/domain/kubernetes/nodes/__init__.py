@@ -1,1 +1,1 @@
-"""Nodes of a cluster: their machines, and how much of them a job's pods use."""
+"""Nodes of a cluster: their machines, and the shares that a job's pods use."""

@@ -1,7 +1,7 @@
 """Read accelerator metrics of a node's pods in the Prometheus text format.
 
-Two exporters are supported: cAdvisor in the kubelet (`container_accelerator_…`, removed from newer Kubernetes
-but kept in the emulator), and NVIDIA's DCGM exporter (`DCGM_FI_DEV_…`) of GKE or the GPU operator.
+Two exporters are supported: cAdvisor in the kubelet (`container_accelerator_…`, which newer Kubernetes lacks
+and the emulator has), and NVIDIA's DCGM exporter (`DCGM_FI_DEV_…`) of GKE or the GPU operator.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _PREFIXES = ("container_accelerator_", "DCGM_FI_DEV_")
 _LINE = re.compile(r"(?P<name>\w+)\{(?P<labels>.*)\}\s+(?P<value>\S+)(?:\s+(?P<at>-?\d+))?")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _BUSY = frozenset({"container_accelerator_duty_cycle", "DCGM_FI_DEV_GPU_UTIL"})
-"""Metrics in percent."""
+"""Utilization metrics, in percent."""
 _TOTALS = {
     "container_accelerator_memory_used_bytes": "container_accelerator_memory_total_bytes",
     "DCGM_FI_DEV_FB_USED": "",
 }
-"""The metric of total memory by that of used memory; DCGM reports free memory instead, in MiB."""
+"""By the metric of used memory, the metric of total memory; DCGM reports free memory instead, in MiB."""
 _FREE, _RESERVED = "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED"
 Rows = Mapping[str, tuple[float, Mapping[str, str], datetime | None]]
 """Value, labels and time by metric name."""
@@ -31,7 +31,7 @@ Rows = Mapping[str, tuple[float, Mapping[str, str], datetime | None]]
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorSample:
-    """The used share of one accelerator of a pod's container; `at` is None if the exporter gives no time."""
+    """The used share of one accelerator of a container; `at` is None for an exporter without timestamps."""
 
     metric: str
     namespace: str

@@ -14,12 +14,12 @@ from tui.domain.vertex import catalog
 
 @dataclass(frozen=True, slots=True)
 class NodeMachine:
-    """A node's machine according to its labels."""
+    """A node's machine, derived from its labels."""
 
     machine_type: str = ""
     region: str = ""
     accelerator_type: str = ""
-    """Vertex AI's name, which prices use, or GKE's if Vertex AI has none."""
+    """Vertex AI's name, as in prices, or GKE's name for a type that Vertex AI lacks."""
     accelerator_count: int = 0
     strategy: str = "STANDARD"
 
@@ -39,7 +39,7 @@ def machine_of(node: Mapping[str, Any]) -> NodeMachine:
 
 
 def _built_in(machine_type: str, accelerator: str) -> int:
-    """Return the fixed number of accelerators of a machine type, or 0 if it is a choice."""
+    """Return the fixed number of accelerators of a machine type, or 0 for a variable number."""
     machine = catalog.machines().get(machine_type)
     counts = dict(machine.accelerators).get(accelerator, ()) if machine else ()
     return counts[0] if len(counts) == 1 else 0

@@ -14,7 +14,7 @@ def node_shares(pods: Iterable[Pod], machines: Mapping[str, NodeMachine]) -> tup
     """Return the shares of nodes that pods use, equal nodes merged; unknown nodes are left out.
 
     A pod uses the larger of its shares of the node's accelerators and CPUs. A pod that requests neither
-    counts as the whole node, since nothing keeps it from using all of it.
+    counts as the entire node, because it may use all of it.
     """
     share_by_node: dict[str, float] = {}
     for pod in _latest(pods):

@@ -1,1 +1,1 @@
-"""What a launch of a manifest needs of its cluster: referenced objects, capacity, and existing objects."""
+"""Requirements of a manifest's launch on its cluster: referenced objects, capacity, and existing objects."""

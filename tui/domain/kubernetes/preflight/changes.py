@@ -1,4 +1,4 @@
-"""What a manifest's object would change in the cluster's object."""
+"""The changes that a manifest's object would make in the cluster's object."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def changes(there: Any, desired: Any, path: Path = ()) -> Iterator[tuple[Path, A
 
 
 def change_lines(there: Mapping[str, Any], desired: Mapping[str, Any]) -> list[str]:
-    """Return the changes as lines, `spec.replicas: 2 → 3`, without names and the server's own fields."""
+    """Return the changes as lines, e.g. `spec.replicas: 2 → 3`, without names and the server's own fields."""
     lines = []
     for path, old, new in changes(there, desired):
         if path[:1] in (("apiVersion",), ("kind",)) or path[:2] in (

@@ -1,4 +1,4 @@
-"""Whether a job's pods fit a cluster's nodes and its queue."""
+"""Whether a job's pods fit into a cluster's nodes and its queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOST = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class GroupFit:
-    """How many pods of a group fit at once if the nodes were empty, and why not more, by node pool."""
+    """The number of a group's pods that fit into empty nodes, with the obstacle by node pool."""
 
     role: str
     pods: int
@@ -31,13 +31,13 @@ class GroupFit:
             return f"{self.role}: the nodes have room for {self.room} such pods"
         why = "; ".join(self.reasons) or "there are no nodes"
         if self.room == 0:
-            return f"no node takes a pod of {self.role}: {why}"
+            return f"no node fits a pod of {self.role}: {why}"
         return f"{self.pods} pods of {self.role}, and the nodes have room for {self.room}: {why}"
 
 
 def requests_of(group: ManifestGroup) -> dict[str, Decimal]:
-    """Return the requests of one pod of the group, over all containers; a limit replaces a missing
-    request."""
+    """Return the requests of one pod of the group, over all containers; without a request the limit
+    counts."""
     total: dict[str, Decimal] = {}
     listed = elements(group.pod, "containers") if group.template else [group.container]
     key = "resources" if group.template else "resourcesPerNode"
@@ -52,7 +52,7 @@ def requests_of(group: ManifestGroup) -> dict[str, Decimal]:
 
 
 def fit(group: ManifestGroup, nodes: Sequence[Mapping[str, Any]]) -> GroupFit:
-    """Return how many pods of a group would fit."""
+    """Return the number of a group's pods that would fit."""
     requests = requests_of(group)
     room = 0
     reasons: dict[str, int] = {}
@@ -73,18 +73,18 @@ def _why_not(group: ManifestGroup, requests: Mapping[str, Decimal], node: Mappin
     for key, value in fields(group.pod, "nodeSelector").items():
         if str(labels.get(key)) != str(value):
             has = f", it is {labels[key]}" if key in labels and key != _HOST else ""
-            yield f"it is not {key}={value}{has}"
+            yield f"its labels lack {key}={value}{has}"
     for taint in elements(node, "spec", "taints"):
         gpu = taint.get("key") == GPU and requests.get(GPU)
         if taint.get("effect") in _HARD and not gpu and not _tolerated(group.pod, taint):
             yield f"its taint {taint.get('key')} is not tolerated"
     if fields(node, "spec").get("unschedulable"):
-        yield "it is cordoned"
+        yield "the node is cordoned"
     has_room = fields(node, "status", "allocatable")
     for name, amount in requests.items():
         there = _amount(has_room.get(name))
         if amount > there:
-            yield f"it has {has_room.get(name, 0)} of {name}, but {_plain(amount)} is requested"
+            yield f"the node has {has_room.get(name, 0)} of {name}, but {_plain(amount)} is requested"
 
 
 def _tolerated(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
@@ -99,7 +99,7 @@ def _tolerated(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def _times(requests: Mapping[str, Decimal], node: Mapping[str, Any]) -> int:
-    """Return the number of pods that an empty node takes."""
+    """Return the number of pods that fit into an empty node."""
     room = fields(node, "status", "allocatable")
     most = int(_amount(room.get("pods", 110)))
     counts = [int(_amount(room.get(name)) // amount) for name, amount in requests.items() if amount > 0]
@@ -114,7 +114,7 @@ def _amount(value: Any) -> Decimal:
 
 
 def _plain(amount: Decimal) -> str:
-    """Return `600Gi` for a large amount, else the number itself."""
+    """Format an amount: `600Gi` for a large one, else the number."""
     gib = Decimal(1 << 30)
     if amount >= gib:
         return f"{amount / gib:.4g}Gi"
@@ -122,7 +122,7 @@ def _plain(amount: Decimal) -> str:
 
 
 def over_quota(groups: Sequence[ManifestGroup], queue: Mapping[str, Any]) -> list[str]:
-    """Return why a ClusterQueue can never admit the job, by its own quota and what it may borrow."""
+    """Return why a ClusterQueue can never admit the job, with its own quota and its borrowing limit."""
     requests: dict[str, Decimal] = {}
     for group in groups:
         for name, amount in requests_of(group).items():

@@ -1,4 +1,4 @@
-"""The objects that a manifest's pods refer to and that must exist before them."""
+"""The objects that a manifest's pods refer to and that must exist before the pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLURALS = {
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object that must exist; `path` is where the job names it."""
+    """A required object; `path` is its reference in the job."""
 
     kind: str
     name: str

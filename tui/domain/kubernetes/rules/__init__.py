@@ -1,4 +1,4 @@
-"""Rules that find, before a launch, what a cluster, an operator or GKE would refuse or never run."""
+"""Rules that find problems before a launch: refusals by a cluster, an operator or GKE, and endless waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules of manifests consist of, and the sources of their facts."""
+"""The parts of rules about manifests, and the sources of their facts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ManifestCase:
         )  # fmt: skip
 
     def path(self, *path: str | int) -> Path:
-        """Return a path of the job object, counted from the profile's job."""
+        """Return a path of the job object, relative to the profile's job."""
         return (*HEAD, self.index or 0, *path)
 
     @property
@@ -88,7 +88,7 @@ class ManifestCase:
 
     @property
     def replicas(self) -> int | None:
-        """Replicas of the whole job; None if a number is unknown."""
+        """Number of replicas of the entire job; None if a number is unknown."""
         counts = [group.replicas for group in self.groups]
         return None if None in counts else sum(count or 0 for count in counts)
 
@@ -105,10 +105,10 @@ class ManifestRule:
     check: Check
     severity: ProblemSeverity = ProblemSeverity.ERROR
     whole: bool = False
-    """Whether paths count from the profile's job, as the rule checks other objects too."""
+    """Whether paths are relative to the profile's job, for a rule that checks other objects too."""
 
     def findings(self, case: ManifestCase) -> Iterator[Finding]:
-        """Yield the findings with id, severity and source, and with paths from the profile's job."""
+        """Yield the findings with id, severity and source, and with paths relative to the profile's job."""
         for finding in self.check(case):
             edits = finding.edits if self.whole else tuple(_moved(case, e) for e in finding.edits)
             path = finding.path if self.whole else case.path(*finding.path)

@@ -50,7 +50,7 @@ LEVELS = (
 )
 _RDMA = ("nvidia-h200-141gb", "nvidia-b200", "nvidia-gb200")
 _CLOSE = ("nvidia-h100-80gb", "nvidia-h100-mega-80gb", *_RDMA)
-"""Accelerators with a GPU network, for which a node's location matters."""
+"""Accelerators with a GPU network, for which the location of a node matters."""
 
 
 def spot_toleration(case: ManifestCase) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def no_gpus(case: ManifestCase) -> Iterator[Finding]:
                 f"the nodes of {group.role} have {shown(accelerator(group))}, but its container requests no "
                 "GPU and sees none."
             )
-            yield Finding(path, sentence, f"Write {GPU}: 8, or as many as a node has.")
+            yield Finding(path, sentence, f"Write {GPU}: 8, or the number of GPUs in a node.")
 
 
 def any_gpu(case: ManifestCase) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def any_gpu(case: ManifestCase) -> Iterator[Finding]:
         if group.template and gpus(group) and not accelerator(group) and not _any_selector(group):
             path = (*group.pod_path, "nodeSelector", ACCELERATOR)
             sentence = f"the pods of {group.role} accept GPUs of any type."
-            yield Finding(path, sentence, f"Name the type by the nodeSelector {ACCELERATOR}.")
+            yield Finding(path, sentence, f"Set the type with the nodeSelector {ACCELERATOR}.")
 
 
 def _any_selector(group: ManifestGroup) -> bool:
@@ -133,7 +133,7 @@ def equal_gpus(case: ManifestCase) -> Iterator[Finding]:
             edits = (Edit((*path, "limits", GPU), requested),)
             yield Finding(
                 (*path, "requests", GPU),
-                "GPUs need a limit, but only a request is set.",
+                "GPUs must have a limit, but only a request is set.",
                 f"Write limits: {{{GPU}: {requested}}}.",
                 edits,
             )
@@ -196,14 +196,14 @@ def topology_level(case: ManifestCase) -> Iterator[Finding]:
     for path, key, level in _topologies(case):
         if level not in LEVELS and not str(level).startswith("${"):
             near = next(iter(difflib.get_close_matches(str(level), LEVELS, 1, 0.5)), LEVELS[0])
-            yield Finding((*path, key), f"{level} is not a level of GKE's topology.", f"Write {near}.")
+            yield Finding((*path, key), f"{level} must be a level of GKE's topology.", f"Write {near}.")
 
 
 def topology_alone(case: ManifestCase) -> Iterator[Finding]:
     if fields(case.job, "metadata", "labels").get(QUEUE):
         return
     for path, key, _ in _topologies(case):
-        sentence = "only Kueue reads this annotation, but the job names no Kueue queue."
+        sentence = "only Kueue reads this annotation, but the job has no Kueue queue."
         yield Finding((*path, key), sentence, f"Add the label {QUEUE} to the job, or remove this.")
 
 
@@ -242,7 +242,7 @@ def no_quantity(case: ManifestCase) -> Iterator[Finding]:
         count = at(group.container, "resources", "limits", GPU)
         if isinstance(count, str) and "${" not in count and whole(count) is None:
             path = (*group.container_path, "resources", "limits", GPU)
-            yield Finding(path, f"{count!r} is not a whole number of GPUs.", "Write a whole number.")
+            yield Finding(path, f"{count!r} must be an integer number of GPUs.", "Write an integer.")
 
 
 RULES = (

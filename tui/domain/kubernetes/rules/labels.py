@@ -35,7 +35,7 @@ def label_syntax(case: ManifestCase) -> Iterator[Finding]:
 
 
 def _all_labels(case: ManifestCase) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield labels with their paths in the profile's job: of header, objects and pod templates."""
+    """Yield labels of header, objects and pod templates, with their paths in the profile's job."""
     yield ("labels",), case.labels
     for i, obj in enumerate(case.objects):
         yield (*HEAD, i, "metadata", "labels"), fields(obj, "metadata", "labels")
@@ -48,12 +48,12 @@ def _key_problem(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > LONGEST_PREFIX or _PREFIX.fullmatch(prefix) is None):
         return "the part before / must be a lower-case DNS name"
-    return _part_problem(name) if name else "it is empty"
+    return _part_problem(name) if name else "the key must not be empty"
 
 
 def _part_problem(text: str) -> str:
     if len(text) > LONGEST:
-        return f"it has {len(text)} characters; the maximum is {LONGEST}"
+        return f"the text has {len(text)} characters; the maximum is {LONGEST}"
     if _PART.fullmatch(text) is None:
         return "use A-Z, a-z, 0-9, -, _ and ., starting and ending with a letter or digit"
     return ""

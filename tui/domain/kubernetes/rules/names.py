@@ -1,4 +1,4 @@
-"""Rules about names: of the job with the operator's suffix, and of images."""
+"""Rules about names: the job's name with the operator's suffix, and names of images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tui.domain.spec.findings import Finding
 from tui.domain.spec.values import PLACEHOLDER
 
 LONGEST = 63
-"""Characters of a DNS label, which a pod's host name is."""
+"""Largest number of characters in a DNS label, such as a pod's host name."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _REFERENCE = re.compile(r"[^/@]*(?P<tag>:[^/@]+)?(?P<digest>@.+)?$")
 _SOURCES = {
@@ -57,7 +57,7 @@ def longest_suffix(case: ManifestCase) -> str:
 
 
 def example_name(name: str) -> str:
-    """Return the name with sample text for its placeholders, which a launch fills."""
+    """Return the name with sample text for the placeholders that a launch fills."""
     return PLACEHOLDER.sub(lambda match: _PLACEHOLDER_ROOM.get(match[1], "x"), name)
 
 
@@ -75,7 +75,7 @@ def job_name(case: ManifestCase) -> Iterator[Finding]:
 
 
 def final_name_problem(case: ManifestCase) -> tuple[str, str] | None:
-    """Return what is wrong with the final name of a launch and the fix, or None."""
+    """Return the problem of a launch's final name and the fix, or None."""
     finding = next((item for rule in (job_name, job_name_length) for item in rule(case)), None)
     return (finding.sentence, finding.fix) if finding is not None else None
 
@@ -95,7 +95,7 @@ def job_name_length(case: ManifestCase) -> Iterator[Finding]:
 
 
 def _name_path(case: ManifestCase) -> Path:
-    """Return the path of the launch's name: in the object, or in the header."""
+    """Return the path of the launch's name, in the object or in the header."""
     own = fields(case.job, "metadata").get("name") == case.name
     return case.path("metadata", "name") if own else ("displayName",)
 
@@ -129,13 +129,13 @@ def untagged(case: ManifestCase) -> Iterator[Finding]:
             sentence = (
                 f"the image {last} has no tag: nodes pull the current latest and may run different versions."
             )
-            yield Finding((*path, "image"), sentence, "Name a tag or, better, a digest.")
+            yield Finding((*path, "image"), sentence, "Add a tag or, better, a digest.")
 
 
 def no_image(case: ManifestCase) -> Iterator[Finding]:
     for group, path, container in containers(case.job):
         if group.template and not container.get("image"):
-            yield Finding((*path, "image"), "the container has no image.", "Name the image to run.")
+            yield Finding((*path, "image"), "the container must have an image.", "Add the image to run.")
 
 
 def container_name(case: ManifestCase) -> Iterator[Finding]:

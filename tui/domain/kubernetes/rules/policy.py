@@ -76,7 +76,7 @@ def restart_policies(case: ManifestCase) -> Iterator[Finding]:
         source = MPI_VALIDATION if case.workload and case.workload.key == "mpi_job" else ""
         source = source or (V1_TYPES if v1 else BATCH_JOB)
         yield Finding(
-            path, f"{group.restart} is not one of {', '.join(known)}.", f"Write {known[0]}.", source=source
+            path, f"{group.restart} must be one of {', '.join(known)}.", f"Write {known[0]}.", source=source
         )
 
 
@@ -137,7 +137,9 @@ def spot_checkpoint(case: ManifestCase) -> Iterator[Finding]:
             word.startswith(_CHECKPOINT_FLAGS) or "gs://" in word or "/gcs/" in word for word in words
         )
         if not (mounted or flagged or set(names) & set(_CHECKPOINT_VARIABLES)):
-            sentence = f"{group.role} runs on Spot nodes, but has no place where checkpoints outlive the pod."
+            sentence = (
+                f"{group.role} runs on Spot nodes, but has no storage in which checkpoints outlive the pod."
+            )
             fix = "Set AIP_CHECKPOINT_DIR to a gs:// folder, or mount a volume claim."
             yield Finding((*group.container_path, "env"), sentence, fix)
             return
@@ -157,7 +159,9 @@ def queue_on_pods(case: ManifestCase) -> Iterator[Finding]:
     for group in case.groups:
         if fields(group.metadata, "labels").get(QUEUE):
             path = (*group.template, "metadata", "labels", QUEUE)
-            sentence = f"the pods of {group.role} name the queue: Kueue would queue each pod separately."
+            sentence = (
+                f"the pods of {group.role} have the queue's label: Kueue would queue each pod separately."
+            )
             queue = fields(group.metadata, "labels")[QUEUE]
             edits = (Edit(("metadata", "labels", QUEUE), queue), Edit(path, REMOVED))
             yield Finding(path, sentence, "Move the label to the job.", edits)
@@ -166,7 +170,7 @@ def queue_on_pods(case: ManifestCase) -> Iterator[Finding]:
 def two_queues(case: ManifestCase) -> Iterator[Finding]:
     path = ("spec", "runPolicy", "schedulingPolicy", "queue")
     if fields(case.job, "metadata", "labels").get(QUEUE) and at(case.job, *path):
-        sentence = "the job names a Kueue queue too: Volcano would queue again what Kueue has admitted."
+        sentence = "the job has a Kueue queue too: Volcano would queue again what Kueue has admitted."
         yield Finding(path, sentence, "Keep the queue of the scheduler that your cluster uses.")
 
 

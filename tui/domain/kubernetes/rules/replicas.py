@@ -37,14 +37,18 @@ def roles(case: ManifestCase) -> Iterator[Finding]:
             fix = f"Write {right}." if right else f"A {kind.noun} has {', '.join(kind.roles)}."
             moved = Edit((*group.path[:-1], right), at(case.job, *group.path))
             edits = (moved, Edit(group.path, REMOVED)) if right else ()
-            yield Finding(group.path, f"{group.role} is not a role of a {kind.noun}.", fix, edits)
+            yield Finding(group.path, f"{group.role} must be a role of a {kind.noun}.", fix, edits)
     if not names:
-        yield Finding(("spec", kind.replicas), "the job has no replicas.", f"Add {kind.roles[0]} or Worker.")
+        yield Finding(
+            ("spec", kind.replicas), "the job must have replicas.", f"Add {kind.roles[0]} or Worker."
+        )
     if {"Chief", "Master"} <= set(names):
         path = ("spec", kind.replicas, "Master")
-        yield Finding(path, "a TFJob has a Chief or a Master, not both.", "Remove one.", source=TF_WEBHOOK)
+        yield Finding(
+            path, "a TFJob must have a Chief or a Master, not both.", "Remove one.", source=TF_WEBHOOK
+        )
     if kind.key == "mpi_job" and names and "Launcher" not in names:
-        sentence = "an MPIJob needs a Launcher, which starts the workers' processes."
+        sentence = "an MPIJob must have a Launcher, which starts the workers' processes."
         yield Finding(
             ("spec", kind.replicas), sentence, "Add a Launcher with 1 replica.", source=MPI_VALIDATION
         )
@@ -58,7 +62,7 @@ def numbers(case: ManifestCase) -> Iterator[Finding]:
             edits = (Edit(group.count_path, 1),)
             yield Finding(
                 group.count_path,
-                f"{group.role} has {group.replicas} replicas; it must have 1.",
+                f"{group.role} has {group.replicas} replicas but must have 1.",
                 "Write 1.",
                 edits,
             )
@@ -82,7 +86,7 @@ def processes(case: ManifestCase) -> Iterator[Finding]:
             if not (isinstance(processes_field, str) and "${" in processes_field):
                 yield Finding(
                     path,
-                    f"{processes_field!r} is neither a number nor one of auto, cpu and gpu.",
+                    f"{processes_field!r} must be a number, auto, cpu or gpu.",
                     f"Write {count or 1}.",
                 )
         elif count and number > count:
@@ -102,7 +106,7 @@ def idle_gpus(case: ManifestCase) -> Iterator[Finding]:
 
 
 def _process_fields(case: ManifestCase) -> Iterator[tuple[tuple[str | int, ...], ManifestGroup]]:
-    """Yield the path of the number of processes, with the group that has the fewest GPUs."""
+    """Yield the path of the number of processes, with the group that has the smallest number of GPUs."""
     kind = case.kind
     path: tuple[str | int, ...]
     training = [group for group in case.groups if group.role not in {"Launcher", "PS", "Evaluator"}]
@@ -130,14 +134,14 @@ def elastic(case: ManifestCase) -> Iterator[Finding]:
     if workers is None:
         yield Finding(
             path,
-            "elastic training needs a Worker group, whose size changes.",
+            "elastic training must have a Worker group, whose size changes.",
             "Add one.",
             source=PYTORCH_WEBHOOK,
         )
         return
     if least is not None and most is not None and least > most:
         yield Finding(
-            (*path, "minReplicas"), f"minReplicas {least} is more than maxReplicas {most}.", "Swap them."
+            (*path, "minReplicas"), f"minReplicas {least} must be at most maxReplicas {most}.", "Swap them."
         )
     elif workers.replicas is not None and least is not None and workers.replicas < least:
         sentence = (
@@ -147,7 +151,7 @@ def elastic(case: ManifestCase) -> Iterator[Finding]:
         yield Finding(workers.count_path, sentence, f"Write {least}.", (Edit(workers.count_path, least),))
     elif workers.replicas is not None and most is not None and workers.replicas > most:
         sentence = (
-            f"Worker has {workers.replicas} replicas, more than maxReplicas {most}: the rest stay unused."
+            f"Worker has {workers.replicas} replicas, more than maxReplicas {most}: the others stay unused."
         )
         yield Finding(workers.count_path, sentence, f"Write {most}.", (Edit(workers.count_path, most),))
     if policy.get("nProcPerNode") is not None and at(case.job, "spec", "nprocPerNode") is not None:
@@ -165,7 +169,7 @@ def elastic_master(case: ManifestCase) -> Iterator[Finding]:
     """Warn about a Master, which an elastic job can't lose."""
     roles = {group.role for group in case.groups}
     if fields(case.job, "spec", "elasticPolicy") and "Master" in roles:
-        sentence = "an elastic job ends with its Master: only workers may come and go."
+        sentence = "an elastic job ends with its Master: only workers may join and leave."
         path = ("spec", "pytorchReplicaSpecs", "Master")
         yield Finding(path, sentence, "Use only workers, with rdzvBackend c10d.")
 
@@ -196,7 +200,7 @@ def loose_gang(case: ManifestCase) -> Iterator[Finding]:
         yield Finding(
             path,
             sentence,
-            f"Write {total}, or remove it: the default is all pods.",
+            f"Write {total}, or remove minAvailable: the default is all pods.",
             (Edit(path, total),),
         )
 
@@ -206,7 +210,7 @@ def train_job(case: ManifestCase) -> Iterator[Finding]:
         return
     name = at(case.job, "spec", "runtimeRef", "name")
     if not name:
-        sentence = "a TrainJob needs a runtime, which defines how it runs."
+        sentence = "a TrainJob must have a runtime, which defines its pods."
         fix = "Write runtimeRef: {name: torch-distributed}, or the runtime of your cluster."
         yield Finding(("spec", "runtimeRef", "name"), sentence, fix)
         return
@@ -263,8 +267,10 @@ def batch(case: ManifestCase) -> Iterator[Finding]:
 def empty_pods(case: ManifestCase) -> Iterator[Finding]:
     for group in case.groups:
         if group.template and not elements(group.pod, "containers"):
-            sentence = f"the pods of {group.role} have no container."
-            yield Finding((*group.pod_path, "containers"), sentence, "Add one with a name and an image.")
+            sentence = f"the pods of {group.role} must have a container."
+            yield Finding(
+                (*group.pod_path, "containers"), sentence, "Add a container with a name and an image."
+            )
 
 
 RULES = (

@@ -35,20 +35,18 @@ def shared_memory(case: ManifestCase) -> Iterator[Finding]:
 
 
 def memory(case: ManifestCase) -> Iterator[Finding]:
-    """Warn about GPU pods without a memory request: they may land on a full node and are evicted first."""
+    """Warn about GPU pods without a memory request: a full node may get them and evicts them first."""
     for group in case.groups:
         resources = fields(group.container, "resources")
         amounts = {**fields(resources, "limits"), **fields(resources, "requests")}
         if group.template and gpus(group) and "memory" not in amounts:
             path = (*group.container_path, "resources", "requests")
-            sentence = (
-                f"the pods of {group.role} request no memory: they are evicted first when a node runs short."
-            )
+            sentence = f"the pods of {group.role} request no memory: a full node evicts them first."
             yield Finding(path, sentence, "Request 90 % of the node's memory.")
 
 
 def variables(case: ManifestCase) -> Iterator[Finding]:
-    """Find duplicate variables: the last one counts, and the operator's follow the file's."""
+    """Find duplicate variables: the last value counts, and the operator's variables follow the file's."""
     for group in case.groups:
         seen: dict[str, int] = {}
         for i, variable in enumerate(elements(group.container, "env")):

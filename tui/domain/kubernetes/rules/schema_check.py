@@ -25,13 +25,13 @@ _WORDS = {
     "boolean": "true or false",
     "integer": "a whole number",
     "number": "a number",
-    "integer,string": "a whole number or text",
+    "integer,string": "an integer or text",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A value that a schema refuses, with its path in the object."""
+    """A value that a schema refuses; `path` is its location in the object."""
 
     path: Path
     sentence: str
@@ -40,7 +40,7 @@ class Violation:
 
 
 def violations(obj: Any) -> Iterator[Violation]:
-    """Yield what the schema of the object's kind refuses; nothing for a kind without a schema."""
+    """Yield violations of the schema of the object's kind; nothing for a kind without a schema."""
     schema = schema_of(str(at(obj, "apiVersion")), str(at(obj, "kind")))
     if schema is None or not isinstance(obj, Mapping):
         return
@@ -50,7 +50,7 @@ def violations(obj: Any) -> Iterator[Violation]:
         if problem.reason == "FieldValueTypeInvalid":
             yield _wrong_type(obj, schema, problem.path)
         elif problem.reason == "FieldValueRequired":
-            yield Violation(problem.path, "it is missing.", f"Write {problem.path[-1]}.")
+            yield Violation(problem.path, "the field is missing.", f"Write {problem.path[-1]}.")
         elif problem.reason == "FieldValueNotSupported":
             yield _not_supported(obj, schema, problem.path)
         else:
@@ -58,7 +58,7 @@ def violations(obj: Any) -> Iterator[Violation]:
 
 
 def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
-    """Report an unknown field: a misspelt one, or one that belongs a level higher."""
+    """Report an unknown field: a misspelt field, or a field that belongs one level higher."""
     inside, name = at_schema(schema, path[:-1]), str(path[-1])
     known = list(inside.get("properties") or {})
     near = difflib.get_close_matches(name, known, 1, 0.75)
@@ -69,7 +69,7 @@ def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
     if not right:
         above = at_schema(schema, path[:-2]).get("properties") or {} if len(path) > 1 else {}
         if name in above:
-            fix = "It belongs one level higher."
+            fix = "The field belongs one level higher."
         elif len(known) <= _FEW:
             fix = f"Known fields: {', '.join(sorted(known))}."
     edits = (Edit((*path[:-1], right), at(obj, *path)), Edit(path, REMOVED)) if right and not occupied else ()
@@ -105,11 +105,11 @@ def _not_supported(obj: Any, schema: Schema, path: Path) -> Violation:
     near = right or next(iter(difflib.get_close_matches(value, allowed, 1, 0.6)), "")
     edits = (Edit(path, right),) if right else ()
     fix = f"Write {near}." if near else ""
-    return Violation(path, f"{value} is not one of {', '.join(allowed)}.", fix, edits)
+    return Violation(path, f"{value} must be one of {', '.join(allowed)}.", fix, edits)
 
 
 def at_schema(schema: Schema, path: Path) -> Schema:
-    """Return the schema at a path, or an empty one."""
+    """Return the schema at a path, or an empty schema."""
     here: Any = schema
     for part in path:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""Rules about objects as such: what they are, and whether their fields belong to their kind."""
+"""Rules about objects themselves: their kinds, and the fields of each kind."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def is_object(case: ManifestCase) -> Iterator[Finding]:
     for i, obj in enumerate(case.objects):
         for name in ("apiVersion", "kind"):
             if not isinstance(fields(obj).get(name), str):
-                sentence = f"the object has no {name}."
-                yield Finding((*HEAD, i, name), sentence, "Write it; kubectl requires it.")
+                sentence = f"the object must have {name}."
+                yield Finding((*HEAD, i, name), sentence, "Add it; kubectl requires it.")
 
 
 def has_job(case: ManifestCase) -> Iterator[Finding]:
@@ -32,10 +32,10 @@ def has_job(case: ManifestCase) -> Iterator[Finding]:
         i = next(i for i, obj in enumerate(case.objects) if fields(obj).get("kind") == near.kind)
         right = near.api_versions[0]
         path = (*HEAD, i, "apiVersion")
-        sentence = f"{fields(case.objects[i]).get('apiVersion')} is not the apiVersion of a {near.kind}."
+        sentence = f"{fields(case.objects[i]).get('apiVersion')} must be the apiVersion of a {near.kind}."
         yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
         return
-    sentence = f"the objects contain no training job ({kinds})."
+    sentence = f"the objects must contain a training job ({kinds})."
     yield Finding((*HEAD, 0, "kind"), sentence, f"Add one: {', '.join(w.kind for w in WORKLOADS)}.")
 
 
@@ -51,7 +51,7 @@ def version(case: ManifestCase) -> Iterator[Finding]:
     if kind is not None and case.job.get("apiVersion") not in kind.api_versions:
         right = kind.api_versions[0]
         sentence = (
-            f"{case.job.get('apiVersion')} is not a known version of {kind.kind}, only "
+            f"{case.job.get('apiVersion')} must be a known version of {kind.kind}: "
             f"{' and '.join(kind.api_versions)}."
         )
         yield Finding(
@@ -76,7 +76,7 @@ def one_namespace(case: ManifestCase) -> Iterator[Finding]:
 
 
 def schema(case: ManifestCase) -> Iterator[Finding]:
-    """Report what the schema of a kind refuses: unknown fields, wrong types, missing fields."""
+    """Report violations of a kind's schema: unknown fields, wrong types, missing fields."""
     for i, obj in enumerate(case.objects):
         for violation in violations(obj):
             head = (*HEAD, i)

@@ -1,1 +1,1 @@
-"""The schemas of the kinds that jobs, queues and pods consist of, as tables, and the checks against them."""
+"""The schemas of jobs, queues and pods, as tables, and the checks against them."""

@@ -22,22 +22,22 @@ _FIELD_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 @dataclass(frozen=True, slots=True)
 class SchemaProblem:
-    """A value that the schema refuses."""
+    """A problem of a value that the schema refuses."""
 
     path: Path
     reason: str
     """Kubernetes' own reason, e.g. FieldValueRequired."""
     message: str
-    """Kubernetes' sentence, without the field."""
+    """Kubernetes' sentence, without the name of the field."""
 
     @property
     def field(self) -> str:
-        """The path as Kubernetes writes it."""
+        """The path in Kubernetes' notation."""
         return shown(self.path)
 
 
 def problems(value: Any, schema: Schema, path: Path = ()) -> Iterator[SchemaProblem]:
-    """Yield everything in `value` that the schema refuses, except unknown fields (see `unknown_fields`)."""
+    """Yield every problem of `value` with the schema, except unknown fields (see `unknown_fields`)."""
     if value is None:
         # Kubernetes treats null as an absent field and drops it.
         return
@@ -61,7 +61,7 @@ def type_problems(value: Any, schema: Schema) -> list[SchemaProblem]:
 
 
 def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Yield the fields that the schema does not have."""
+    """Yield the fields of a value that the schema does not have."""
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         more = schema.get("additionalProperties")
@@ -107,7 +107,7 @@ def fill_defaults(value: Any, schema: Schema) -> None:
 
 
 def shown(path: Path) -> str:
-    """Format a path as Kubernetes writes it, e.g. `spec.containers[0].image`."""
+    """Format a path in Kubernetes' notation, e.g. `spec.containers[0].image`."""
     text = ""
     for part in path:
         if isinstance(part, int):

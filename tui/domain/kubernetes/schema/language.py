@@ -1,16 +1,16 @@
-"""The language of the tables in `data/*.schema`, and OpenAPI v3 made of it.
+"""The language of the tables in `data/*.schema`, and its conversion to OpenAPI v3.
 
-A line without an indent names a type, with `kind` before it one that is an object of the API. Below it stands
-a line for each field::
+A line without an indent names a type; `kind` before the name marks an object of the API. Each following
+indented line is a field::
 
     NAME[!]: TYPE [LIMITS] [= DEFAULT] [# DESCRIPTION]
 
-`!` marks a required field, `*` any other field. TYPE is `string`, `int`, `int64`, `number`, `boolean`,
-`quantity`, `intstr` (a number or a text), `time`, `any`, `object` (with any fields), values such as `A|B`,
-the name of a type, `{TYPE}` (a map), or `[TYPE]` (a list). Behind a list, `by FIELD,…` names the keys of its
-items and `set` says that each item occurs once; behind a map, `atomic` says that it is one value. LIMITS are
-`>=N` and `<=N` of a number, `length>=N` and `length<=N` of a text, `items>=N` and `items<=N` of a list, and
-`fixed`, behind which may stand "WHY": an object that has the field can't change it. DEFAULT is JSON.
+`!` marks a required field, `*` stands for any other field. TYPE is `string`, `int`, `int64`, `number`,
+`boolean`, `quantity`, `intstr` (a number or a text), `time`, `any`, `object` (with any fields), values such
+as `A|B`, the name of a type, `{TYPE}` (a map), or `[TYPE]` (a list). After a list, `by FIELD,…` names the
+keys of its items and `set` means that items are unique; after a map, `atomic` means that it is one value.
+LIMITS are `>=N` and `<=N` of a number, `length>=N` and `length<=N` of a text, `items>=N` and `items<=N` of a
+list, and `fixed` with an optional "WHY": an object that has the field can't change it. DEFAULT is JSON.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FIXED = re.compile(r' fixed(?: "(?P<why>[^"]+)")?')
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """A parsed table: the fields of each type, and the types that are kinds."""
+    """A parsed table: the fields of each type, and the types of API objects."""
 
     types: dict[str, Schema] = field(default_factory=dict)
     """Schemas whose references are `{"$ref": NAME}`."""
@@ -78,7 +78,7 @@ def parse(text: str) -> SchemaTable:
             continue
         match = _FIELD.fullmatch(line.rstrip())
         if match is None:
-            raise TableError(f"line {number}: {line!r} is no field")
+            raise TableError(f"line {number}: {line!r} must be a field")
         try:
             _add(current, match["name"], bool(match["required"]), match["rest"])
         except ValueError as error:
@@ -123,7 +123,7 @@ def _type(text: str) -> Schema:
     if "|" in name:
         return {"type": "string", "enum": name.split("|")}
     if not name[:1].isupper():
-        raise ValueError(f"{name!r} is no type")
+        raise ValueError(f"{name!r} must be a type")
     return {"$ref": name}
 
 
@@ -139,7 +139,7 @@ def _closing(text: str) -> int:
         depth += (letter in "[{") - (letter in "]}")
         if depth == 0:
             return place
-    raise ValueError(f"{text!r} has no end")
+    raise ValueError(f"{text!r} must have an end")
 
 
 def _list_type(rest: str) -> Schema:
@@ -158,7 +158,7 @@ def _list_type(rest: str) -> Schema:
 
 
 def replace_references(schema: Schema, replaced: Callable[[str], Schema]) -> Schema:
-    """Return a copy in which `replaced(NAME)` stands for each `{"$ref": NAME}`."""
+    """Return a copy in which `replaced(NAME)` replaces each `{"$ref": NAME}`."""
     if "$ref" in schema:
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         target = replaced(schema["$ref"])

@@ -1,4 +1,4 @@
-"""The schema of each kind and of the types that it refers to."""
+"""The schema of each kind and of its types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILES = {
     "kueue.x-k8s.io/v1beta2": "kueue", "scheduling.x-k8s.io/v1alpha1": "coscheduling",
     "scheduling.volcano.sh/v1beta1": "volcano",
 }  # fmt: skip
-"""Name of the table with the kinds of an apiVersion."""
+"""Name of the table for each apiVersion."""
 _SHARED = ("pods", "core", "batch")
 """Tables whose types every other table may use."""
 _BASE: dict[str, Any] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
@@ -24,7 +24,7 @@ _BASE: dict[str, Any] = {"apiVersion": {"type": "string"}, "kind": {"type": "str
 
 @cache
 def schema_of(api_version: str, kind: str) -> Schema | None:
-    """Return the schema of a kind with references resolved, or `None` without one."""
+    """Return the schema of a kind with references resolved, or `None` for a kind without a schema."""
     file = _FILES.get(api_version)
     if file is None or kind not in _table(file).kinds:
         return None
@@ -66,7 +66,7 @@ def components(api_version: str) -> dict[str, Schema]:
 
 
 def kinds_of(api_version: str) -> tuple[str, ...]:
-    """Return the kinds of an apiVersion that have a schema."""
+    """Return the kinds of an apiVersion with a schema."""
     file = _FILES.get(api_version)
     return _table(file).kinds if file else ()
 
@@ -77,7 +77,7 @@ def _table(file: str) -> SchemaTable:
 
 
 def _home(file: str, name: str) -> str:
-    """Return the table that defines a type: its own, or a shared one. Raises KeyError."""
+    """Return the table that defines a type: its own table, or a shared one. Raises KeyError."""
     for where in (file, *_SHARED):
         if name in _table(where).types:
             return where

@@ -1,7 +1,7 @@
-"""The columns between two layers, where lines change their row: each vertical part has its own track.
+"""The columns between two layers, in which lines change rows: each vertical part has its own track.
 
-Two nets share a cell only if they cross at a right angle. A net that enters a row that another net leaves
-must turn after it; if nets block each other in a cycle, one of them is moved to a free row.
+Two nets share a cell only if they cross at a right angle. A net that enters a row which another net leaves
+must turn after that net; if nets block each other in a cycle, one of them is moved to a free row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A net, or a part of one, between two layers: from a row on the left to rows on the right."""
+    """A net, or a part of a net, between two layers: from a row on the left to rows on the right."""
 
     net: str
     left: int
@@ -29,7 +29,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A net's vertical part in a track, and the rows that leave it; `last`: it is the net's last part."""
+    """A net's vertical part in a track, and the rows that leave it; `last` marks the last part of the net."""
 
     wire: Wire
     track: int
@@ -47,7 +47,7 @@ def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
         whole = parts[at]
         row = _free_row(whole, used_rows)
         used_rows.add(row)
-        # The first part ends in the free row, where the second part begins.
+        # The first part ends in the free row; the second part begins there.
         parts[at] = Wire(whole.net, whole.left, (row,))
         parts.append(Wire(whole.net, row, whole.rights))
         before = _before(parts)
@@ -69,13 +69,13 @@ def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
 
 
 def _before(parts: Sequence[Wire]) -> list[set[int]]:
-    """For each part, the parts that must turn before it, since they leave a row that it enters."""
+    """For each part, the parts that must turn before it, because they leave a row that it enters."""
     leaves = {part.left: at for at, part in enumerate(parts)}
     before: list[set[int]] = [set() for _ in parts]
     for at, part in enumerate(parts):
         for other in {leaves[row] for row in part.rights if row in leaves} - {at}:
             if parts[other].net == part.net:
-                # The part that continues this net.
+                # The part that continues this net in the free row.
                 before[other].add(at)
             else:
                 before[at].add(other)
@@ -83,7 +83,7 @@ def _before(parts: Sequence[Wire]) -> list[set[int]]:
 
 
 def _cycle(count: int, before: Sequence[set[int]]) -> list[int]:
-    """Parts that wait for each other in a cycle; empty if there are none."""
+    """Parts that wait for each other in a cycle; empty without a cycle."""
     done: set[int] = set()
     for start in range(count):
         path: list[int] = []
@@ -116,7 +116,7 @@ def _free_row(wire: Wire, used: set[int]) -> int:
 
 
 def _ordered(parts: Sequence[Wire], before: Sequence[set[int]]) -> list[int]:
-    """The parts from left to right with few crossings, each after those before it."""
+    """The parts from left to right with few crossings, in an order that respects `before`."""
     left = sorted(range(len(parts)), key=lambda at: (parts[at].left, at))
     ordered: list[int] = []
     while left:
@@ -138,7 +138,7 @@ def _ordered(parts: Sequence[Wire], before: Sequence[set[int]]) -> list[int]:
 
 
 def _crossed(first: Wire, second: Wire) -> int:
-    """How often two nets cross when the first one turns to the left of the other."""
+    """The number of crossings of two nets if the first net turns to the left of the other."""
     low, high = first.span
     count = int(low < second.left < high)
     low, high = second.span

@@ -21,7 +21,7 @@ __all__ = ["Box", "Drawing", "Node", "NotDrawable", "draw"]
 MOST_NODES, MOST_EDGES = 60, 150
 """Larger graphs are hard to read and slow to draw."""
 WIDE_TRACKS = 6
-"""Maximum vertical tracks between two layers that are separated by free columns."""
+"""Largest number of vertical tracks between two layers that are separated by free columns."""
 UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
 _LINES = {
     UP | DOWN: "│", LEFT | RIGHT: "─", UP | RIGHT: "└", UP | LEFT: "┘", DOWN | RIGHT: "┌", DOWN | LEFT: "┐",
@@ -56,17 +56,19 @@ class Drawing:
 
 
 def draw(nodes: Sequence[Node]) -> Drawing:
-    """Draw a graph; equal graphs have equal drawings. Ids in `after` that are missing from the graph are
-    dropped. Raises NotDrawable for a graph that is too large to read, or that has a cycle."""
+    """Draw a graph; equal graphs have equal drawings. Ids in `after` that are not in the graph are dropped.
+
+    Raises NotDrawable for a graph that is too large to read, or that has a cycle.
+    """
     if len(nodes) > MOST_NODES:
-        raise NotDrawable(f"{len(nodes)} tasks are too many to read; the maximum is {MOST_NODES}.")
+        raise NotDrawable(f"{len(nodes)} tasks are too many to read: the maximum is {MOST_NODES}.")
     known = {node.id for node in nodes}
     nodes = [
         Node(node.id, node.width, tuple(dict.fromkeys(s for s in node.after if s in known))) for node in nodes
     ]
     edges = sum(len(node.after) for node in nodes)
     if edges > MOST_EDGES:
-        raise NotDrawable(f"{edges} lines are too many to read; the maximum is {MOST_EDGES}.")
+        raise NotDrawable(f"{edges} lines are too many to read: the maximum is {MOST_EDGES}.")
     columns = layered(nodes)
     place(columns)
     return _Canvas(nodes, columns).drawing()
@@ -77,10 +79,10 @@ class _Canvas:
         self._columns = columns
         self._widths = {node.id: node.width for node in nodes}
         self._arms: dict[Cell, dict[str, int]] = {}
-        """Directions of the lines in each cell, by the net that owns them."""
+        """Directions of the lines in each cell, by net."""
         self._boxes: dict[str, Box] = {}
         self._paths: dict[Item, list[Cell]] = {}
-        """The cells of a net from its start to an item where it ends or passes."""
+        """The cells of a net from its start to an item at which it ends or passes."""
         self._edges: dict[tuple[str, str], tuple[Cell, ...]] = {}
         self._arrows: set[Cell] = set()
 
@@ -108,7 +110,7 @@ class _Canvas:
         self._paths[item] = path
 
     def _channel(self, left: Sequence[Item], right: Sequence[Item], x: int) -> int:
-        """Draw the lines from one layer to the next; return the column where the next layer begins."""
+        """Draw the lines from one layer to the next; return the first column of the next layer."""
         rows = entries(right)
         ends: dict[tuple[Item, Item], int] = {}
         for item in right:
@@ -165,7 +167,7 @@ class _Canvas:
         arms[owner] = arms.get(owner, 0) | arm
 
     def _moved(self, width: int) -> Drawing:
-        """The drawing moved so that its first row is 0."""
+        """The drawing, moved so that its first row is 0."""
         lines = {cell: _character(list(arms.values())) for cell, arms in self._arms.items()}
         lines |= dict.fromkeys(self._arrows, ARROW)
         for box in self._boxes.values():
@@ -188,7 +190,7 @@ def _rights(item: Item, ends: Mapping[tuple[Item, Item], int]) -> tuple[int, ...
 
 
 def _corners(item: Item, end: int, turns: Sequence[Turn], x: int, pitch: int) -> list[Cell]:
-    """The cells where a line bends between an item and its end row."""
+    """The cells at which a line bends between an item and its end row."""
     corners: list[Cell] = []
     row = item.row
     for turn in turns:
@@ -200,7 +202,7 @@ def _corners(item: Item, end: int, turns: Sequence[Turn], x: int, pitch: int) ->
 
 
 def _outside(path: Iterable[Cell], box: Box, top: int) -> tuple[Cell, ...]:
-    """The cells of an edge, each once, from the end of its first box."""
+    """The cells of an edge, without duplicates, from the end of its first box."""
     return tuple((x, y - top) for x, y in dict.fromkeys(path) if x >= box.x + box.width)
 
 

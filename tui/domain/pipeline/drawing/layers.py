@@ -1,7 +1,7 @@
 """The layers of a graph, ordered so that few lines cross.
 
-All lines from one node form a net, which branches to the nodes that depend on it. A net that passes through a
-layer has a place of its own there.
+All lines from one node form a net, which branches to the dependent nodes. A net that passes through a layer
+has its own item there.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SWEEPS = 6
-"""Passes over all layers, in each direction."""
+"""Number of passes over all layers, in each direction."""
 
 
 class NotDrawable(Exception):
-    """The graph can't be drawn legibly; the message says why."""
+    """The graph can't be drawn legibly; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node to draw: a text of `width` cells, placed after the nodes that it waits for."""
+    """A node to draw: a text of `width` cells, to the right of the nodes that it waits for."""
 
     id: str
     width: int
@@ -29,17 +29,17 @@ class Node:
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """A place in a layer: a node, or a passing net; `net` is the id of the node where the net begins."""
+    """An item of a layer: a node, or a passing net; `net` is the id of the net's first node."""
 
     net: str
     layer: int
     node: bool
     left: list[Item] = field(default_factory=list)
-    """Sources of the nets that enter here, in the previous layer."""
+    """Sources of the nets that enter this item, in the previous layer."""
     right: list[Item] = field(default_factory=list)
     row: int = 0
     at: int = 0
-    """Position in its layer."""
+    """Position within the layer."""
 
 
 def layered(nodes: Sequence[Node]) -> list[list[Item]]:
@@ -89,8 +89,7 @@ def _layers(nodes: Sequence[Node]) -> dict[str, int]:
         if len(rest) == len(left):
             raise NotDrawable("The tasks depend on each other in a cycle.")
         left = rest
-    # Place a node without dependencies just before the first node that needs it: long lines are hard to
-    # follow.
+    # Place a node without dependencies just before the first dependent node: long lines are hard to follow.
     for source, targets in _followers(nodes).items():
         if not after[source]:
             layers[source] = min(layers[target] for target in targets) - 1

@@ -1,4 +1,4 @@
-"""The row of each item, chosen for straight lines, and the rows where lines enter a node."""
+"""The row of each item, chosen for straight lines, and the rows at which lines enter a node."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tui.domain.pipeline.drawing.layers import Item
 
 PASSES = 4
 GAP = 1
-"""Empty rows between two nodes of a layer that have lines."""
+"""Number of empty rows between two nodes of a layer with lines."""
 STRAIGHT = 4.0
-"""How much more strongly a passing net resists a bend than a node."""
+"""Weight of a straight passing net, relative to a node."""
 
 
 def place(columns: Sequence[Sequence[Item]]) -> None:
-    """Set the row of every item; the items of a layer keep their order and have room for their lines."""
+    """Set the row of every item; the items of a layer stay in order and have room for their lines."""
     for column in columns:
         _settle(column, [0.0] * len(column))
     for number in range(2 * PASSES):
@@ -30,8 +30,11 @@ def place(columns: Sequence[Sequence[Item]]) -> None:
 
 
 def entries(column: Sequence[Item]) -> dict[Item, list[int]]:
-    """The rows where lines enter each node, in the order of their sources. A single line enters in the node's
-    own row; several enter as near to their sources as the nodes above and below allow."""
+    """The rows at which lines enter each node, in the order of their sources.
+
+    A single line enters in the node's own row; several lines enter as close to their sources as the nodes
+    above and below allow.
+    """
     rows_of_entries: dict[Item, list[int]] = {}
     first = -(10**6)
     for at, item in enumerate(column):
@@ -60,7 +63,7 @@ def _below(item: Item) -> int:
 
 
 def _settle(column: Sequence[Item], targets: Sequence[float]) -> None:
-    """Move the items as near to the target rows as their order and size allow (isotonic regression)."""
+    """Move the items as close to the target rows as their order and size allow (isotonic regression)."""
     offsets, rows = [], 0
     for at, item in enumerate(column):
         if at:
@@ -75,7 +78,7 @@ def _settle(column: Sequence[Item], targets: Sequence[float]) -> None:
 
 
 def _distinct(starts: Sequence[int], first: int, last: int) -> list[int]:
-    """Rows from `first` to `last`, each below the previous and near its start."""
+    """Rows from `first` to `last`, each below the previous row and close to its start."""
     fitted = _isotonic([start - at for at, start in enumerate(starts)], [1.0] * len(starts))
     most = last - len(starts) + 1
     return [min(most, max(first, round(value))) + at for at, value in enumerate(fitted)]
