@@ -24,10 +24,8 @@ class ReplicaError(Exception):
 
 
 class PlaceUnavailableError(Exception):
-    """A checkpoint store did not answer in time; the message has the location, the reason and the remedy.
-
-    A retry may succeed.
-    """
+    """A checkpoint store did not answer in time; the message has the location, the reason and the remedy. A
+    retry may succeed."""
 
 
 _TORCH_WRITER = "enforce fail at inline_container"

@@ -1,7 +1,5 @@
-"""Exit codes of a training process and of a node's supervisor. Signal n is 128 + n, as in a shell.
-
-The processes of a run exchange only these codes; `for_platform` maps them to the container's exit code.
-"""
+"""Exit codes of a training process and of a node's supervisor. Signal n is 128 + n, as in a shell. The
+processes of a run exchange only these codes; `for_platform` maps them to the container's exit code."""
 
 from __future__ import annotations
 
@@ -17,18 +15,13 @@ RENDEZVOUS_FAILED = 76
 PEER_LOST = 77
 """Another node ended the attempt, or it ended before the training processes started."""
 REPLICAS_DIFFER = 71
-"""EX_OSERR: `--check-replicas` found differing replicas of the state, so a machine is faulty.
-
-Another attempt repeats the steps since the last checkpoint, which may identify the machine.
-"""
+"""EX_OSERR: `--check-replicas` found differing replicas of the state, so a machine is faulty. Another attempt
+repeats the steps since the last checkpoint, which may identify the machine."""
 SAVE_FAILED = 74
 """EX_IOERR: all steps are done, the last checkpoint is not saved; another attempt repeats the last steps."""
 STORE_UNAVAILABLE = 69
-"""EX_UNAVAILABLE: --upload-dir did not answer within --store-timeout.
-
-Either the listing of its checkpoints failed at the start, or the last upload failed at the end. A retry may
-succeed.
-"""
+"""EX_UNAVAILABLE: --upload-dir did not answer within --store-timeout. Either the listing of its checkpoints
+failed at the start, or the last upload failed at the end. A retry may succeed."""
 STOPPED = 143
 """128 + SIGTERM: stopped without a checkpoint."""
 FINAL = frozenset({DONE, USAGE, PREEMPTED, STOPPED, STORE_UNAVAILABLE})

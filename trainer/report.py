@@ -31,10 +31,8 @@ _STEP_FILE = Path("progress.json").absolute()
 
 
 def step(number: int, total_steps: int, *, loss: float | None = None, **metrics: float) -> None:
-    """Report that this step ended. Every rank may call it, but only rank 0 writes the line.
-
-    `metrics` are further numbers, in SI units; the console shows `tokens_per_second` as the speed.
-    """
+    """Report that this step ended. Every rank may call it, but only rank 0 writes the line. `metrics` are
+    further numbers, in SI units; the console shows `tokens_per_second` as the speed."""
     global _last_step_at  # noqa: PLW0603 - when the last step ended
     now, before = time.monotonic(), _last_step_at
     _last_step_at = now

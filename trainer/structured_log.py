@@ -55,10 +55,8 @@ def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> N
 
 
 def end_line() -> None:
-    """End a line that a dead process may have left incomplete, so that the next line is separate.
-
-    Without an incomplete line the log gets an empty one.
-    """
+    """End a line that a dead process may have left incomplete, so that the next line is separate. Without an
+    incomplete line the log gets an empty one."""
     with _threads, _locked(), contextlib.suppress(OSError):
         _write(b"\n")
 

@@ -38,11 +38,8 @@ _PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0)
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """A complete checkpoint that every node has at `path`; `source` is its original location.
-
-    `restored` has a sentence for each node whose disk lacked the checkpoint, with the node that sent the
-    files.
-    """
+    """A complete checkpoint that every node has at `path`; `source` is its original location. `restored` has
+    a sentence for each node whose disk lacked the checkpoint, with the node that sent the files."""
 
     path: Path
     manifest: Manifest
@@ -295,9 +292,7 @@ class Finder:
 
     def _local(self) -> tuple[list[Copies], list[dict[int, HeldCopy]]]:
         """By rank, the readable checkpoints on its disk, and its checkpoints in the memory of other nodes.
-
-        Both are empty for a rank that does not coordinate.
-        """
+        Both are empty for a rank that does not coordinate."""
         disks: list[Copies] = self._ask("listed", self._list_local, {})
         self._peers.refresh()
         return disks, self._peers.held

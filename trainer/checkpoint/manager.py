@@ -155,11 +155,8 @@ class CheckpointManager:
         self._uploads.start(one_node=self._folder.shared or strategy.layout.replicated)
 
     def attach(self, strategy: Strategy, checkpoint: FoundCheckpoint | None) -> None:
-        """Prepare to save this strategy's state; `checkpoint` is the restored checkpoint.
-
-        Raises:
-            UsageError: if a preemption would lose the entire run.
-        """
+        """Prepare to save this strategy's state; `checkpoint` is the restored checkpoint. Raises: UsageError:
+        if a preemption would lose the entire run."""
         saver = self._make_saver(strategy)
         if self._config.async_save == "on":
             saver.warm_up()
@@ -195,10 +192,7 @@ class CheckpointManager:
 
     def regroup(self) -> None:
         """Continue with other ranks, in new groups. Every rank calls `regroup`, except new ranks: they call
-        `__init__`.
-
-        A save in progress is lost, and its files are deleted. Raises the errors of `__init__`.
-        """
+        `__init__`. A save in progress is lost, and its files are deleted. Raises the errors of `__init__`."""
         self._folder.enter()
         self._peers = PeerCopies(self._group, shared=self._folder.shared)
         self._finder.regroup(self._peers, shared=self._folder.shared)
@@ -276,10 +270,8 @@ class CheckpointManager:
     def finish(
         self, step: int, progress: dict[str, Any], seconds: float, *, preempted: bool = False
     ) -> RunEnding:
-        """Save and upload this step within `seconds`; return an equal result on all ranks.
-
-        With `preempted`, upload the newest checkpoint instead if a save would take longer than `seconds`.
-        """
+        """Save and upload this step within `seconds`; return an equal result on all ranks. With `preempted`,
+        upload the newest checkpoint instead if a save would take longer than `seconds`."""
         began = time.monotonic()
         self.poll(wait=True)
         late = ""

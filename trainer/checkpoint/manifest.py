@@ -74,12 +74,8 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """Parse a manifest.
-
-        Raises:
-            FormatError: for a manifest of another format.
-            ValueError, KeyError, TypeError: for other content.
-        """
+        """Parse a manifest. Raises: FormatError: for a manifest of another format. ValueError, KeyError,
+        TypeError: for other content."""
         fields = json.loads(text)
         if not isinstance(fields, dict) or not isinstance(fields.get("files"), dict):
             raise ValueError("the file must be a manifest")
@@ -176,10 +172,8 @@ def step_of(path: Path) -> int:
 
 
 def saves(folder: Path) -> frozenset[tuple[str, int]]:
-    """The complete checkpoints of a folder: the name and the completion time (ns since the epoch) of each.
-
-    A new pair is a new save, even if the clock was changed.
-    """
+    """The complete checkpoints of a folder: the name and the completion time (ns since the epoch) of each. A
+    new pair is a new save, even if the clock was changed."""
     saved = set[tuple[str, int]]()
     with suppress(OSError):
         for path in step_folders(folder):

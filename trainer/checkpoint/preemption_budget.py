@@ -27,10 +27,8 @@ _WARM_UP_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class SaveCost:
-    """Size in bytes and duration in seconds of a save of this node.
-
-    `upload` is the duration of the upload; None without uploads, or if the probe failed.
-    """
+    """Size in bytes and duration in seconds of a save of this node. `upload` is the duration of the upload;
+    None without uploads, or if the probe failed."""
 
     size: float
     save: float
@@ -93,11 +91,8 @@ class PreemptionBudget:
         self.warned = False
 
     def check(self, cost: SaveCost, *, resumed: bool) -> None:
-        """Check a measured cost at the start of the run.
-
-        Raises:
-            UsageError: if a preemption would lose the entire run.
-        """
+        """Check a measured cost at the start of the run. Raises: UsageError: if a preemption would lose the
+        entire run."""
         self.cost = cost
         result = self._result()
         # A resumed run has a checkpoint; a refusal would end the run at its first restart.
@@ -123,10 +118,7 @@ class PreemptionBudget:
         self, folder: Path, node: int, size: float, upload_size: float | None, last_save: float
     ) -> SaveCost:
         """Measure a save of `size` bytes on this node, unless the last save gives its duration, `last_save`
-        seconds.
-
-        `upload_size` is in bytes; None if this rank does not upload.
-        """
+        seconds. `upload_size` is in bytes; None if this rank does not upload."""
         seconds, upload, basis = last_save, None, []
         try:
             if last_save:
@@ -144,10 +136,7 @@ class PreemptionBudget:
 
 def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
     """Seconds to write, sync and check `size` bytes, extrapolated from a smaller sample, and the measurement
-    in words.
-
-    Raises OSError.
-    """
+    in words. Raises OSError."""
     probe = folder / f".probe-{node}"
     length = max(1, int(min(size, _PROBE_BYTES)))
     began = time.monotonic()
@@ -165,9 +154,7 @@ def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
 
 def measure_upload(store: RemoteStore, folder: Path, node: int, size: float) -> tuple[float, str]:
     """Seconds to upload `size` bytes, extrapolated from a smaller sample, and the measurement in words.
-
-    Raises OSError or RemoteStoreError.
-    """
+    Raises OSError or RemoteStoreError."""
     probe, name = folder / f".probe-{node}", f"probe-{node}"
     length = max(1, int(min(size, _PROBE_BYTES)))
     try:

@@ -48,10 +48,7 @@ class RunInPlace:
 
 def launch_id(env: Mapping[str, str]) -> str:
     """The id of this launch: $VXTUI_RUN_ID, the id of the Vertex AI job and trial, torchrun's, or a random
-    id.
-
-    A Vertex AI job has the same id after a restart (docs/facts/vertex.md 3.4, 3.8).
-    """
+    id. A Vertex AI job has the same id after a restart (docs/facts/vertex.md 3.4, 3.8)."""
     job, trial = env.get("CLOUD_ML_JOB_ID", ""), env.get("CLOUD_ML_TRIAL_ID", "")
     if job and trial:
         job = f"{job}-trial-{trial}"
@@ -59,11 +56,8 @@ def launch_id(env: Mapping[str, str]) -> str:
 
 
 def _torchrun(env: Mapping[str, str]) -> str:
-    """Identify the torchrun agent that restarts this process; its run id may not be unique.
-
-    The agent sets this variable (https://docs.pytorch.org/docs/stable/elastic/run.html, environment
-    variables).
-    """
+    """Identify the torchrun agent that restarts this process; its run id may not be unique. The agent sets
+    this variable (https://docs.pytorch.org/docs/stable/elastic/run.html, environment variables)."""
     if "TORCHELASTIC_RESTART_COUNT" not in env:
         return ""
     return f"torchrun-{parent_id()}"

@@ -107,10 +107,8 @@ class Saver:
         self.finish_copies()
 
     def save(self, step: int, progress: dict[str, Any]) -> float:
-        """Begin a save; return the seconds that training stopped so far. `result` returns the outcome.
-
-        Call `result(wait=True)` for an earlier save first.
-        """
+        """Begin a save; return the seconds that training stopped so far. `result` returns the outcome. Call
+        `result(wait=True)` for an earlier save first."""
         assert self._pending is None
         began = time.monotonic()
         extra = {"rng": get_rng_state(), "common": self._strategy.extra_state(), "time": time.time()}
@@ -126,11 +124,8 @@ class Saver:
         self._copies.finish()
 
     def result(self, *, wait: bool) -> SavedCheckpoint | None:
-        """The save that ended since the last call, or None.
-
-        Raises:
-            CheckpointError: if the save failed; its files are deleted, and training may continue.
-        """
+        """The save that ended since the last call, or None. Raises: CheckpointError: if the save failed; its
+        files are deleted, and training may continue."""
         if self._pending is None or not (wait or self._pending.done()):
             return None
         pending, self._pending = self._pending, None

@@ -44,11 +44,8 @@ class Uploader:
         coordinates: bool,
         keep: int,
     ) -> None:
-        """`nodes` is the number of nodes that upload a part, 1 if one node has all files.
-
-        The node that `coordinates` writes the manifest; `shared_keys` tell it which parts the other nodes
-        uploaded.
-        """
+        """`nodes` is the number of nodes that upload a part, 1 if one node has all files. The node that
+        `coordinates` writes the manifest; `shared_keys` tell it which parts the other nodes uploaded."""
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
         self._manifests: dict[int, Manifest | None] = {}

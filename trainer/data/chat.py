@@ -22,9 +22,7 @@ IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 class ChatTemplate(Protocol):
     """Renders messages as text; with `prompt` the text ends where the assistant's next message begins.
-
-    Templates with the same `identity` render the same text. `ends` are the texts that may end a turn.
-    """
+    Templates with the same `identity` render the same text. `ends` are the texts that may end a turn."""
 
     identity: str
     ends: Sequence[str]
@@ -33,10 +31,8 @@ class ChatTemplate(Protocol):
 
 
 class ChatML:
-    """Renders each message as `<|im_start|>ROLE`, a newline, the content, `<|im_end|>` and a newline.
-
-    An image is written as in prompts of Qwen's models: one placeholder between two marks.
-    """
+    """Renders each message as `<|im_start|>ROLE`, a newline, the content, `<|im_end|>` and a newline. An
+    image is written as in prompts of Qwen's models: one placeholder between two marks."""
 
     identity = "ChatML"
     ends: Sequence[str] = ("<|im_end|>",)
@@ -71,11 +67,8 @@ class FolderTemplate:
 
 
 def load_template(tokenizer: str) -> ChatTemplate:
-    """Load the template in the folder of `--tokenizer`; ChatML if the folder has no template.
-
-    Raises:
-        DataError: if the folder's tokenizer can't be read.
-    """
+    """Load the template in the folder of `--tokenizer`; ChatML if the folder has no template. Raises:
+    DataError: if the folder's tokenizer can't be read."""
     path = local_path(tokenizer)
     folder = path if path.is_dir() else path.parent
     if is_bytes(tokenizer) or not any((folder / name).is_file() for name in TEMPLATE_FILES):
@@ -111,11 +104,8 @@ class TemplatePart(NamedTuple):
 def chat_pieces(
     files: Sequence[DocumentFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The text of each conversation: the list of messages in the `field` of each line.
-
-    Raises:
-        DataError: with the file and the line that can't be read.
-    """
+    """The text of each conversation: the list of messages in the `field` of each line. Raises: DataError:
+    with the file and the line that can't be read."""
     for file in files:
         if not file.has_json_lines:
             raise DataError(f"{file.path}: --format chat reads .jsonl files only")

@@ -16,10 +16,7 @@ _READ = 16
 @runtime_checkable
 class HasFingerprint(Protocol):
     """A dataset with a hash of everything that determines its samples, equal on every machine and fast to
-    get.
-
-    The hash of a file's content is computed when the file is written.
-    """
+    get. The hash of a file's content is computed when the file is written."""
 
     def fingerprint(self) -> str: ...
 

@@ -68,11 +68,8 @@ class _Ranks:
         return [rank_outcome for rank_outcome, _ in answers]
 
     def gather(self, outcome: _Outcome) -> list[_Outcome]:
-        """The outcomes of all ranks. Raises StoppedBySignal.
-
-        A collective call has a timeout, but the preparation has no limit, so the ranks exchange outcomes
-        repeatedly.
-        """
+        """The outcomes of all ranks. Raises StoppedBySignal. A collective call has a timeout, but the
+        preparation has no limit, so the ranks exchange outcomes repeatedly."""
         reported = False
         while True:
             outcomes = self.exchange(outcome)

@@ -59,10 +59,8 @@ class Sampler:
 
 
 def permute(seed: int, epochs: Indices, places: Indices, count: int) -> Indices:
-    """The sample at each position of its epoch, all int64 [N]; positions and samples are below `count`.
-
-    For each pair of seed and epoch the result is a permutation.
-    """
+    """The sample at each position of its epoch, all int64 [N]; positions and samples are below `count`. For
+    each pair of seed and epoch the result is a permutation."""
     bits = max(_MIN_BITS, (count - 1).bit_length())
     keys = _keys(seed, epochs)
     samples = _feistel(places.astype(np.uint64), keys, bits)

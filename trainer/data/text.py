@@ -32,10 +32,8 @@ class Tokens(Protocol):
 
 
 class Windows:
-    """Tokens [N] in windows that do not overlap.
-
-    With the id `end`, which ends each document, a token attends only to its own document.
-    """
+    """Tokens [N] in windows that do not overlap. With the id `end`, which ends each document, a token attends
+    only to its own document."""
 
     def __init__(self, tokens: Tokens, context: int, end: int | None = None) -> None:
         self._tokens, self._context, self._end = tokens, context, end

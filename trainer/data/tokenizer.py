@@ -23,11 +23,8 @@ BYTES = 256
 
 
 class Tokenizer(Protocol):
-    """Encodes text as ids below `vocabulary`; the id `end` separates documents.
-
-    Tokenizers with the same `identity` give the same tokens. With `needs_utf8`, text must not have lone
-    surrogates.
-    """
+    """Encodes text as ids below `vocabulary`; the id `end` separates documents. Tokenizers with the same
+    `identity` give the same tokens. With `needs_utf8`, text must not have lone surrogates."""
 
     name: str
     identity: str
@@ -62,11 +59,8 @@ class ByteTokenizer:
 
 
 class TokenizerFile:
-    """A tokenizer from a `tokenizer.json`.
-
-    Raises:
-        DataError: if the file can't be read, or has no token that separates documents.
-    """
+    """A tokenizer from a `tokenizer.json`. Raises: DataError: if the file can't be read, or has no token that
+    separates documents."""
 
     needs_utf8 = True
 
@@ -146,11 +140,8 @@ def tokenizer_of(weights: str) -> str:
 
 
 def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:
-    """Train a byte-level BPE of `size` tokens on texts, and save it at `path` as a `tokenizer.json`.
-
-    Raises:
-        DataError: for a size below 257, the number of bytes and the separator.
-    """
+    """Train a byte-level BPE of `size` tokens on texts, and save it at `path` as a `tokenizer.json`. Raises:
+    DataError: for a size below 257, the number of bytes and the separator."""
     from tokenizers import Tokenizer as Rust  # noqa: PLC0415
     from tokenizers import decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
 

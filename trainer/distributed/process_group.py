@@ -39,9 +39,7 @@ class ProcessGroup:
 
     def init(self, device: torch.device, timeout: float) -> None:
         """Initialize the groups, with NCCL between GPUs and gloo otherwise; a collective call of all ranks.
-
-        `timeout` is the timeout of the default group, in seconds.
-        """
+        `timeout` is the timeout of the default group, in seconds."""
         if self.world_size == 1:
             store: dist.Store = dist.HashStore()
         else:
@@ -49,11 +47,8 @@ class ProcessGroup:
         self._create(store, device, timeout)
 
     def _env_store(self) -> dist.Store:
-        """The store that MASTER_ADDR and MASTER_PORT name.
-
-        A supervisor or torchrun hosts the store if it started this process. Otherwise rank 0 hosts it:
-        torch's own store would listen on all addresses.
-        """
+        """The store that MASTER_ADDR and MASTER_PORT name. A supervisor or torchrun hosts the store if it
+        started this process. Otherwise rank 0 hosts it: torch's own store would listen on all addresses."""
         if self.rank or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             store: dist.Store = next(dist.rendezvous("env://"))[0]  # type: ignore[attr-defined]
             return store
@@ -64,10 +59,8 @@ class ProcessGroup:
     def _create(
         self, store: dist.Store, device: torch.device, timeout: float, connect: float = math.inf
     ) -> None:
-        """Create the groups of these ranks, which meet in the store.
-
-        The ranks have `connect` seconds to connect to one another, if that is less than the groups' timeouts.
-        """
+        """Create the groups of these ranks, which meet in the store. The ranks have `connect` seconds to
+        connect to one another, if that is less than the groups' timeouts."""
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         self.store = store
         dist.init_process_group(
@@ -108,9 +101,7 @@ class ProcessGroup:
 
     def broadcast_file(self, path: Path, source: int, *, lacks: bool) -> None:
         """Copy `source`'s file to the ranks that lack it, chunk by chunk; a collective call of all ranks.
-
-        Raises OSError if the file can't be read or written.
-        """
+        Raises OSError if the file can't be read or written."""
         size = self.all_gather(path.stat().st_size if self.rank == source else 0)[source]
         mode = "rb" if self.rank == source else "wb"
         with path.open(mode) if lacks or self.rank == source else io.BytesIO() as file:

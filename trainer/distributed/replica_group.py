@@ -1,7 +1,5 @@
-"""The ranks of one node that share one sharded replica of the model (`--elastic` with fsdp).
-
-Their process groups outlive the default group; torch would destroy all groups with it.
-"""
+"""The ranks of one node that share one sharded replica of the model (`--elastic` with fsdp). Their process
+groups outlive the default group; torch would destroy all groups with it."""
 
 from __future__ import annotations
 

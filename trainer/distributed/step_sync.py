@@ -19,11 +19,8 @@ import torch.distributed as dist
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank, or 0.
-
-    A step whose loss exceeds `limit` is skipped. `regroup` is true if every rank requests other ranks
-    (`--elastic`).
-    """
+    """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank, or 0. A step whose
+    loss exceeds `limit` is skipped. `regroup` is true if every rank requests other ranks (`--elastic`)."""
 
     step: int
     loss: float
@@ -69,10 +66,8 @@ class StepReduction:
 
 
 class StepSync:
-    """Handles SIGTERM, and shares a received signal with the values of a step.
-
-    Call `reduce` in each step, and read the results with `outcomes`.
-    """
+    """Handles SIGTERM, and shares a received signal with the values of a step. Call `reduce` in each step,
+    and read the results with `outcomes`."""
 
     def __init__(
         self,
@@ -82,10 +77,8 @@ class StepSync:
         wants_regroup: Callable[[], bool] = lambda: False,
         asked_to_stop: Callable[[], bool] | None = None,
     ) -> None:
-        """`wants_regroup` returns whether this rank requests other ranks after the step.
-
-        `asked_to_stop` replaces SIGTERM, which then has no effect.
-        """
+        """`wants_regroup` returns whether this rank requests other ranks after the step. `asked_to_stop`
+        replaces SIGTERM, which then has no effect."""
         self._rank, self._world_size, self._device = rank, world_size, device
         self._lag = 1 if device.type == "cuda" else 0
         self._wants_regroup = wants_regroup

@@ -20,11 +20,8 @@ from trainer.torch_private import name_groups_from, set_cpu_timeout
 
 _FDS = Path("/proc/self/fd")
 CONNECT_TIMEOUT = 0.6
-"""Timeout for a connection of a group, in seconds.
-
-gloo waits five times as long (`waitUntilConnected` in its transport/tcp/pair.cc). Nothing else ends its wait
-for a lost rank.
-"""
+"""Timeout for a connection of a group, in seconds. gloo waits five times as long (`waitUntilConnected` in its
+transport/tcp/pair.cc). Nothing else ends its wait for a lost rank."""
 _NETWORK = {socket.AF_INET, socket.AF_INET6}
 
 

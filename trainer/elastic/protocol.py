@@ -54,10 +54,8 @@ def hello(state: NodeState) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Claim:
-    """A leader's claim: when two leaders meet, the leader with the greater claim stays.
-
-    The order is: a leader that `trains`, then the higher `epoch`, then the lower rank.
-    """
+    """A leader's claim: when two leaders meet, the leader with the greater claim stays. The order is: a
+    leader that `trains`, then the higher `epoch`, then the lower rank."""
 
     trains: bool
     epoch: int

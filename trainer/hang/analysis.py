@@ -36,10 +36,8 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HangFinding:
-    """The cause and its ranks. `missed` is the collective that these ranks should be in.
-
-    `waiting` are the other ranks that wait, each with its collective if known.
-    """
+    """The cause and its ranks. `missed` is the collective that these ranks should be in. `waiting` are the
+    other ranks that wait, each with its collective if known."""
 
     cause: Cause
     ranks: tuple[int, ...]

@@ -14,10 +14,8 @@ FILE = "VXTUI_HEARTBEAT_FILE"
 SUPERVISOR = "VXTUI_SUPERVISOR_PID"
 """Variable with the id of the process that reads the heartbeat, and may read the rank's stacks."""
 STARTING, TRAINING, DOWNLOADING, ENDING = "starting", "training", "downloading", "ending"
-"""Phases of the trainer; others have the names of goodput's buckets, or a script's own names.
-
-"" is the phase of a script that does not report progress.
-"""
+"""Phases of the trainer; others have the names of goodput's buckets, or a script's own names. "" is the phase
+of a script that does not report progress."""
 _SIZE = mmap.PAGESIZE
 _PHASE_BYTES = 32
 

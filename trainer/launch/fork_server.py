@@ -148,10 +148,8 @@ class ForkServer:
     def _spawn(
         self, environments: Sequence[Mapping[str, str]], store_address: str | None
     ) -> Callable[[], int] | None:
-        """Fork torch's store, if it has an address, and a process for each environment.
-
-        In a forked process, return the function to run there; in this process, None.
-        """
+        """Fork torch's store, if it has an address, and a process for each environment. In a forked process,
+        return the function to run there; in this process, None."""
         if self._store:
             _kill_group(self._store, signal.SIGKILL)
         port, alone = int(environments[0]["MASTER_PORT"]), environments[0]["WORLD_SIZE"] == "1"

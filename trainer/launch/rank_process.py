@@ -29,10 +29,8 @@ def run_rank_with(argv: Sequence[str]) -> int:
 
 
 def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
-    """Train; report an error as one record (`supervision.failure`) and an exit code.
-
-    Without a supervisor, `exit_code` maps the outcome to the exit code of the process.
-    """
+    """Train; report an error as one record (`supervision.failure`) and an exit code. Without a supervisor,
+    `exit_code` maps the outcome to the exit code of the process."""
     die_with_parent()
     agent.start()
     warnings.filterwarnings("ignore")

@@ -1,7 +1,5 @@
-"""A process of a user's script: it runs like `python script.py`, and records its error.
-
-The process is a fork of the fork server, or a new Python: `python -m trainer.launch.script_process WORDS`.
-"""
+"""A process of a user's script: it runs like `python script.py`, and records its error. The process is a fork
+of the fork server, or a new Python: `python -m trainer.launch.script_process WORDS`."""
 
 from __future__ import annotations
 

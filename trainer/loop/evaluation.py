@@ -24,9 +24,7 @@ from trainer.strategy.base import Strategy
 @dataclass(frozen=True, slots=True)
 class Evaluated:
     """The mean loss over the targets, equal on all ranks, or the signal that ended the evaluation early.
-
-    `accuracy` is the accuracy of generated answers, 0 to 1, if the model generates answers.
-    """
+    `accuracy` is the accuracy of generated answers, 0 to 1, if the model generates answers."""
 
     loss: float
     signal: int = 0
@@ -63,10 +61,8 @@ class Evaluation:
         return bool(self._every and step and step % self._every == 0 and self.step != step)
 
     def run(self, step: int, strategy: Strategy, sync: StepSync) -> Evaluated | None:
-        """Evaluate after `step`, with no pending reduction.
-
-        Returns None without held-out samples, or after an interruption.
-        """
+        """Evaluate after `step`, with no pending reduction. Returns None without held-out samples, or after
+        an interruption."""
         self.regroup = False
         data = self._workload.evaluation
         if data is None:

@@ -61,10 +61,8 @@ class LossGuard:
         return ctypes.c_float(median + self.spike * max(deviation, 1e-3 * abs(median), 1e-12)).value
 
     def check(self, loss: float, norm: float, limit: float | None = None) -> GuardAction:
-        """The action for a step with this loss and gradient norm; `reason` explains a skipped step.
-
-        `limit` is the result of `limit()` before the step, by default the current one.
-        """
+        """The action for a step with this loss and gradient norm; `reason` explains a skipped step. `limit`
+        is the result of `limit()` before the step, by default the current one."""
         self.reason = self._problem(loss, norm, self.limit() if limit is None else limit)
         if not self.reason:
             self.skipped = 0

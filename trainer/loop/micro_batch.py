@@ -54,11 +54,8 @@ class MemoryEstimate:
 
 
 def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup, device: torch.device) -> int:
-    """The largest micro-batch that fits on every rank; a collective call.
-
-    Raises:
-        UsageError: for a model whose forward pass can't be traced.
-    """
+    """The largest micro-batch that fits on every rank; a collective call. Raises: UsageError: for a model
+    whose forward pass can't be traced."""
     dtype = compute_dtype(config, device)
     mesh = ParallelMesh.of(config.parallel, group.world_size)
     estimate = MemoryEstimate(
@@ -120,11 +117,8 @@ def fixed_bytes(
 
 
 def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float:
-    """Bytes that the forward pass of one sample saves for the backward pass.
-
-    Raises:
-        UsageError: if they depend on values, which the trace does not have.
-    """
+    """Bytes that the forward pass of one sample saves for the backward pass. Raises: UsageError: if they
+    depend on values, which the trace does not have."""
     collate = workload.collate or _stacked
     batch = collate([workload.train[0]])
     run = workload.probe or workload.model
@@ -176,10 +170,8 @@ def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[], float]]:
-    """Count the bytes saved for the backward pass, without weights.
-
-    With checkpointed activations the input of each block is saved, and one block is recomputed at a time.
-    """
+    """Count the bytes saved for the backward pass, without weights. With checkpointed activations the input
+    of each block is saved, and one block is recomputed at a time."""
     weights = {storage_id(tensor.untyped_storage()) for tensor in workload.model.parameters()}
     saved: dict[int, torch.UntypedStorage] = {}
     inputs = 0

@@ -17,10 +17,8 @@ PEAKS: tuple[tuple[str, float], ...] = (
     ("T4", 65e12),
     ("V100", 125e12),
 )
-"""Peak FLOP/s of dense 16-bit matrix products, by words of the device's name; the first match applies.
-
-The values are from data sheets, without sparsity: half of the sparse value if a sheet has no other.
-"""
+"""Peak FLOP/s of dense 16-bit matrix products, by words of the device's name; the first match applies. The
+values are from data sheets, without sparsity: half of the sparse value if a sheet has no other."""
 
 
 def peak_flops(device_name: str) -> float | None:

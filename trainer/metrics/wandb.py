@@ -7,10 +7,8 @@ from typing import Any
 
 
 class WandbWriter:
-    """A `background.Writer` for a W&B run with this run's id, which a restart continues.
-
-    In the mode `offline` it writes files below `./wandb` ($WANDB_DIR), for a later `wandb sync`.
-    """
+    """A `background.Writer` for a W&B run with this run's id, which a restart continues. In the mode
+    `offline` it writes files below `./wandb` ($WANDB_DIR), for a later `wandb sync`."""
 
     name, package = "W&B (--wandb-project)", "wandb"
 

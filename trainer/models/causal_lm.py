@@ -25,10 +25,8 @@ _DROPOUT = (
 
 
 class CausalLM(nn.Module):
-    """Maps tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar).
-
-    The target of each position is the next token; the loss skips `IGNORED`.
-    """
+    """Maps tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar). The target of
+    each position is the next token; the loss skips `IGNORED`."""
 
     def __init__(self, model: Any, logits_memory: float = 0.0) -> None:
         super().__init__()

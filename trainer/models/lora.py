@@ -21,10 +21,8 @@ _BASE, _A, _B = ".base.", ".lora_a", ".lora_b"
 
 
 class LowRank(nn.Module):
-    """A frozen linear layer plus `scale · x Aᵀ Bᵀ`; B starts at zero, so the output starts unchanged.
-
-    A is [rank, inputs] and B [outputs, rank]. `dropout` applies to the inputs of A.
-    """
+    """A frozen linear layer plus `scale · x Aᵀ Bᵀ`; B starts at zero, so the output starts unchanged. A is
+    [rank, inputs] and B [outputs, rank]. `dropout` applies to the inputs of A."""
 
     def __init__(self, base: nn.Linear, rank: int, scale: float, dropout: float = 0.0) -> None:
         super().__init__()
@@ -39,10 +37,7 @@ class LowRank(nn.Module):
 
     def divide(self, mesh: DeviceMesh, *, inputs: bool) -> None:
         """Divide the update over `mesh` as tensor parallelism divides the layer: by its inputs, or its
-        outputs.
-
-        Each rank then has its columns of A, or its rows of B, and all of the other matrix.
-        """
+        outputs. Each rank then has its columns of A, or its rows of B, and all of the other matrix."""
         parts = (Shard(1), Replicate()) if inputs else (Replicate(), Shard(0))
         for name, part in zip(("lora_a", "lora_b"), parts, strict=True):
             whole = getattr(self, name).detach()
@@ -92,10 +87,8 @@ def linear_layers(module: nn.Module, targets: Iterable[str]) -> list[str]:
 def add_low_rank(
     module: nn.Module, *, rank: int, targets: Iterable[str], scale: float = 2.0, dropout: float = 0.0
 ) -> list[str]:
-    """Add a low-rank update to the linear layers that `targets` match; return their paths.
-
-    The caller freezes the weights first.
-    """
+    """Add a low-rank update to the linear layers that `targets` match; return their paths. The caller freezes
+    the weights first."""
     names = linear_layers(module, targets)
     for name in names:
         parent, _, last = name.rpartition(".")

@@ -41,11 +41,8 @@ class Build(Protocol):
 
 
 def build_own(config: Config) -> Workload:
-    """Build the workload with the user's function.
-
-    Raises:
-        UsageError: if the function does not exist, fails, or returns something else.
-    """
+    """Build the workload with the user's function. Raises: UsageError: if the function does not exist, fails,
+    or returns something else."""
     target = config.model.model
     if not _TARGET.fullmatch(target):
         raise UsageError(f"--model {target} must be module:function, e.g. my.module:build")

@@ -46,10 +46,8 @@ def is_loopback(host: str) -> bool:
 
 
 def on_one_machine(peers: Collection[str]) -> bool:
-    """Whether all known hosts of a run are on this machine.
-
-    In a pod, node 0 may be called localhost in its own variables while the other nodes are elsewhere.
-    """
+    """Whether all known hosts of a run are on this machine. In a pod, node 0 may be called localhost in its
+    own variables while the other nodes are elsewhere."""
     if chosen := os.environ.get(LISTEN):
         return is_loopback(chosen)
     return all(map(is_loopback, peers)) and (len(peers) > 1 or "KUBERNETES_SERVICE_HOST" not in os.environ)

@@ -17,9 +17,7 @@ from trainer.torch_private import divide_each
 
 class ShardedOptimizer:
     """Steps this rank's shards as plain tensors: with DTensors each operation would cost more than a step.
-
-    The state is created immediately, not at the first step: a load and the first staging need the tensors.
-    """
+    The state is created immediately, not at the first step: a load and the first staging need the tensors."""
 
     def __init__(self, model: nn.Module, config: OptimizerConfig) -> None:
         """Raises UsageError for an optimizer that can't step shards of these weights."""

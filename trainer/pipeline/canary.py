@@ -44,10 +44,8 @@ class CanaryCheck:
 
 
 def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions: str = "") -> CanaryCheck:
-    """Send predictions; the endpoint routes them by its traffic split.
-
-    A failed prediction does not name its model, so it counts against the canary.
-    """
+    """Send predictions; the endpoint routes them by its traffic split. A failed prediction does not name its
+    model, so it counts against the canary."""
     from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
 
     latencies: list[float] = []

@@ -63,10 +63,8 @@ class Baseline:
 def prepared_endpoint(
     vertex: Vertex, name: str, baseline: Baseline, machine: ServingMachine
 ) -> tuple[str, str]:
-    """The endpoint of this name, and the version (…/models/ID@VERSION) with most of its traffic.
-
-    A missing endpoint is created; without a deployed model the baseline is registered and gets all traffic.
-    """
+    """The endpoint of this name, and the version (…/models/ID@VERSION) with most of its traffic. A missing
+    endpoint is created; without a deployed model the baseline is registered and gets all traffic."""
     listed = vertex.endpoints.list_endpoints(
         request={"parent": vertex.parent, "filter": f'display_name="{name}"'}
     )
@@ -99,10 +97,8 @@ def _registered(vertex: Vertex, baseline: Baseline) -> str:
 
 
 def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, machine: ServingMachine) -> str:
-    """Deploy a version with a share of the traffic; return the deployed model's id.
-
-    A version that an earlier attempt deployed is not deployed again.
-    """
+    """Deploy a version with a share of the traffic; return the deployed model's id. A version that an earlier
+    attempt deployed is not deployed again."""
     now = vertex.endpoints.get_endpoint(name=endpoint)
     for deployed_model in now.deployed_models:
         if f"{deployed_model.model}@{deployed_model.model_version_id}" == version:
@@ -125,10 +121,8 @@ def with_canary(current: Mapping[str, int], percent: int) -> dict[str, int]:
 
 
 def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
-    """Route all traffic to a deployed model and give it the aliases, then undeploy the others.
-
-    The default alias moves too: a name without a version then means the serving version.
-    """
+    """Route all traffic to a deployed model and give it the aliases, then undeploy the others. The default
+    alias moves too: a name without a version then means the serving version."""
     now = _split(vertex, endpoint, {deployed: 100})
     for deployed_model in now.deployed_models:
         if deployed_model.id == deployed:

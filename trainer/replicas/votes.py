@@ -64,10 +64,8 @@ class Verdict:
 
 
 def verdict(same: bool, distances: Sequence[float]) -> Verdict:
-    """Judge a repetition: whether all hashes are the `same`, and the distance of each rank's values.
-
-    The distances of the other ranks are not exactly 0, because the faulty rank changed their gradients.
-    """
+    """Judge a repetition: whether all hashes are the `same`, and the distance of each rank's values. The
+    distances of the other ranks are not exactly 0, because the faulty rank changed their gradients."""
     if same:
         return Verdict(Repeat.SAME_RESULTS)
     ordered = sorted((distance, rank) for rank, distance in enumerate(distances) if not math.isnan(distance))

@@ -52,10 +52,8 @@ _MAX_TRACEBACK = 32_000
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """The cause of a failed attempt, in one sentence; `time` is in seconds since the epoch.
-
-    `follower` is true if the process only noticed the loss of another process. `code` is an exit code.
-    """
+    """The cause of a failed attempt, in one sentence; `time` is in seconds since the epoch. `follower` is
+    true if the process only noticed the loss of another process. `code` is an exit code."""
 
     message: str
     time: float
@@ -78,10 +76,8 @@ class ErrorRecord:
 
 
 def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
-    """Record this process's error, log it if no supervisor does, and return the exit code.
-
-    `where` are fields that locate the error in the training.
-    """
+    """Record this process's error, log it if no supervisor does, and return the exit code. `where` are fields
+    that locate the error in the training."""
     expected = next((code for kind, code in _EXPECTED.items() if isinstance(error, kind)), 0)
     message, follower = _sentence(error), not expected and noticed_a_lost_peer(error)
     rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
@@ -156,11 +152,8 @@ class NodeFailures:
         return read_record(self.file(local_rank)) is not None
 
     def add(self, local_rank: int, code: int, ended_before: float = math.inf) -> bool:
-        """Add a process that ended with `code`; return whether it is the new cause.
-
-        Errors after `ended_before` (epoch seconds), the time at which another node ended the attempt, are
-        consequences.
-        """
+        """Add a process that ended with `code`; return whether it is the new cause. Errors after
+        `ended_before` (epoch seconds), the time at which another node ended the attempt, are consequences."""
         record = read_record(self.file(local_rank))
         if record is None:
             message = f"{self._prefix(local_rank, code)}{_exit_text(code)}"
@@ -269,11 +262,8 @@ def _write(path: Path, record: ErrorRecord) -> None:
 
 
 def _another_reports(message: str) -> bool:
-    """Whether another process of this node has an equal error and reports it.
-
-    Below torchrun no supervisor selects an error: local rank 0 reports its error, the other ranks only
-    different errors.
-    """
+    """Whether another process of this node has an equal error and reports it. Below torchrun no supervisor
+    selects an error: local rank 0 reports its error, the other ranks only different errors."""
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     try:
         run = (os.environ.get(name, "") for name in ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"))

@@ -48,11 +48,8 @@ class ForkServerClient:
         self._stream = MessageStream(ours)
 
     def gpu_count(self, wait: float) -> int | None:
-        """Number of GPUs of this node; None if it is unknown after `wait` seconds.
-
-        Raises:
-            RuntimeError: if the fork server ended.
-        """
+        """Number of GPUs of this node; None if it is unknown after `wait` seconds. Raises: RuntimeError: if
+        the fork server ended."""
         if self._gpus is None:
             self.start()
             if not self._requested:
@@ -64,11 +61,8 @@ class ForkServerClient:
         return self._gpus
 
     def spawn(self, environments: Sequence[Mapping[str, str]], store_address: str | None = None) -> None:
-        """Start a process for each environment, with the run's arguments.
-
-        With a `store_address` ("" for all addresses), another process hosts torch's store there, at the port
-        in the environments.
-        """
+        """Start a process for each environment, with the run's arguments. With a `store_address` ("" for all
+        addresses), another process hosts torch's store there, at the port in the environments."""
         self.start()
         self._running = set(range(len(environments)))
         self._stream.send(spawn=list(environments), store_address=store_address)

@@ -1,7 +1,5 @@
-"""The messages of the rendezvous, validated: after the handshake, a node may still have another version.
-
-A node begins with a greeting (`hello`): the version of the protocol and its rank.
-"""
+"""The messages of the rendezvous, validated: after the handshake, a node may still have another version. A
+node begins with a greeting (`hello`): the version of the protocol and its rank."""
 
 from __future__ import annotations
 

@@ -71,10 +71,8 @@ class Peers(Protocol):
     """The other nodes, for the supervisor of one node."""
 
     def poll(self) -> AttemptEnd | None:
-        """Exchange messages, many times a second; return the end if another node ended the attempt.
-
-        A later report may replace the failure in the result by its cause.
-        """
+        """Exchange messages, many times a second; return the end if another node ended the attempt. A later
+        report may replace the failure in the result by its cause."""
 
     def report_failure(self, failure: AttemptFailure) -> None:
         """Report the failure of this node's processes, which ends the attempt, to the other nodes."""
@@ -127,10 +125,8 @@ class JoinTimeout:
 def make_rendezvous(
     topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock = time.monotonic
 ) -> Rendezvous:
-    """Create this node's side of the rendezvous.
-
-    `clock` measures `peer_timeout` and the heartbeats, in seconds.
-    """
+    """Create this node's side of the rendezvous. `clock` measures `peer_timeout` and the heartbeats, in
+    seconds."""
     if topology.nodes == 1:
         return SingleNode()
     side = RendezvousLeader if topology.node_rank == 0 else Follower

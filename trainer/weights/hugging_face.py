@@ -47,10 +47,8 @@ class DeferredModel:
         return model
 
     def source(self, root: nn.Module) -> WeightSource | None:
-        """The source of these weights by their names in `root`, of which the model is a part.
-
-        Call it before a strategy replaces the parameters. `None` if the weights were loaded with the model.
-        """
+        """The source of these weights by their names in `root`, of which the model is a part. Call it before
+        a strategy replaces the parameters. `None` if the weights were loaded with the model."""
         names = {name: self._names[param] for name, param in root.named_parameters() if param in self._names}
         return RenamedWeights(self._source, names) if self._source is not None else None
 
@@ -166,10 +164,8 @@ def _names(name: str, prefix: str) -> Iterator[str]:
 
 
 def safetensors_files(where: str) -> list[Path]:
-    """The weight files of a folder, or of a name in the cache or on the hub; possibly none.
-
-    Raises OSError as transformers does.
-    """
+    """The weight files of a folder, or of a name in the cache or on the hub; possibly none. Raises OSError as
+    transformers does."""
     from transformers.utils import cached_file  # noqa: PLC0415
 
     def find(name: str) -> Path | None:

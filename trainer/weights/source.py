@@ -80,10 +80,8 @@ def on_meta(model: nn.Module) -> bool:
 
 @contextmanager
 def weights_on_meta() -> Iterator[None]:
-    """A context in which new modules have their weights on the meta device, but real buffers.
-
-    Buffers that no checkpoint contains are computed when a module is created.
-    """
+    """A context in which new modules have their weights on the meta device, but real buffers. Buffers that no
+    checkpoint contains are computed when a module is created."""
     register = nn.Module.register_parameter
 
     def register_on_meta(module: nn.Module, name: str, param: nn.Parameter | None) -> None:

@@ -122,10 +122,8 @@ def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> Acti
 
 
 def read_only_refusal(action: Action, read_only: ReadOnly | None) -> ActionRefusal | None:
-    """Why the action is refused in a read-only context, with the name of the setting.
-
-    The reason names the operation, so that a key and a verb of one operation give the same reason.
-    """
+    """Why the action is refused in a read-only context, with the name of the setting. The reason names the
+    operation, so that a key and a verb of one operation give the same reason."""
     if read_only is None or not action.mutates:
         return None
     return ActionRefusal(

@@ -45,10 +45,8 @@ class StoreProcess:
             self._listener.close()
 
     def _ensure(self, address: str) -> bool:
-        """Start the process at this address unless it already runs there; False if it can't start.
-
-        When memory runs out, the kernel kills this process first.
-        """
+        """Start the process at this address unless it already runs there; False if it can't start. When
+        memory runs out, the kernel kills this process first."""
         if self._listener is not None and local_address(self._listener) != address:
             self.close()
             self._listener = None

@@ -109,10 +109,8 @@ def token_side(model: Qwen3VLForConditionalGeneration) -> int:
 
 
 def patches(images: torch.Tensor, patch: int, merge: int, frames: int) -> torch.Tensor:
-    """Convert images [B, 3, H, W] in 0..1 to the vision tower's input, [B·n, 3·frames·patch²].
-
-    The patches of a merged block are adjacent; a still image is repeated for each of the `frames`.
-    """
+    """Convert images [B, 3, H, W] in 0..1 to the vision tower's input, [B·n, 3·frames·patch²]. The patches of
+    a merged block are adjacent; a still image is repeated for each of the `frames`."""
     batch, colours, height, width = images.shape
     rows, columns = height // (patch * merge), width // (patch * merge)
     blocks = ((images - 0.5) / 0.5).view(batch, colours, rows, merge, patch, columns, merge, patch)
@@ -161,11 +159,8 @@ class Backbone(nn.Module):
         return embeddings
 
     def encode_images(self, images: Sequence[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
-        """Compute the visual tokens of images [3, H, W] in 0..1, in `dtype`.
-
-        The result has the pooled tokens, then each deepstack level: [B, N, D], padded with zeros to the
-        largest grid.
-        """
+        """Compute the visual tokens of images [3, H, W] in 0..1, in `dtype`. The result has the pooled
+        tokens, then each deepstack level: [B, N, D], padded with zeros to the largest grid."""
         grids = [self.grid(image) for image in images]
         sizes = torch.tensor([[1, rows * self.merge, columns * self.merge] for rows, columns in grids])
         pixels = torch.cat([patches(image[None], self.patch, self.merge, self.frames) for image in images])

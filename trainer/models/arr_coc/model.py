@@ -136,10 +136,7 @@ class ArrCoc(nn.Module):
 
     def largest_pass(self, context: int) -> torch.Tensor:
         """Run the memory-intensive parts of a forward pass, the scorers and the language model, on arbitrary
-        values.
-
-        The sizes are those of the longest text and the largest image of a sample.
-        """
+        values. The sizes are those of the longest text and the largest image of a sample."""
         weight: torch.Tensor = self.backbone.model.get_input_embeddings().weight  # type: ignore[assignment]
         language: Any = self.backbone.model.model.language_model
         width, most = self.backbone.width, self.max_tokens

@@ -28,10 +28,8 @@ _EPSILON = 1e-8
 
 
 def texture_array(images: torch.Tensor) -> torch.Tensor:
-    """Texture [B, 13, 32, 32] of images [B, 3, H, W] in 0..1 (sRGB).
-
-    The other images of the batch affect only the rounding.
-    """
+    """Texture [B, 13, 32, 32] of images [B, 3, H, W] in 0..1 (sRGB). The other images of the batch affect
+    only the rounding."""
     images = images.float()
     lab = _lab(images)
     grey = images.mean(1, keepdim=True)

@@ -196,10 +196,8 @@ class JobOperations:
         )
 
     def _must_allow(self, operation_id: str, job: Job) -> None:
-        """Check that the job's kind and state allow the operation. Raises OperationError.
-
-        The service itself refuses a login without the permission, and names the permission.
-        """
+        """Check that the job's kind and state allow the operation. Raises OperationError. The service itself
+        refuses a login without the permission, and names the permission."""
         selection = ActionSelection(backend=self._backend, login_counts=False)
         if refusal := job_refusal(operation_id, job, selection):
             raise OperationError(

@@ -58,10 +58,8 @@ class OperationRunner:
         projects: Mapping[str, str] | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        """`projects` maps the contexts of a group's members to their projects.
-
-        `warn` reports to the user that the audit journal can't be written; the default is an event.
-        """
+        """`projects` maps the contexts of a group's members to their projects. `warn` reports to the user
+        that the audit journal can't be written; the default is an event."""
         self.context = context
         self.access = access
         self.journal = journal

@@ -19,10 +19,8 @@ CLOSE = 255
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The program to run, and its location. `job` is the full resource name of a custom job.
-
-    An empty `command` is the shell `shell`. `terminal` is (columns, rows); without it the program has pipes.
-    """
+    """The program to run, and its location. `job` is the full resource name of a custom job. An empty
+    `command` is the shell `shell`. `terminal` is (columns, rows); without it the program has pipes."""
 
     job: str
     replica: str

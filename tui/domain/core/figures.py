@@ -12,10 +12,8 @@ LARGEST = 1e40
 
 
 def figure(value: object) -> float | None:
-    """A reported number as a float; `None` for any other value and out of range.
-
-    NaN and infinity stay: the user should see such a loss.
-    """
+    """A reported number as a float; `None` for any other value and out of range. NaN and infinity stay: the
+    user should see such a loss."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:

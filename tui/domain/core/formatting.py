@@ -82,10 +82,8 @@ def speed_text(value: float, unit: str) -> str:
 
 
 def replicas(job: Job) -> str:
-    """Format replicas by group: `1`, `1+3`, then reducers or parameter servers: `1+3+13R`, `1+1+2P`.
-
-    A composite job has the replicas of each running task: `2×1+3`.
-    """
+    """Format replicas by group: `1`, `1+3`, then reducers or parameter servers: `1+3+13R`, `1+1+2P`. A
+    composite job has the replicas of each running task: `2×1+3`."""
     parts = []
     for group in job.groups:
         if group.replicas:
@@ -116,10 +114,8 @@ _REGION = re.compile(r"(?P<continent>[a-z]+)-(?P<direction>[a-z]+)(?P<number>\d+
 
 
 def short_region(region: str, room: int) -> str:
-    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`. Short names remain unique.
-
-    A context at the beginning stays: `prod/na-ne1`. A name without a shorter form is returned complete.
-    """
+    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`. Short names remain unique. A context
+    at the beginning stays: `prod/na-ne1`. A name without a shorter form is returned complete."""
     context, slash, name = region.rpartition("/")
     match = _REGION.fullmatch(name)
     if len(region) <= room or match is None:

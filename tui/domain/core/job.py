@@ -99,10 +99,8 @@ class Job:
     tasks: tuple[Task, ...] = ()
     """Parts that are, or have, separate jobs."""
     composite: bool = False
-    """Whether its tasks are separate jobs, each in replica groups like `groups`: a tuning job's trials.
-
-    Such a job has no replicas itself, and its log is separate from the tasks' logs.
-    """
+    """Whether its tasks are separate jobs, each in replica groups like `groups`: a tuning job's trials. Such
+    a job has no replicas itself, and its log is separate from the tasks' logs."""
     details: object = None
     """Data of its kind, such as the `Study` of a tuning job."""
     reason: str = ""
@@ -140,10 +138,8 @@ class Job:
 
     @property
     def runner(self) -> str:
-        """Name of the job with its replicas, log and metrics: its own name, or the name of its only task.
-
-        "" while the service has not reported it, and for a job of several tasks.
-        """
+        """Name of the job with its replicas, log and metrics: its own name, or the name of its only task. ""
+        while the service has not reported it, and for a job of several tasks."""
         if self.composite:
             return ""
         if not self.tasks:
@@ -151,10 +147,8 @@ class Job:
         return self.tasks[0].job if len(self.tasks) == 1 else ""
 
     def as_runner(self) -> Job:
-        """This job under its runner's name and id, for reading its log and metrics.
-
-        Raises ValueError if its runner is unknown; see `runner`.
-        """
+        """This job under its runner's name and id, for reading its log and metrics. Raises ValueError if its
+        runner is unknown; see `runner`."""
         if not self.runner:
             raise ValueError(f"the runner of {self.name} is unknown")
         return replace(self, name=self.runner, id=self.runner.rpartition("/")[2])
@@ -204,10 +198,8 @@ class Job:
         return self.running_tasks if self.composite and self.state.active else 1
 
     def duration(self, now: datetime) -> timedelta | None:
-        """Time since the first RUNNING, or a later resume, up to the end or `now`.
-
-        `None` before its start, and while it is suspended or waits again, without machines.
-        """
+        """Time since the first RUNNING, or a later resume, up to the end or `now`. `None` before its start,
+        and while it is suspended or waits again, without machines."""
         if self.start_time is None or self.state is JobState.SUSPENDED or self.waits:
             return None
         return (self.end_time or now) - max(self.start_time, self.resume_time or self.start_time)
@@ -237,10 +229,8 @@ class Job:
 
 
 def partly_read(unread: Callable[[str], Any], **known: Any) -> Job:
-    """A job with only some known fields; `unread` returns any other field on first use.
-
-    A list of ten thousand jobs shows fifty of them; most fields of the others are never used.
-    """
+    """A job with only some known fields; `unread` returns any other field on first use. A list of ten
+    thousand jobs shows fifty of them; most fields of the others are never used."""
     job = object.__new__(Job)
     for name, value in known.items():
         object.__setattr__(job, name, value)

@@ -29,10 +29,8 @@ class Severity(IntEnum):
 
     @classmethod
     def parse(cls, text: str) -> Severity:
-        """Parse a severity, ignoring case; `warn` and `err` are accepted.
-
-        Raises ValueError with the accepted words, for any other text.
-        """
+        """Parse a severity, ignoring case; `warn` and `err` are accepted. Raises ValueError with the accepted
+        words, for any other text."""
         word = text.strip().upper()
         word = {"WARN": "WARNING", "ERR": "ERROR", "FATAL": "CRITICAL", "TRACE": "DEBUG"}.get(word, word)
         try:
@@ -74,9 +72,7 @@ class LogEntry:
 @dataclass(frozen=True, slots=True)
 class LogGap:
     """A gap in the delivered log, to be shown in the log: the number of missing entries and the reason.
-
-    `count` is `None` if unknown.
-    """
+    `count` is `None` if unknown."""
 
     timestamp: datetime
     count: int | None

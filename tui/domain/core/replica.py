@@ -17,10 +17,8 @@ _OTHER = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """Replicas of one role and one machine type, a worker pool on Vertex AI.
-
-    `name` is unique in the job. `replicas` is 0 for a position that the job skips.
-    """
+    """Replicas of one role and one machine type, a worker pool on Vertex AI. `name` is unique in the job.
+    `replicas` is 0 for a position that the job skips."""
 
     name: str
     role: str = ""
@@ -41,10 +39,8 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """A job's share of equal cluster nodes, which are billed whether pods run or not.
-
-    Values missing from a node's labels are "" or 0. `strategy` has the values of `Job.strategy`.
-    """
+    """A job's share of equal cluster nodes, which are billed whether pods run or not. Values missing from a
+    node's labels are "" or 0. `strategy` has the values of `Job.strategy`."""
 
     machine_type: str
     region: str
@@ -93,10 +89,8 @@ def is_of_task(replica: str) -> bool:
 
 
 def short_name(replica: str) -> str:
-    """The group number and index of a name: `1-3` for `workerpool1-3`, `7/0-0` for a replica of task 7.
-
-    A name without a group number is unchanged.
-    """
+    """The group number and index of a name: `1-3` for `workerpool1-3`, `7/0-0` for a replica of task 7. A
+    name without a group number is unchanged."""
     task, slash, own = replica.rpartition("/")
     match = _NAME.fullmatch(own)
     return f"{task}{slash}{match['number']}-{match['index']}" if match and match["number"] else replica

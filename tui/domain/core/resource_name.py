@@ -1,8 +1,5 @@
-"""The grammar of Google's resource names.
-
-A region becomes a part of a host name that receives credentials, so the grammar must be strict: the region
-`localhost:1#` would redirect them to another host.
-"""
+"""The grammar of Google's resource names. A region becomes a part of a host name that receives credentials,
+so the grammar must be strict: the region `localhost:1#` would redirect them to another host."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""One job state for every backend, and the mapping of Vertex's states.
-
-The native state is shown beside ours, so no states are merged: QUEUED and PENDING differ for a person who
-waits for capacity.
-"""
+"""One job state for every backend, and the mapping of Vertex's states. The native state is shown beside ours,
+so no states are merged: QUEUED and PENDING differ for a person who waits for capacity."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""A part of a job that is, or has, a separate job.
-
-Examples are a pipeline's task, a tuning job's trial, and the custom job of a training pipeline.
-"""
+"""A part of a job that is, or has, a separate job. Examples are a pipeline's task, a tuning job's trial, and
+the custom job of a training pipeline."""
 
 from __future__ import annotations
 

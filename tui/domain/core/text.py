@@ -44,10 +44,8 @@ def _pictures(match: re.Match[str]) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Return `value` as JSON that is safe on a terminal: JSON escapes replace control characters.
-
-    Letters of all languages stay readable. A value without a JSON type becomes its text.
-    """
+    """Return `value` as JSON that is safe on a terminal: JSON escapes replace control characters. Letters of
+    all languages stay readable. A value without a JSON type becomes its text."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     # Outside strings JSON has no control characters except the line breaks of an indented document.
     return _LEFT_OVER.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
@@ -62,10 +60,8 @@ _ENDED = tuple(".!?:;…")
 
 
 def sentences(*parts: str) -> str:
-    """Join the non-empty parts as sentences; add a full stop between parts that lack one.
-
-    Messages of services and libraries end with or without a full stop.
-    """
+    """Join the non-empty parts as sentences; add a full stop between parts that lack one. Messages of
+    services and libraries end with or without a full stop."""
     texts = [part.strip() for part in parts if part.strip()]
     ended = [part if part.endswith(_ENDED) else f"{part}." for part in texts[:-1]]
     return " ".join([*ended, *texts[-1:]])

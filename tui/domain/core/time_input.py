@@ -10,10 +10,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse_span(text: str) -> timedelta | None:
-    """Parse `90s`, `10m`, `2h`, `1.5d`, with or without a sign; `None` for any other text.
-
-    Raises OverflowError if the span is too long for a timedelta.
-    """
+    """Parse `90s`, `10m`, `2h`, `1.5d`, with or without a sign; `None` for any other text. Raises
+    OverflowError if the span is too long for a timedelta."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         return None

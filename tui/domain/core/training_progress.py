@@ -110,10 +110,8 @@ def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> Tra
 def with_evaluation(
     last: TrainingStep | None, timestamp: datetime, payload: Mapping[str, Any] | None
 ) -> TrainingStep | None:
-    """The `last` step with the numbers of a later evaluation, e.g. `eval_loss`; `None` for any other line.
-
-    An evaluation after another step is a separate step, without a loss.
-    """
+    """The `last` step with the numbers of a later evaluation, e.g. `eval_loss`; `None` for any other line. An
+    evaluation after another step is a separate step, without a loss."""
     fields = structured_fields(payload)
     step = None if fields is None or fields.get("kind") != "eval" else count(fields.get("step"))
     if fields is None or step is None:
@@ -167,10 +165,8 @@ def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> st
 def after_step(
     progress: Progress, sample: TrainingStep, ends_at: datetime | None = None, dialect: str | None = None
 ) -> Progress:
-    """Return `progress` after a reported step, with the job's own estimate of its end.
-
-    The first loss is the first one ever reported, even across restarts, for comparison.
-    """
+    """Return `progress` after a reported step, with the job's own estimate of its end. The first loss is the
+    first one ever reported, even across restarts, for comparison."""
     loss, rate = sample.loss, sample.learning_rate
     return replace(
         progress,

@@ -22,10 +22,8 @@ REMOVED = _Removed()
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit that sets `path` to `value` and creates missing mappings. A list's length as index appends.
-
-    The value `REMOVED` removes `path`. `insert` inserts into a list at the index.
-    """
+    """An edit that sets `path` to `value` and creates missing mappings. A list's length as index appends. The
+    value `REMOVED` removes `path`. `insert` inserts into a list at the index."""
 
     path: Path
     value: Any
@@ -33,11 +31,8 @@ class Edit:
 
 
 def edited(value: Any, edits: Sequence[Edit]) -> Any:
-    """Return a copy of plain values (mappings, lists, scalars) with `edits` applied in order.
-
-    Raises:
-        LookupError: if a path leads through a value that does not exist and can't be created.
-    """
+    """Return a copy of plain values (mappings, lists, scalars) with `edits` applied in order. Raises:
+    LookupError: if a path leads through a value that does not exist and can't be created."""
     root = copy.deepcopy(value)
     for edit in edits:
         root = _one(root, edit)

@@ -13,10 +13,8 @@ from tui.domain.core.job import Job
 
 @dataclass(frozen=True, slots=True)
 class UsageTrend:
-    """Shares from 0 to 1, the oldest first, `None` for times without a measurement.
-
-    `latest` is the newest share; `simulated` is true if an emulator simulated any of them.
-    """
+    """Shares from 0 to 1, the oldest first, `None` for times without a measurement. `latest` is the newest
+    share; `simulated` is true if an emulator simulated any of them."""
 
     shares: tuple[float | None, ...] = ()
     latest: float | None = None

@@ -297,10 +297,8 @@ def job_json(
     diagnosis: Diagnosis | None = None,
     sources: JobSources = NO_SOURCES,
 ) -> dict[str, Any]:
-    """A job in the documented JSON format.
-
-    `diagnosis` is a more exact diagnosis, if more than the job itself was read.
-    """
+    """A job in the documented JSON format. `diagnosis` is a more exact diagnosis, if more than the job itself
+    was read."""
     job = job if progress is None else replace(job, progress=progress)
     row = JobRow(job, datetime.now(UTC), sources, diagnosis or diagnosis_of(job))
     return json_object(JOB_FIELDS, row)

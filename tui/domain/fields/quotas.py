@@ -99,8 +99,8 @@ QUOTA_FIELDS: tuple[Field[QuotaRow], ...] = (
     Field("age", "AGE", 5, max_width=6, rank=2, right=True,
         cell=lambda row: age_cell(row.read_at, row.now),
         sort=lambda row: -row.read_at.timestamp() if row.read_at else None,
-        json=lambda row: rfc3339(row.quota.used_at), json_key="used_at", help="Reading time of the usage"),
-    Field("limit_read_at", json=lambda row: rfc3339(row.quota.limit_read_at), help="Reading time of the limit"),
+        json=lambda row: rfc3339(row.quota.used_at), json_key="used_at", help="Time of the usage"),
+    Field("limit_read_at", json=lambda row: rfc3339(row.quota.limit_read_at), help="Time of the limit"),
     Field("estimated", json=lambda row: row.quota.estimated,
         help="Whether `used` is the sum of the running jobs, which exceeds the service's value"),
 )  # fmt: skip

@@ -18,10 +18,8 @@ _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "true"
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The result of a check. `value` is None if the text is not YAML.
-
-    `job` (REST format) is None if the structure is wrong.
-    """
+    """The result of a check. `value` is None if the text is not YAML. `job` (REST format) is None if the
+    structure is wrong."""
 
     text: str
     value: Any = None
@@ -44,9 +42,7 @@ class Analysis:
 
 def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = False) -> Analysis:
     """Read and check a profile's text with its parameters' defaults; problems are returned, not raised.
-
-    `region` is the default of the file's region. With `local` the job would run on this machine.
-    """
+    `region` is the default of the file's region. With `local` the job would run on this machine."""
     try:
         profile = load(text, file, name)
     except ProfileInvalid:

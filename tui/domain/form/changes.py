@@ -28,10 +28,8 @@ class Refused(Exception):
 
 
 def value_edits(root: Any, row: FormRow, text: str) -> Edits:
-    """Edits that set `row` to `text`; none if `text` is its value already.
-
-    Raises ValueError with a sentence if the text is not a valid value of the field.
-    """
+    """Edits that set `row` to `text`; none if `text` is its value already. Raises ValueError with a sentence
+    if the text is not a valid value of the field."""
     if row.kind is RowKind.PARAMETER:
         return default_edits(root, str(row.path[-1]), text)
     if row.kind is RowKind.PAIR:
@@ -105,10 +103,8 @@ def _parameter_value(root: Any, name: str, text: str) -> Any:
 
 
 def default_edits(root: Any, name: str, text: str) -> Edits:
-    """Edits that set a parameter's default.
-
-    Raises ValueError if the text has another type or is not one of the parameter's choices.
-    """
+    """Edits that set a parameter's default. Raises ValueError if the text has another type or is not one of
+    the parameter's choices."""
     value = _parameter_value(root, name, text)
     choices = parameter_choices(root, name)
     if choices and scalar_text(value) not in choices:
@@ -119,10 +115,8 @@ def default_edits(root: Any, name: str, text: str) -> Edits:
 
 
 def removal_edits(root: Any, row: FormRow) -> Edits:
-    """Edits that remove the row's value or element.
-
-    Raises Refused if it is not set, or another value needs it.
-    """
+    """Edits that remove the row's value or element. Raises Refused if it is not set, or another value needs
+    it."""
     if row.kind is RowKind.POOL:
         return _pool_removal(root, row.path)
     if not row.path or at(root, row.path) is MISSING or row.kind in {RowKind.SECTION, RowKind.MORE}:
@@ -155,10 +149,8 @@ def _pool_removal(root: Any, path: Path) -> Edits:
 
 
 def addition_edits(root: Any, row: FormRow, text: str) -> tuple[Edits, Path]:
-    """Edits that add `text` to the list of `row`, and the path of the new element.
-
-    Raises ValueError if the text is not a valid element of the list.
-    """
+    """Edits that add `text` to the list of `row`, and the path of the new element. Raises ValueError if the
+    text is not a valid element of the list."""
     path = list_path(row)
     if row.field is None or path is None:
         raise ValueError("Nothing can be added here.")
@@ -242,10 +234,8 @@ def name_problem(name: str) -> str:
 
 
 def inline_edits(root: Any, row: FormRow) -> Edits:
-    """Edits that replace a reference with its parameter's default.
-
-    Raises Refused if the row is not a reference, or its parameter has no default.
-    """
+    """Edits that replace a reference with its parameter's default. Raises Refused if the row is not a
+    reference, or its parameter has no default."""
     if not row.parameter:
         raise Refused("This value is not a parameter; p makes it a parameter.")
     setting = at(root, ("parameters", row.parameter))

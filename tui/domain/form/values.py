@@ -104,10 +104,8 @@ def json_line(value: Any) -> str:
 
 
 def parse(kind: FieldType, text: str) -> Any:
-    """Parse a typed text for a field of this kind; a text that contains `${name}` stays text.
-
-    Raises ValueError with a sentence about the expected value.
-    """
+    """Parse a typed text for a field of this kind; a text that contains `${name}` stays text. Raises
+    ValueError with a sentence about the expected value."""
     text = text.strip() if kind.name != "string" else text
     if REFERENCE.search(text):
         return text

@@ -22,18 +22,14 @@ class ConfigFile:
 
 
 def takes_lists(config: Any) -> bool:
-    """Whether gcloud adds `--args` and `--command` to the pools of a config.
-
-    gcloud sends snake_case names unchanged, but recognises its pools only by the camelCase name.
-    """
+    """Whether gcloud adds `--args` and `--command` to the pools of a config. gcloud sends snake_case names
+    unchanged, but recognises its pools only by the camelCase name."""
     return isinstance(config, Mapping) and "workerPoolSpecs" in config
 
 
 def read_config(text: str, file: str) -> Mapping[str, Any]:
-    """Read the CustomJobSpec (REST format) of a file that `--config` names.
-
-    Raises ProfileInvalid if gcloud, or the service after it, refuses the file.
-    """
+    """Read the CustomJobSpec (REST format) of a file that `--config` names. Raises ProfileInvalid if gcloud,
+    or the service after it, refuses the file."""
     document = read(text, file, repeated=True)
     names = set(map(camel, document.value)) if isinstance(document.value, Mapping) else set()
     if names and not standing_alone(names):

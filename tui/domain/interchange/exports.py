@@ -44,11 +44,8 @@ _CLUSTER = "kubernetes"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An export: its text, the command that uses it ("" if the text is a command), and notes.
-
-    `problem` says why the format can't describe the job; then the text is empty. The notes name omitted
-    parts.
-    """
+    """An export: its text, the command that uses it ("" if the text is a command), and notes. `problem` says
+    why the format can't describe the job; then the text is empty. The notes name omitted parts."""
 
     text: str
     command: str = ""
@@ -115,10 +112,8 @@ def export_job(
     file: str = "",
     reveal: bool = False,
 ) -> Exported:
-    """Export a job as the service reports it (REST format), like the request that created it.
-
-    Raises ProfileInvalid for a job whose kind no profile can describe.
-    """
+    """Export a job as the service reports it (REST format), like the request that created it. Raises
+    ProfileInvalid for a job whose kind no profile can describe."""
     imported = from_resource(resource)
     profile = load(imported.text, str(resource.get("name", "")), imported.name)
     request = profile.check(region=region).request

@@ -33,10 +33,8 @@ Config = Callable[[str], ConfigFile]
 
 @dataclass(slots=True)
 class GcloudCreate:
-    """The job (a profile's fields), the region and the folder to package in a command line.
-
-    `parameters` are values from outside the script; each is `${NAME}` in the job. `notes` name omitted parts.
-    """
+    """The job (a profile's fields), the region and the folder to package in a command line. `parameters` are
+    values from outside the script; each is `${NAME}` in the job. `notes` name omitted parts."""
 
     job: dict[str, Any]
     region: str = ""

@@ -1,7 +1,5 @@
-"""The errors that gcloud reports in `--worker-pool-spec` before it sends a request.
-
-Source: `command_lib/ai/custom_jobs/validation.py` and `flags.py` of gcloud 578.0.0.
-"""
+"""The errors that gcloud reports in `--worker-pool-spec` before it sends a request. Source:
+`command_lib/ai/custom_jobs/validation.py` and `flags.py` of gcloud 578.0.0."""
 
 from __future__ import annotations
 

@@ -18,10 +18,8 @@ _SHELLS = {"", "bash", "console", "sh", "shell", "zsh"}
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The surroundings of a script: its folder, environment and files, and the command to import.
-
-    `command` is a number from 1 or a display name; "" for the only command.
-    """
+    """The surroundings of a script: its folder, environment and files, and the command to import. `command`
+    is a number from 1 or a display name; "" for the only command."""
 
     base: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -37,10 +35,8 @@ def is_command(text: str) -> bool:
 
 
 def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call, list[Word], str]:
-    """The script, the selected call, the words after `create`, and the name of the command.
-
-    Raises ProfileInvalid if bash would refuse the script, or if not exactly one call matches.
-    """
+    """The script, the selected call, the words after `create`, and the name of the command. Raises
+    ProfileInvalid if bash would refuse the script, or if not exactly one call matches."""
     if file.endswith(_MARKDOWN):
         text = _fenced(text)
     # Drop a pasted prompt.

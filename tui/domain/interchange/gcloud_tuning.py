@@ -1,7 +1,5 @@
-"""Parses `gcloud ai hp-tuning-jobs create …`, with the flags of gcloud 578.0.0.
-
-The result is a HyperparameterTuningJob.
-"""
+"""Parses `gcloud ai hp-tuning-jobs create …`, with the flags of gcloud 578.0.0. The result is a
+HyperparameterTuningJob."""
 
 from __future__ import annotations
 

@@ -63,10 +63,8 @@ def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings 
 
 
 def _of_manifest(text: str, file: str) -> Imported | None:
-    """Import a Kubernetes manifest unchanged, without fields that only a cluster fills.
-
-    Returns `None` for other texts.
-    """
+    """Import a Kubernetes manifest unchanged, without fields that only a cluster fills. Returns `None` for
+    other texts."""
     try:
         document = read(text, file, repeated=True, several=True)
     except ProfileInvalid:
@@ -202,9 +200,7 @@ def _is_document(text: str) -> bool:
 
 def from_resource(resource: Mapping[str, Any]) -> Imported:
     """Import a job as the service reports it (REST format), without fields that only the service fills.
-
-    Raises ProfileInvalid if the job has unknown fields, or no profile can describe its kind.
-    """
+    Raises ProfileInvalid if the job has unknown fields, or no profile can describe its kind."""
     format = reported_as(resource)
     name = str(resource.get("name", "")) or (format.resource_title(resource) if format else "")
     if format is None:
@@ -221,10 +217,8 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
 
 
 def from_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> Imported:
-    """Import a command line; values from outside the script become parameters.
-
-    Raises ProfileInvalid if the flags' values are not a valid job.
-    """
+    """Import a command line; values from outside the script become parameters. Raises ProfileInvalid if the
+    flags' values are not a valid job."""
     value = of_command(command, file, base)
     name = slug(str(value["displayName"]))
     try:

@@ -15,10 +15,8 @@ _NOTHING_TO_DO = frozenset({JobState.CANCELLED, JobState.SUCCEEDED, JobState.SKI
 
 
 def diagnosis_of(job: Job, lines: Iterable[str] = (), *, whole: bool = False) -> Diagnosis | None:
-    """The diagnosis of a job; `None` if its service reports no problem.
-
-    `lines` are the last log lines of the replica that failed first; with `whole` they are its complete log.
-    """
+    """The diagnosis of a job; `None` if its service reports no problem. `lines` are the last log lines of the
+    replica that failed first; with `whole` they are its complete log."""
     if job.state in _NOTHING_TO_DO:
         return None
     if job.diagnosis is not None:

@@ -116,7 +116,7 @@ _OF_KIND: Mapping[str, list[_Row]] = {
             "Scope of the runtime: the cluster or the namespace.", "ClusterTrainingRuntime",
         ),
     ],
-    "job_set": [("failurePolicy maxRestarts", "restarts", INTEGER, "Largest number of the set's restarts.", "0")],
+    "job_set": [("failurePolicy maxRestarts", "restarts", INTEGER, "Limit of the set's restarts.", "0")],
     "batch_job": [
         ("backoffLimit", "backoff limit", INTEGER, "Failures of pods after which the job fails.", "6"),
         ("completions", "completions", INTEGER, "Pods that must succeed.", "as many as pods"),

@@ -140,10 +140,8 @@ def job_of(
 def _diagnosis(
     obj: Obj, related: RelatedObjects, state: JobState, first: ReplicaFailure | None, waiting: Sequence[Wait]
 ) -> Diagnosis | None:
-    """Return the next step: the needs of a waiting job, else the remedy for its last failure.
-
-    `state` is the state of the job, or FAILED if the failed replica has not restarted so far.
-    """
+    """Return the next step: the needs of a waiting job, else the remedy for its last failure. `state` is the
+    state of the job, or FAILED if the failed replica has not restarted so far."""
     if state is JobState.SUSPENDED:
         name = fields(obj, "metadata").get("name")
         return Diagnosis("", f"Resume it: U, `vxtui resume {name}`.", keys="Resume it: U.")
@@ -246,10 +244,8 @@ def replicas(
     *,
     cleaned: bool = False,
 ) -> tuple[Replica, ...]:
-    """Return the replicas of all groups, as their pods report them or as the job's state implies.
-
-    `cleaned` is true if pods may have been removed when the job ended.
-    """
+    """Return the replicas of all groups, as their pods report them or as the job's state implies. `cleaned`
+    is true if pods may have been removed when the job ended."""
     by_place = _places(parts, pods)
     inferred = infer_replicas(tuple(part.group for part in parts), state, error)
     if not by_place:

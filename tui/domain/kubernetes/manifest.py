@@ -39,11 +39,8 @@ OBJECTS = "objects"
 
 
 class ManifestFormat(SpecFormat):
-    """The body `manifest`: one object, or a list of objects with the job last.
-
-    Its fields are always `{objects: […]}`, also for another layout in the file; the paths of findings follow
-    these fields.
-    """
+    """The body `manifest`: one object, or a list of objects with the job last. Its fields are always
+    `{objects: […]}`, also for another layout in the file; the paths of findings follow these fields."""
 
     body = BODY
     family = "kubernetes"

@@ -32,9 +32,7 @@ class JobName:
 
 
 def parse_name(text: str) -> JobName | None:
-    """Parse a full name; None for any other text.
-
-    The parts go into a URL, so only valid Kubernetes names are accepted.
-    """
+    """Parse a full name; None for any other text. The parts go into a URL, so only valid Kubernetes names are
+    accepted."""
     match = _NAME.fullmatch(text)
     return JobName(**match.groupdict()) if match else None

@@ -192,10 +192,8 @@ def _hardware(resource: str, accelerator: str) -> str:
 
 
 def pod_requests(pod: Obj) -> dict[str, Decimal]:
-    """Return a pod's requests: the sum of its containers, or its largest init container if higher.
-
-    An init container that keeps running (restartPolicy Always) counts with the containers.
-    """
+    """Return a pod's requests: the sum of its containers, or its largest init container if higher. An init
+    container that keeps running (restartPolicy Always) counts with the containers."""
     total: dict[str, Decimal] = defaultdict(Decimal)
     most: dict[str, Decimal] = defaultdict(Decimal)
     spec = pod.get("spec") or {}

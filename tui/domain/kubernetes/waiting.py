@@ -281,10 +281,8 @@ def is_pending(workload: Obj) -> bool:
 
 
 def position_words(summary: Obj, workload: Obj) -> str:
-    """Return a Workload's position as a sentence, or "" if the summary does not list it.
-
-    Positions count from 0 (Kueue, pkg/visibility): a position is the number of earlier workloads.
-    """
+    """Return a Workload's position as a sentence, or "" if the summary does not list it. Positions count from
+    0 (Kueue, pkg/visibility): a position is the number of earlier workloads."""
     name = at(workload, "metadata", "name")
     for item in map(fields, elements(summary, "items")):
         if at(item, "metadata", "name") == name:

@@ -22,9 +22,7 @@ PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 @dataclass(frozen=True, slots=True)
 class WorkloadKind:
     """A kind of job. `key` is its `Job.kind`; `replicas` is the field with a replica spec for each role.
-
-    `container` is the name that the operator requires for the training container, or "" for any name.
-    """
+    `container` is the name that the operator requires for the training container, or "" for any name."""
 
     key: str
     group: str

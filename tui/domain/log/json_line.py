@@ -17,10 +17,8 @@ from tui.domain.document.decoding import decode_json
 
 DEFAULT_SEVERITY = {"stdout": int(Severity.INFO), "stderr": int(Severity.ERROR)}
 MAX_JSON_DEPTH = 20
-"""Largest depth of an object; deeper objects stay text.
-
-protobuf clients refuse 100 nested messages, and each level needs three.
-"""
+"""Largest depth of an object; deeper objects stay text. protobuf clients refuse 100 nested messages, and each
+level needs three."""
 MAX_ENTRY = 256 * 1024
 """Bytes of one entry's text; a longer line is split (docs/facts/vertex.md 5.1)."""
 DAY = 86_400 * 10**9
@@ -45,10 +43,8 @@ class NotAnObject(ValueError):
 
 
 def parse_json_line(line: str) -> JsonLine:
-    """Parse a line that is one JSON object.
-
-    Raises NotAnObject for any other line, and for an object that is nested too deeply.
-    """
+    """Parse a line that is one JSON object. Raises NotAnObject for any other line, and for an object that is
+    nested too deeply."""
     try:
         payload = decode_json(line, most_levels=MAX_JSON_DEPTH)
     except ValueError as error:

@@ -1,7 +1,5 @@
-"""Shapes of known services' secrets, in any text. Names, digests and ids have no such shape.
-
-The services document the prefixes of their tokens, and secret scanners use them.
-"""
+"""Shapes of known services' secrets, in any text. Names, digests and ids have no such shape. The services
+document the prefixes of their tokens, and secret scanners use them."""
 
 from __future__ import annotations
 
@@ -49,7 +47,5 @@ PATTERNS: tuple[re.Pattern[str], ...] = (
     re.compile(r"(?<=://)[^/\s:@\"'\\]{20,}(?=@)"),
     re.compile(r"(?P<head>(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@\"']*:)[^/\s\"']+(?=@)"),
 )
-"""Patterns of secrets, each searched in linear time because texts are untrusted.
-
-Each pattern applies to the result of the previous one; the group `head` stays.
-"""
+"""Patterns of secrets, each searched in linear time because texts are untrusted. Each pattern applies to the
+result of the previous one; the group `head` stays."""

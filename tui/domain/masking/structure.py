@@ -167,10 +167,8 @@ def _declared(task: Mapping[str, Any]) -> set[str]:
 
 
 def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]:
-    """Name the arguments and variables with these secrets in the environment of the job's tasks.
-
-    The service does not know the profile: without the names, the job's specification would show the secrets.
-    """
+    """Name the arguments and variables with these secrets in the environment of the job's tasks. The service
+    does not know the profile: without the names, the job's specification would show the secrets."""
     if not secrets:
         return job
     custom_job = copy.deepcopy(job)

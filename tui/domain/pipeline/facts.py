@@ -39,9 +39,7 @@ class Fact:
 
 def cached_from(task: Task, pipeline: str) -> str:
     """Name of the pipeline job that created the outputs of a cached task; "" if their URIs do not contain it.
-
-    `pipeline` is the name of the task's own pipeline job.
-    """
+    `pipeline` is the name of the task's own pipeline job."""
     parent, _, own = pipeline.rpartition("/")
     if task.native_state != CACHED:
         return ""
@@ -54,10 +52,8 @@ def cached_from(task: Task, pipeline: str) -> str:
 
 
 def same_work(task: Task, job: Job, runs: Iterable[Job]) -> str:
-    """Name of the newest earlier run of this pipeline in which the task had equal inputs and outputs.
-
-    This is for a cached task whose outputs name no run: the cache may have another run's equal outputs.
-    """
+    """Name of the newest earlier run of this pipeline in which the task had equal inputs and outputs. This is
+    for a cached task whose outputs name no run: the cache may have another run's equal outputs."""
     if task.native_state != CACHED:
         return ""
     signature = task.name, task.parameters, task.outputs
@@ -80,9 +76,7 @@ def attempts(task: Task) -> list[tuple[str, JobState]]:
 
 def facts(task: Task, others: Mapping[str, Task], pipeline: str, origin: str = "") -> list[Fact]:
     """The facts of a task except its state and times. `others` are the tasks of the pipeline job `pipeline`.
-
-    `origin` is the run that `same_work` returned; a run that the outputs name has precedence.
-    """
+    `origin` is the run that `same_work` returned; a run that the outputs name has precedence."""
     return [
         *_task(task, others, cached_from(task, pipeline), origin),
         *_attempts(task),

@@ -10,10 +10,8 @@ _ITERATION = re.compile(r"(?P<name>.+)-\d+")
 
 
 def dependencies(tasks: Mapping[str, tuple[str, str]], spec: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The ids of each task's dependencies. `tasks` maps an id to the name and the parent task's id.
-
-    An iteration of a loop has the loop's name with a number appended, and no dependencies.
-    """
+    """The ids of each task's dependencies. `tasks` maps an id to the name and the parent task's id. An
+    iteration of a loop has the loop's name with a number appended, and no dependencies."""
     spec = spec.get("pipelineSpec") or spec
     components = spec.get("components") or {}
     siblings: dict[str, dict[str, str]] = {}

@@ -19,10 +19,8 @@ def is_compiled(names: Collection[str]) -> bool:
 
 
 def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The profile fields that run a compiled pipeline, and notes.
-
-    A launch requires the pipeline root if it has no default.
-    """
+    """The profile fields that run a compiled pipeline, and notes. A launch requires the pipeline root if it
+    has no default."""
     info = spec.get("pipelineInfo")
     about = info if isinstance(info, Mapping) else {}
     fields: dict[str, Any] = {"displayName": str(about.get("name") or name)}

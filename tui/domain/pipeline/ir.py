@@ -52,10 +52,8 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """The program of a leaf task: a container, or an importer that creates an artifact from a URI.
-
-    `other` names any other kind of executor.
-    """
+    """The program of a leaf task: a container, or an importer that creates an artifact from a URI. `other`
+    names any other kind of executor."""
 
     label: str
     container: Json | None = None
@@ -149,10 +147,8 @@ _readings: dict[int, Reading] = {}
 
 
 def reading_of(spec: Json) -> Reading:
-    """The parsed content of an unchanging spec, cached by identity.
-
-    A launch needs it after each key press, for the price, the quota and the checks.
-    """
+    """The parsed content of an unchanging spec, cached by identity. A launch needs it after each key press,
+    for the price, the quota and the checks."""
     reading = _readings.get(id(spec))
     if reading is None or reading.spec is not spec:
         reader = PipelineReader(spec)
@@ -165,10 +161,8 @@ def reading_of(spec: Json) -> Reading:
 
 
 class PipelineReader:
-    """Reads a spec as far as possible.
-
-    `problems` are errors in the spec; `not_emulated` are parts that only the service runs.
-    """
+    """Reads a spec as far as possible. `problems` are errors in the spec; `not_emulated` are parts that only
+    the service runs."""
 
     def __init__(self, spec: Json) -> None:
         self.spec = spec

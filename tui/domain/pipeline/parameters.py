@@ -116,11 +116,8 @@ def shown(value: Any) -> str:
 
 
 def body_inputs(body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-    """The parameters of a PipelineJob (REST format) that a launch may set.
-
-    If only the service can read the template, the result has the parameters with a value, whose types follow
-    from the values.
-    """
+    """The parameters of a PipelineJob (REST format) that a launch may set. If only the service can read the
+    template, the result has the parameters with a value, whose types follow from the values."""
     runtime = body.get("runtimeConfig")
     values = runtime.get("parameterValues") if isinstance(runtime, Mapping) else None
     values_set = values if isinstance(values, Mapping) else {}

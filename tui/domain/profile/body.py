@@ -14,10 +14,8 @@ from tui.domain.spec.spec_format import Attachment, BodyInput, SpecFormat
 def inputs_of(
     format: SpecFormat, body: Mapping[str, Any], filled: Mapping[str, Any], file: str
 ) -> tuple[BodyInput, ...]:
-    """The values of a body that a launch may set. `filled` is the body with the parameters' defaults.
-
-    A value that refers to a header parameter follows that parameter.
-    """
+    """The values of a body that a launch may set. `filled` is the body with the parameters' defaults. A value
+    that refers to a header parameter follows that parameter."""
     attached, _ = format.attach(filled, file)
     following = {(format.body, *path) for _, path in references(body)}
     return tuple(
@@ -30,10 +28,8 @@ def inputs_of(
 def with_inputs(
     body: Mapping[str, Any], inputs: Sequence[BodyInput], texts: Mapping[str, str], document: Document
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The body with the values of a launch, and a problem for each text of the wrong type.
-
-    Texts are keyed by the input's key or name. Empty texts and defaults are not set.
-    """
+    """The body with the values of a launch, and a problem for each text of the wrong type. Texts are keyed by
+    the input's key or name. Empty texts and defaults are not set."""
     result, problems = dict(body), []
     for declared in inputs:
         typed = texts.get(declared.key, texts.get(declared.name))

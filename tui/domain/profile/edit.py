@@ -120,10 +120,8 @@ def _add_beside_removed(shared_edits: list[list[Edit]]) -> None:
 
 
 def render_new(value: Mapping[str, Any]) -> str:
-    """Write a profile file from plain values, with its fields in the order of the reference.
-
-    Texts that resemble a reference are written unchanged: `${name}` means the parameter.
-    """
+    """Write a profile file from plain values, with its fields in the order of the reference. Texts that
+    resemble a reference are written unchanged: `${name}` means the parameter."""
     return "\n".join(write.block(write.in_order(value))) + "\n"
 
 
@@ -160,10 +158,8 @@ def _steps_of(document: Document, edit: Edit) -> list[Edit]:
 
 
 def _at_the_anchor(text: str, step: Edit, value: Any) -> str:
-    """Make the change at all paths that share the value.
-
-    Raises CannotSplice if no single change of the text gives `value`.
-    """
+    """Make the change at all paths that share the value. Raises CannotSplice if no single change of the text
+    gives `value`."""
     try:
         changed = splice_shared(text, step)
         if same(read(changed, "").value, value):

@@ -1,7 +1,5 @@
-"""Names of jobs: the placeholders of a profile's `displayName`.
-
-A launch fills in `{profile}`, `{n}`, `{date}`, `{user}` and `{git}`; other braces stay.
-"""
+"""Names of jobs: the placeholders of a profile's `displayName`. A launch fills in `{profile}`, `{n}`,
+`{date}`, `{user}` and `{git}`; other braces stay."""
 
 from __future__ import annotations
 

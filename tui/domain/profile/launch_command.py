@@ -1,7 +1,5 @@
-"""Commands whose output a launch fills in for a parameter: `at_launch` of a profile.
-
-No shell runs a command: the launch computes the output of these few commands.
-"""
+"""Commands whose output a launch fills in for a parameter: `at_launch` of a profile. No shell runs a command:
+the launch computes the output of these few commands."""
 
 from __future__ import annotations
 

@@ -152,9 +152,7 @@ class Profile:
 
     def values(self, texts: Mapping[str, str]) -> dict[str, Value]:
         """Every parameter's value: its text in `texts`, else the default. Names of `inputs` are skipped.
-
-        Raises ProfileInvalid with each parameter that does not exist, or has a wrong or missing value.
-        """
+        Raises ProfileInvalid with each parameter that does not exist, or has a wrong or missing value."""
         known = {p.name: p for p in self.parameters}
         values: dict[str, Value] = {}
         others = self.inputs if any(name not in known for name in texts) else ()
@@ -253,10 +251,8 @@ class Profile:
         ]
 
     def render(self, texts: Mapping[str, str] | None = None) -> Request:
-        """The request with these parameter texts.
-
-        Raises ProfileInvalid for wrong values, and for every error of the rules.
-        """
+        """The request with these parameter texts. Raises ProfileInvalid for wrong values, and for every error
+        of the rules."""
         checked = self.check(texts)
         if checked.errors:
             raise ProfileInvalid(checked.errors)
@@ -334,10 +330,8 @@ def path_in_file(path: Path, spec_path: Path) -> Path:
 
 
 def load(source: str, file: str, name: str) -> Profile:
-    """Read a profile, a gcloud config file, the displayName/jobSpec wrapper of one, or a REST body.
-
-    Raises ProfileInvalid with every problem of the file's structure.
-    """
+    """Read a profile, a gcloud config file, the displayName/jobSpec wrapper of one, or a REST body. Raises
+    ProfileInvalid with every problem of the file's structure."""
     profile, problems = _read(source, file, name)
     if problems:
         raise ProfileInvalid(problems)
@@ -353,10 +347,8 @@ def inspect(
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Every problem of a file: of its structure, its parameters, and the rules.
-
-    Parts with a wrong structure are hidden from the rules.
-    """
+    """Every problem of a file: of its structure, its parameters, and the rules. Parts with a wrong structure
+    are hidden from the rules."""
     try:
         profile, problems = _read(source, file, name)
     except ProfileInvalid as error:

@@ -35,10 +35,8 @@ class Parameter:
     """A command of `launch_command` whose output is the value of a launch without a set value."""
 
     def parse(self, text: str) -> Value:
-        """Parse a text as a value.
-
-        Raises ValueError with a sentence that names the parameter and its allowed values.
-        """
+        """Parse a text as a value. Raises ValueError with a sentence that names the parameter and its allowed
+        values."""
         value = convert(text, self.type)
         shown = repr(MASK if self.secret else mask_value(self.name, text))
         if value is None:
@@ -132,10 +130,8 @@ def _type_of(value: Any) -> str:
 
 
 def fill(value: Any, values: Mapping[str, Value]) -> Any:
-    """Replace every `${name}` in `value`; a reference that is the entire value keeps the parameter's type.
-
-    A name without a value stays unchanged.
-    """
+    """Replace every `${name}` in `value`; a reference that is the entire value keeps the parameter's type. A
+    name without a value stays unchanged."""
     if isinstance(value, Mapping):
         return {key: fill(inner, values) for key, inner in value.items()}
     if isinstance(value, list):

@@ -130,11 +130,8 @@ def jobs_on(resource: PersistentResource, jobs: Iterable[Job]) -> list[Job]:
 
 
 def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | None:
-    """Time at which its last job ended, or its start; `None` while it is used or does not run.
-
-    The service does not report this time; `jobs` are those of its region since its creation, except deleted
-    ones.
-    """
+    """Time at which its last job ended, or its start; `None` while it is used or does not run. The service
+    does not report this time; `jobs` are those of its region since its creation, except deleted ones."""
     if not resource.idle:
         return None
     ends = [job.end_time for job in jobs if resource.runs(job) and job.end_time is not None]
@@ -197,10 +194,8 @@ def _disk(shape: tuple[object, ...]) -> str:
 
 
 def resource_of(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A PersistentResource in REST format with the machines of a CustomJob in REST format.
-
-    Worker pools of the same shape become one resource pool.
-    """
+    """A PersistentResource in REST format with the machines of a CustomJob in REST format. Worker pools of
+    the same shape become one resource pool."""
     pools: dict[str, dict[str, Any]] = {}
     for worker_pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         if not worker_pool:

@@ -31,10 +31,8 @@ def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -
 
 
 def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
-    """Jobs whose output may contain its weights, the most probable first.
-
-    The most probable job is the last one that started before the model was created.
-    """
+    """Jobs whose output may contain its weights, the most probable first. The most probable job is the last
+    one that started before the model was created."""
     if not model.artifacts:
         return []
     before = [

@@ -64,10 +64,8 @@ def percents_of(endpoint: ServingEndpoint) -> dict[str, int]:
 
 
 def split_before(endpoint: ServingEndpoint, before: Mapping[str, int]) -> dict[str, int]:
-    """An earlier split, for the models deployed now.
-
-    Raises SplitError if one of its models is no longer deployed.
-    """
+    """An earlier split, for the models deployed now. Raises SplitError if one of its models is no longer
+    deployed."""
     now = percents_of(endpoint)
     gone = [key for key in shares(before) if key not in now]
     if gone:

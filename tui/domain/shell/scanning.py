@@ -154,10 +154,8 @@ def _escaped(character: str) -> str:
 
 
 def split_line(text: str, separators: str, count: int) -> list[str]:
-    """The words that `read` assigns to `count` names; the last name gets the remaining line.
-
-    Without names the result is the line. Backslashes stay literal, as in `read -r`.
-    """
+    """The words that `read` assigns to `count` names; the last name gets the remaining line. Without names
+    the result is the line. Backslashes stay literal, as in `read -r`."""
     if not count:
         return [text]
     blank = "".join(c for c in separators if c in " \t\n")

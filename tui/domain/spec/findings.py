@@ -52,11 +52,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation of a rule, at a path of a CustomJob in REST format.
-
-    `fix` is a sentence. `edits` (in REST format) apply the fix if the user has no choice; they may also
-    change other fields than `path`.
-    """
+    """One violation of a rule, at a path of a CustomJob in REST format. `fix` is a sentence. `edits` (in REST
+    format) apply the fix if the user has no choice; they may also change other fields than `path`."""
 
     path: Path
     sentence: str

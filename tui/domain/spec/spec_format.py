@@ -1,8 +1,5 @@
-"""The bodies of a profile's header, each with its format.
-
-A header has exactly one body. The kinds of work register their bodies; a format is loaded when a file is
-read.
-"""
+"""The bodies of a profile's header, each with its format. A header has exactly one body. The kinds of work
+register their bodies; a format is loaded when a file is read."""
 
 from __future__ import annotations
 
@@ -56,10 +53,8 @@ class BodyInput:
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """A custom job (REST format) of a launch: the job that a body wraps, or one of several.
-
-    `title` is "" for the only job of its body. `runs` is None if only the run itself determines the number.
-    """
+    """A custom job (REST format) of a launch: the job that a body wraps, or one of several. `title` is "" for
+    the only job of its body. `runs` is None if only the run itself determines the number."""
 
     job: Mapping[str, Any]
     title: str = ""
@@ -129,11 +124,8 @@ class SpecFormat(ABC):
         return path
 
     def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
-        """The body of a file without a header, with its problems and warnings.
-
-        Raises:
-            ProfileInvalid: if the body can't be read.
-        """
+        """The body of a file without a header, with its problems and warnings. Raises: ProfileInvalid: if the
+        body can't be read."""
         return self.as_fields(document.value) or {}, [], []
 
     def title(self, body: Mapping[str, Any]) -> str:
@@ -211,10 +203,7 @@ class SpecFormat(ABC):
     @abstractmethod
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Convert a resource of the service to a profile's header with the body, and notes on omitted parts.
-
-        Raises:
-            ProfileInvalid: for a resource whose work no profile can describe.
-        """
+        Raises: ProfileInvalid: for a resource whose work no profile can describe."""
 
 
 _LOADERS: dict[str, Callable[[], SpecFormat]] = {}

@@ -23,11 +23,8 @@ class CannotSplice(Exception):
 
 
 def splice(text: str, edit: Edit) -> str:
-    """Return `text` after one edit whose parents all exist.
-
-    Raises:
-        CannotSplice: if the layout does not allow the edit; the caller rewrites a larger part.
-    """
+    """Return `text` after one edit whose parents all exist. Raises: CannotSplice: if the layout does not
+    allow the edit; the caller rewrites a larger part."""
     for _ in range(100):
         tree = _Text(text)
         own = tree.owned(edit)
@@ -38,11 +35,8 @@ def splice(text: str, edit: Edit) -> str:
 
 
 def splice_shared(text: str, edit: Edit) -> str:
-    """Return `text` after one edit at the definition of the value, for all paths that share it.
-
-    Raises:
-        CannotSplice: if the layout does not allow the edit.
-    """
+    """Return `text` after one edit at the definition of the value, for all paths that share it. Raises:
+    CannotSplice: if the layout does not allow the edit."""
     return _Text(text).change_shared(edit)
 
 
@@ -89,10 +83,8 @@ class _Text:
     def _overridden(
         self, node: YamlNode, part: str | int, flow: bool, column: int, edit: Edit, *, last: bool
     ) -> str | None:
-        """The text after one step towards an override of `part` by `<<`; None if the value stays shared.
-
-        An equal text means that each other path has a separate value.
-        """
+        """The text after one step towards an override of `part` by `<<`; None if the value stays shared. An
+        equal text means that each other path has a separate value."""
         if not isinstance(part, str) or node.real.kind != "map" or not node.real.items:
             return None
         if node.kind == "alias":

@@ -1,7 +1,5 @@
-"""Machines, accelerators, regions and quota metrics of Vertex AI training, from the facts' tables.
-
-The tables date from 2026-08-22 (documentation crawl); a response of the service overrides them.
-"""
+"""Machines, accelerators, regions and quota metrics of Vertex AI training, from the facts' tables. The tables
+date from 2026-08-22 (documentation crawl); a response of the service overrides them."""
 
 from __future__ import annotations
 

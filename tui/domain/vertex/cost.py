@@ -1,8 +1,5 @@
-"""The cost of a job per hour, for its timeout, and so far. These are estimates, never bills.
-
-Vertex AI bills each replica's machine, accelerators and boot disk from start to end (docs/facts/vertex.md
-9.1).
-"""
+"""The cost of a job per hour, for its timeout, and so far. These are estimates, never bills. Vertex AI bills
+each replica's machine, accelerators and boot disk from start to end (docs/facts/vertex.md 9.1)."""
 
 from __future__ import annotations
 
@@ -45,10 +42,8 @@ class CostPart:
 
 @dataclass(frozen=True, slots=True)
 class TaskPrice:
-    """One job of a launch with its price in USD per hour (None if unknown), and its number of runs.
-
-    `runs` is None if only the run determines the number; `why` has the reason, or the unknown fact.
-    """
+    """One job of a launch with its price in USD per hour (None if unknown), and its number of runs. `runs` is
+    None if only the run determines the number; `why` has the reason, or the unknown fact."""
 
     title: str
     machine: str
@@ -183,10 +178,8 @@ def parts_of_job(job: Job) -> list[CostPart]:
 def machine_hour(
     machine: str, accelerator: tuple[str, int], replicas: int, region: str, prices: Prices | None = None
 ) -> Range | None:
-    """USD per hour of machines that serve a model, by the prices of training, without disks.
-
-    The price list has no separate prices for online prediction.
-    """
+    """USD per hour of machines that serve a model, by the prices of training, without disks. The price list
+    has no separate prices for online prediction."""
     part = CostPart(machine, *accelerator, replicas, disk_gb=0)
     lookup = _PriceLookup(prices or built_in(), region, "")
     lookup.machines = {**catalog.machines(), **_ONLY_SERVING}
@@ -194,11 +187,8 @@ def machine_hour(
 
 
 def hourly(job: Job, prices: Prices | None = None) -> Range | None:
-    """USD per hour of a listed job while it runs; None if a price is unknown.
-
-    For a composite job it is the sum over its running tasks. A job on a persistent resource costs nothing
-    (docs/facts/vertex.md 9.1).
-    """
+    """USD per hour of a listed job while it runs; None if a price is unknown. For a composite job it is the
+    sum over its running tasks. A job on a persistent resource costs nothing (docs/facts/vertex.md 9.1)."""
     if job.persistent_resource:
         return ZERO
     if job.in_cluster:

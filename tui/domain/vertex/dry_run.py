@@ -19,9 +19,7 @@ def document(
     checks: Sequence[Check],
 ) -> dict[str, Any]:
     """The JSON of a dry run: the request in REST format, and the results of the rules and the checks.
-
-    `resource` is the resource to create, under its name in the request (`spec_format.request_of`).
-    """
+    `resource` is the resource to create, under its name in the request (`spec_format.request_of`)."""
     return {
         "request": {"parent": parent, **resource},
         "price": price_json(price),
@@ -61,10 +59,8 @@ def price_json(price: Estimate) -> dict[str, Any]:
 
 
 def price_words(price: Estimate, *, billed: bool = True) -> str:
-    """The price as text: `~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`.
-
-    Unless it is `billed`, the text is about the cost of the launch in the cloud.
-    """
+    """The price as text: `~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`. Unless
+    it is `billed`, the text is about the cost of the launch in the cloud."""
     if price.tasks:
         return _tasks_words(price, "" if billed else "would cost ")
     if price.hour is None or price.whole is None:

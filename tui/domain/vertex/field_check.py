@@ -58,10 +58,8 @@ LEFT_OUT = object()
 
 
 class Checker:
-    """Collects problems of one document while it copies its values into REST format.
-
-    With `references` a `${name}` may be the entire value of any type; the value is checked after filling.
-    """
+    """Collects problems of one document while it copies its values into REST format. With `references` a
+    `${name}` may be the entire value of any type; the value is checked after filling."""
 
     def __init__(
         self, document: Document, *, references: bool, header: Mapping[str, FieldType] = HEADER

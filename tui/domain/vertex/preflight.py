@@ -175,10 +175,8 @@ _PLACES = (("jobSpec",), ("pipelineJob", "runtimeConfig"), ("pipelineJob", "temp
 
 
 def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Every bucket of a job in REST format, with the paths of the texts that name it.
-
-    For a pipeline these are its root and its parameters: the code of its components may use other buckets.
-    """
+    """Every bucket of a job in REST format, with the paths of the texts that name it. For a pipeline these
+    are its root and its parameters: the code of its components may use other buckets."""
     bucket_paths: dict[str, list[Path]] = {}
     for place in _PLACES:
         for path, text in _texts(within(job, *place), place):
@@ -224,10 +222,8 @@ COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
 
 
 def substituted(value: str, old: str, new: str) -> str | None:
-    """Replace `old` by `new` in a `value` that is `old` or a path with it; None for any other value.
-
-    A part without a slash does not count: a `1` would match by chance.
-    """
+    """Replace `old` by `new` in a `value` that is `old` or a path with it; None for any other value. A part
+    without a slash does not count: a `1` would match by chance."""
     if value == old:
         return new
     head, parts, tail = old.partition(value)

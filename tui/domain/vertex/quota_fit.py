@@ -1,7 +1,5 @@
-"""Whether a job fits into the quotas, the shortage, and the regions with room (docs/facts/vertex.md 7).
-
-Not measured is not zero: without a usage value the room is "at most" the limit, with the status `unknown`.
-"""
+"""Whether a job fits into the quotas, the shortage, and the regions with room (docs/facts/vertex.md 7). Not
+measured is not zero: without a usage value the room is "at most" the limit, with the status `unknown`."""
 
 from __future__ import annotations
 
@@ -163,10 +161,8 @@ def _needs_of_one(job: Mapping[str, Any]) -> dict[str, int]:
 
 
 def taken_by(job: Job) -> dict[str, int]:
-    """The metrics that a listed job uses, without boot disks, which lists do not contain.
-
-    A job on a persistent resource uses no quota: the resource uses it.
-    """
+    """The metrics that a listed job uses, without boot disks, which lists do not contain. A job on a
+    persistent resource uses no quota: the resource uses it."""
     total: Counter[str] = Counter()
     for pool in job.groups if job.runs_itself and not job.persistent_resource else ():
         metrics = catalog.quota_metrics(

@@ -96,9 +96,7 @@ def advice(
     failure: ReplicaFailure, container: Container | None, state: JobState, kind: str = ""
 ) -> Diagnosis | None:
     """Return the meaning of a failure and the remedy; None if only the program's own log can explain it.
-
-    `kind` is the kind of the job's object, e.g. `MPIJob`.
-    """
+    `kind` is the kind of the job's object, e.g. `MPIJob`."""
     diagnose = next((make for reasons, make in _ADVICE if failure.reason in reasons), None)
     if diagnose is not None:
         over = _MPI if kind == "MPIJob" else _RESTART

@@ -79,11 +79,8 @@ class OwningJob:
         return f"{group}-{job_index * self.groups.get(group, 1) + index}"
 
     def replica_of(self, pod: str) -> str:
-        """Return the id of the replica in a pod's name, or "" for a pod of another job.
-
-        The Training Operator's names are `JOB-worker-3`, a JobSet's `JOB-node-0-3-x7k2p`, a batch Job's
-        `JOB-3-x7k2p`.
-        """
+        """Return the id of the replica in a pod's name, or "" for a pod of another job. The Training
+        Operator's names are `JOB-worker-3`, a JobSet's `JOB-node-0-3-x7k2p`, a batch Job's `JOB-3-x7k2p`."""
         rest = pod.removeprefix(f"{self.name}-")
         for group in self.groups:
             match = re.fullmatch(rf"{re.escape(group)}(?:-(\d+))?(?:-(\d+))?(?:-[a-z0-9]{{5}})?", rest)
@@ -140,10 +137,8 @@ class _Reports:
     """The operator's Events about deleted pods; one Event counts repeated deletions."""
 
     def removes(self, run: _Run, failure: ReplicaFailure | None) -> bool:
-        """Whether the operator deleted a healthy pod while it ran.
-
-        The operator deletes failed pods too, but these do not stop, or another Event explains their end.
-        """
+        """Whether the operator deleted a healthy pod while it ran. The operator deletes failed pods too, but
+        these do not stop, or another Event explains their end."""
         event, killed = self.deleted.get(run.name), run.killed
         if killed is None or event is None or event.first is None or event.last is None:
             return False
@@ -283,10 +278,8 @@ def _reports_of(owner: OwningJob, events: EventIndex) -> _Reports:
 
 
 def _counts(pods: Iterable[Pod], reports: _Reports, removed: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of failed deleted pods by name, as far as the Events of the job count them.
-
-    `removed` is the number of pods that were ended on purpose, by name.
-    """
+    """Return the number of failed deleted pods by name, as far as the Events of the job count them. `removed`
+    is the number of pods that were ended on purpose, by name."""
     present = Counter(pod.name for pod in pods)
     counts = {}
     for name, created in reports.created.items():

@@ -57,9 +57,7 @@ class Drawing:
 
 def draw(nodes: Sequence[Node]) -> Drawing:
     """Draw a graph; equal graphs have equal drawings. Ids in `after` that are not in the graph are dropped.
-
-    Raises NotDrawable for a graph that is too large to read, or that has a cycle.
-    """
+    Raises NotDrawable for a graph that is too large to read, or that has a cycle."""
     if len(nodes) > MOST_NODES:
         raise NotDrawable(f"{len(nodes)} tasks are too many to read: the maximum is {MOST_NODES}.")
     known = {node.id for node in nodes}

@@ -1,8 +1,5 @@
-"""The layers of a graph, ordered so that few lines cross.
-
-All lines from one node form a net, which branches to the dependent nodes. A net that passes through a layer
-has its own item there.
-"""
+"""The layers of a graph, ordered so that few lines cross. All lines from one node form a net, which branches
+to the dependent nodes. A net that passes through a layer has its own item there."""
 
 from __future__ import annotations
 

@@ -30,11 +30,8 @@ def place(columns: Sequence[Sequence[Item]]) -> None:
 
 
 def entries(column: Sequence[Item]) -> dict[Item, list[int]]:
-    """The rows at which lines enter each node, in the order of their sources.
-
-    A single line enters in the node's own row; several lines enter as close to their sources as the nodes
-    above and below allow.
-    """
+    """The rows at which lines enter each node, in the order of their sources. A single line enters in the
+    node's own row; several lines enter as close to their sources as the nodes above and below allow."""
     rows_of_entries: dict[Item, list[int]] = {}
     first = -(10**6)
     for at, item in enumerate(column):
