@@ -152,7 +152,7 @@ def test_a_slip_does_not_also_make_its_field_missing(right: str, slip: str) -> N
     missing = [p for p in found if "missing" in p.message]
     assert "profile.unknown-field" in {p.id for p in found}
     # Of `x` nobody knows what it means.
-    assert [p.message for p in missing] == (["the machine type is missing."] if slip == "x: n" else [])
+    assert [p.message for p in missing] == (["the pool must have a machine type."] if slip == "x: n" else [])
 
 
 def test_what_was_refused_is_not_made_up_for_the_rules() -> None:

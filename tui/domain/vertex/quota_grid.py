@@ -13,12 +13,12 @@ from tui.domain.vertex.quota_fit import places_of, taken_by
 
 CPUS = "cpus"
 STALE = timedelta(days=1)
-"""The service writes usage on change and once a day: an older figure may be wrong."""
+"""Age from which a usage may be wrong: the service writes it on a change and once a day."""
 _STEMS = {False: "custom_model_training_", True: "custom_model_training_preemptible_"}
 
 
 def words() -> dict[str, str]:
-    """Return column titles by the part of the metric that names the hardware: accelerators, then CPUs."""
+    """Return column titles by the metric's part for the hardware: accelerators, then CPUs."""
     return {**catalog.quota_words(), CPUS: "CPUs"}
 
 
@@ -35,13 +35,13 @@ class GridCell:
     word: str
     quota: Quota | None
     offered: bool
-    """Whether the region is documented to have the hardware, or has a quota above 0."""
+    """Whether the documentation lists the hardware in the region, or its quota is above 0."""
 
     @property
     def text(self) -> str:
-        """`24/32` for used and limit, `~24/32` where the use is estimated.
+        """The cell as text: `24/32` for used and limit, `~24/32` for an estimated usage.
 
-        `·` is a figure that is not measured, `–` missing hardware.
+        `·` is a value that is not measured, `–` missing hardware.
         """
         quota = self.quota
         if not self.offered:
@@ -50,21 +50,21 @@ class GridCell:
             return "·"
         used = "·" if quota.used is None else "~" * quota.estimated + _figure(quota.used)
         if quota.limit == 0 and quota.used is None:
-            # Nothing can run there.
+            # No job can run in this region.
             used = "0"
         limit = "·" if quota.limit is None else "∞" if quota.limit == UNLIMITED else _figure(quota.limit)
         return f"{used}/{limit}"
 
     @property
     def share(self) -> float | None:
-        """Used over limit; None if one is unknown or there is no limit."""
+        """Usage divided by limit; None if a value is unknown or there is no limit."""
         quota = self.quota
         if quota is None or quota.used is None or not quota.limit or quota.limit < 0:
             return None
         return quota.used / quota.limit
 
     def stale(self, now: datetime) -> timedelta | None:
-        """Return the age of the usage figure if it is stale, else None."""
+        """Return the age of a stale usage, else None."""
         at = self.quota.used_at if self.quota is not None else None
         return now - at if at is not None and now - at > STALE else None
 
@@ -75,7 +75,7 @@ class Grid:
     def __init__(self, quotas: Sequence[Quota], *, preemptible: bool) -> None:
         self.regions = tuple(dict.fromkeys(quota.region for quota in quotas))
         self.clusters = frozenset(quota.region for quota in quotas if quota.named)
-        """Rows that are a cluster or a namespace instead of a region of Vertex AI."""
+        """Rows for a cluster or a namespace instead of a region of Vertex AI."""
         self._quotas: dict[tuple[str, str], Quota] = {}
         for quota in quotas:
             word = _word(quota, preemptible=preemptible)
@@ -83,7 +83,7 @@ class Grid:
                 known = self._quotas.get((quota.region, word))
                 self._quotas[quota.region, word] = _sum(known, quota) if known else quota
         self.words = [word for word in words() if any(self.cell(r, word).offered for r in self.regions)]
-        """Columns whose hardware at least one region has."""
+        """Columns with hardware in at least one region."""
 
     def cell(self, region: str, word: str) -> GridCell:
         """Return one cell."""
@@ -93,7 +93,7 @@ class Grid:
 
 
 def _word(quota: Quota, *, preemptible: bool) -> str:
-    """Return the column of a quota, or "" for one of the other kind or without hardware."""
+    """Return the column of a quota, or "" for the other kind of quota or without hardware."""
     if quota.named:
         return quota.hardware if quota.preemptible == preemptible else ""
     name, stem = quota.metric.rpartition("/")[2], _STEMS[preemptible]
@@ -101,14 +101,14 @@ def _word(quota: Quota, *, preemptible: bool) -> str:
 
 
 def _sum(first: Quota, second: Quota) -> Quota:
-    """Merge two node pools of the same hardware."""
+    """Add the quotas of two node pools with equal hardware."""
     parts = ((first.limit, second.limit), (first.used, second.used))
     limit, used = (None if a is None or b is None else a + b for a, b in parts)
     return replace(first, limit=limit, used=used)
 
 
 def _documented(region: str, word: str) -> bool:
-    """Whether the region is documented to have it; a group's regions are `context/region`."""
+    """Whether the documentation lists the hardware in a region; a group's regions are `context/region`."""
     there = catalog.region_accelerators().get(region.rpartition("/")[2], ())
     return any(
         catalog.documented_name("", kind, 1) in there
@@ -130,7 +130,7 @@ def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tupl
 
 
 def as_strategy(job: dict[str, object], strategy: str) -> dict[str, object]:
-    """Return the CustomJob (REST form) with another scheduling strategy."""
+    """Return the CustomJob (REST format) with another scheduling strategy."""
     spec = dict(job.get("jobSpec") or {})  # type: ignore[call-overload]
     spec["scheduling"] = {**(spec.get("scheduling") or {}), "strategy": strategy}
     return {**job, "jobSpec": spec}

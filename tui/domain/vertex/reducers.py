@@ -1,4 +1,4 @@
-"""Reduction Server: the number of reducers a job needs, and when they can't help (docs/facts/vertex.md 4).
+"""Reduction Server: the number of reducers for a job, and jobs without a gain (docs/facts/vertex.md 4).
 
 Reducers receive the gradients of all workers and send back the sum, so they need the total bandwidth of the
 workers: reducers = ceil(workers × worker's Gbps / reducer's Gbps).
@@ -19,7 +19,7 @@ POSITION = 2
 """Index of the worker pool that Reduction Server requires."""
 MACHINE = "n1-highcpu-16"
 GBPS = 32
-"""Bandwidth of one reducer on the recommended machine."""
+"""Bandwidth of one reducer on the recommended machine, in Gbps."""
 IMAGE = f"us-docker.pkg.dev/{catalog.REDUCTION_SERVER}:latest"
 NO_GAIN = {
     "NVIDIA_H100_MEGA_80GB": "GPUDirect-TCPXO",
@@ -27,9 +27,9 @@ NO_GAIN = {
     "NVIDIA_B200": "GPUDirect-RDMA",
     "NVIDIA_GB200": "GPUDirect-RDMA",
 }
-"""GPUs whose machines have a faster network than reducers can serve (docs/facts/vertex.md 3.9 and 4)."""
+"""GPUs on machines with a faster network than reducers have (docs/facts/vertex.md 3.9 and 4)."""
 MAX_GBPS = 200
-"""Above this bandwidth reducers cost more than they save. Machines have at most 100 Gbps, or 1,000."""
+"""Bandwidth in Gbps above which reducers cost more than they save. Machines have at most 100, or 1,000."""
 _POOLS = ("jobSpec", "workerPoolSpecs")
 _NEEDS = (
     "The workers' image needs NCCL 2.7 or newer and the package google-reduction-server in place of "
@@ -40,10 +40,10 @@ RECALLED = "The workers' bandwidth is Compute Engine's figure, which Vertex AI d
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Reduction Server for a job. `count` is 0 if it can't help; `reason` says why.
+    """Reduction Server for a job. `count` is 0 if it can't help, with the `reason`.
 
-    `pool` is the worker pool in REST form, None with a count of 0. `note` says what the workers need and
-    what is not certain. `running` is the job's present number of reducers.
+    `pool` is the worker pool in REST format, None for a count of 0. `note` has requirements of the workers
+    and uncertain facts. `running` is the job's present number of reducers.
     """
 
     count: int
@@ -57,7 +57,7 @@ class Proposal:
 
     @property
     def helps(self) -> bool:
-        """Whether there are reducers to propose."""
+        """Whether the proposal has reducers."""
         return self.count > 0
 
 
@@ -73,9 +73,9 @@ class _Workers:
 
 
 def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
-    """Reducers for the GPU workers in pools 0 and 1 of a CustomJob in REST form.
+    """Propose reducers for the GPU workers in pools 0 and 1 of a CustomJob in REST format.
 
-    `region` chooses the multi-region of the image.
+    `region` determines the multi-region of the image.
     """
     pools = _pools(job)
     running = whole(pools[POSITION].get("replicaCount")) if is_on(job) else 0
@@ -99,7 +99,7 @@ def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
 
 
 def is_on(job: Mapping[str, Any]) -> bool:
-    """Whether the third pool is reducers."""
+    """Whether the third pool consists of reducers."""
     pools = _pools(job)
     return len(pools) > POSITION and is_reducer(pools[POSITION])
 
@@ -110,14 +110,14 @@ def is_reducer(pool: Mapping[str, Any]) -> bool:
 
 
 def image_for(region: str) -> str:
-    """Return Google's image in the multi-region next to `region`; the US image for an unknown region."""
+    """Return Google's image in the multi-region of `region`; the US image for an unknown region."""
     part = region.split("-", 1)[0]
     near = {"europe": "europe", "me": "europe", "africa": "europe", "asia": "asia", "australia": "asia"}
     return IMAGE.replace("us-", f"{near.get(part, 'us')}-", 1)
 
 
 def edits_on(job: Mapping[str, Any], region: str = "") -> tuple[Edit, ...]:
-    """Edits of the CustomJob that add the proposed reducers; none if they can't help.
+    """Return edits of the CustomJob that add the proposed reducers; none without a proposal.
 
     Existing reducers keep their machine and image; only their number changes.
     """
@@ -149,7 +149,8 @@ def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
-    """Return the training machines and their total bandwidth; `unknown` names machines without a figure."""
+    """Return the training machines and their total bandwidth; `unknown` has machines without a known
+    bandwidth."""
     nodes, total, certain, unknown = 0, 0.0, True, []
     best = ("", "", 0)
     for pool in pools:
@@ -169,25 +170,25 @@ def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
 
 
 def _useless(job: Mapping[str, Any], workers: _Workers) -> str:
-    """Return why reducers can't help this job; "" if they may."""
+    """Return why reducers can't help this job; "" if they may help."""
     pools = _pools(job)
     kinds = [machine_of(pool) for pool in pools[:POSITION] if pool]
     gpu = workers.accelerator_type
     if any(catalog.is_tpu(machine) for machine, _, _ in kinds):
-        return "TPUs have a network of their own, and a TPU job has one pool only."
+        return "TPUs have their own network, and a TPU job has only one pool."
     if not kinds or any(not kind.startswith("NVIDIA_") for _, kind, _ in kinds):
-        return "Reduction Server sums what GPU workers send by NCCL; there is a worker without a GPU."
+        return "Reduction Server sums gradients that GPU workers send by NCCL; a worker has no GPU."
     if workers.nodes < 2:
-        return "With one node nothing goes over the network; a second pool of GPU workers is missing."
+        return "A single node sends no gradients over the network; a second pool of GPU workers is missing."
     if within(job, "jobSpec", "scheduling", "strategy") == "FLEX_START":
-        return "FLEX_START needs the same machine in every pool; reducers have another one."
+        return "FLEX_START needs the same machine in every pool; reducers have another machine."
     if len(pools) > POSITION and pools[POSITION] and not is_reducer(pools[POSITION]):
-        return "The third pool, the only place for reducers, is taken."
+        return "The third pool, the only pool for reducers, is in use."
     direct = next((name for _, kind, _ in kinds if (name := NO_GAIN.get(kind))), "")
     if direct:
         return f"{gpu} machines use {direct}; reducers at {GBPS} Gbps each would slow them down."
     if workers.unknown:
-        return f"The bandwidth of {', '.join(workers.unknown)} is not known, nor is the number of reducers."
+        return f"The bandwidth of {', '.join(workers.unknown)} is unknown, and so is the number of reducers."
     rate = workers.gbps / workers.nodes
     if rate > MAX_GBPS:
         need = math.ceil(rate / GBPS)

@@ -1,4 +1,4 @@
-"""Public pages that document what the service, or gcloud before it, refuses."""
+"""Public pages that document refusals by the service, or by gcloud before it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TUNING = f"{TRAINING}/hyperparameter-tuning-overview"
 PIPELINE_JOB = f"{REST}/v1/projects.locations.pipelineJobs"
 PIPELINE_RUN = f"{DOCS}/machine-learning/pipelines/run-pipeline"
 IR = "https://github.com/kubeflow/pipelines/blob/2.17.0/api/v2alpha1/pipeline_spec.proto"
-"""The messages of a compiled pipeline, with the values that each field takes."""
+"""The messages of a compiled pipeline, with the values of each field."""
 SCHEDULE = f"{REST}/v1/projects.locations.schedules"
 SCHEDULING = f"{DOCS}/machine-learning/pipelines/schedule-pipeline-run"
 JSON_MAPPING = "https://protobuf.dev/programming-guides/json/"
-"""A parser refuses names and values that a message does not have."""
+"""The rule that a parser refuses names and values which a message does not have."""
 GCLOUD_JOB = "gcloud 578.0.0 custom_jobs/validation.py"
 GCLOUD_READER = "gcloud 578.0.0 apitools/base/py/encoding_helper.py"
 GCLOUD_REGION = "gcloud 578.0.0 ai/validation.py"
@@ -30,4 +30,4 @@ EMULATOR = "vxtui emulator"
 """Restrictions of the emulator on this machine."""
 
 UNDOCUMENTED = "The documentation does not say that Vertex AI refuses it."
-"""Ends the sentence of a warning about a certain mistake that Vertex AI may accept."""
+"""The end of a warning about a certain mistake that Vertex AI may accept."""

@@ -19,7 +19,7 @@ def worker_pool(
     image: str = "",
     reduction_server: bool = False,
 ) -> ReplicaGroup:
-    """Return the pool at this position, 0 to 3. `reduction_server`: its image is that of Reduction Server."""
+    """Return the pool at this position, 0 to 3; `reduction_server` is true for Reduction Server's image."""
     role = _ROLES[position] if position < len(_ROLES) else f"pool {position}"
     if role == PARAMETER_SERVER and reduction_server:
         role = REDUCER

@@ -1,4 +1,4 @@
-"""Rules that find, before a launch, what the service would refuse. One file per family."""
+"""Rules that find the service's refusals before a launch. One file per family."""
 
 from __future__ import annotations
 

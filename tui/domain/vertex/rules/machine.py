@@ -1,4 +1,4 @@
-"""Rules about machines and what is attached to them."""
+"""Rules about machines with their accelerators and disks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCARCE = ("a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g")
 GIB = "set_nccl_env.sh"
 _RDMA = ("a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g")
 _NOT_OFFERED = {
-    "NVIDIA_TESLA_K80": ("K80 GPUs are no longer offered.", "Use NVIDIA_TESLA_T4, the closest."),
+    "NVIDIA_TESLA_K80": ("K80 GPUs are no longer offered.", "Use NVIDIA_TESLA_T4, the closest type."),
     "TPU_V4_POD": (
         "TPU v4 is not offered for training.",
         "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology.",
@@ -41,23 +41,25 @@ def machine_type(case: Case) -> Iterator[Finding]:
         here = (*path, "machineSpec", "machineType")
         if not name:
             if not case.spec.get("persistentResourceId") or case.local:
-                yield Finding(here, "the machine type is missing.", "Name one, for example n1-standard-4.")
+                yield Finding(
+                    here, "the pool must have a machine type.", "Add one, for example n1-standard-4."
+                )
         elif name not in catalog.machines():
             meant, sure = _meant(name)
             fix = f"Did you mean {meant}?" if meant else "The machine field of the form lists the types."
             edits = (Edit(here, meant),) if sure else ()
-            yield Finding(here, f"{name} is not a machine type for training{_because(name)}.", fix, edits)
+            yield Finding(here, f"{name} must be a machine type for training{_because(name)}.", fix, edits)
 
 
 @cache
 def _meant(name: str) -> tuple[str, bool]:
-    """Return the machine type that is probably meant, and whether it is the only candidate."""
+    """Return the probably intended machine type, and whether it is the only candidate."""
     if name in _MEANT:
         return _MEANT[name], bool(_MEANT[name])
     smallest = _smallest(name)
     if smallest:
         return smallest, True
-    # A number is never a typing error: 33 is not 32.
+    # A wrong number is never a typing error: 33 is not 32.
     likely = [known for known in catalog.machines() if _figures(known) == _figures(name)]
     typed = _squeezed(name)
     same = [known for known in likely if _squeezed(known) == typed]
@@ -72,7 +74,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_slip(typed: str, known: str) -> bool:
-    """Whether one letter is extra, missing, wrong or swapped."""
+    """Whether exactly one letter is extra, missing, wrong or swapped."""
     if abs(len(typed) - len(known)) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(typed, known, strict=False)) if a != b), len(typed))
@@ -127,16 +129,16 @@ def accelerator(case: Case) -> Iterator[Finding]:
 
 
 def _without(machine: catalog.Machine, count: int, here: Path) -> Iterator[Finding]:
-    """Report a missing accelerator type: wrong next to a count, and on a machine with built-in GPUs."""
+    """Report a missing accelerator type: wrong with a count, and on a machine with built-in GPUs."""
     here_count = (*here[:-1], "acceleratorCount")
     if machine.accelerators and not machine.name.startswith("n1-"):
         kind, counts = machine.accelerators[0]
-        sentence = f"{machine.name} has {counts[0]} × {kind}; the job must name them too."
+        sentence = f"{machine.name} has {counts[0]} × {kind}; the job must have them too."
         fix = f"Write acceleratorType {kind} and acceleratorCount {counts[0]}."
         yield Finding(here, sentence, fix, (Edit(here, kind), Edit(here_count, counts[0])))
     elif count:
         kinds = ", ".join(kind for kind, _ in machine.accelerators)
-        fix = f"Name one of {kinds}." if kinds else "Remove the count."
+        fix = f"Add one of {kinds}." if kinds else "Remove the count."
         edits = () if kinds else (Edit(here_count, REMOVED),)
         yield Finding(here, f"the accelerator count is {count}, but the type is missing.", fix, edits)
 
@@ -157,10 +159,10 @@ def _foreign(machine: catalog.Machine, kind: str, here: Path) -> Iterator[Findin
 
 
 def _machine_for(kind: str, count: int) -> str:
-    """Return ` (a2-highgpu-4g has 4)`: another machine with this number of a built-in GPU."""
+    """Return another machine with this number of a built-in GPU, as ` (a2-highgpu-4g has 4)`."""
     for machine in catalog.machines().values():
         if not machine.name.startswith("n1-") and count in dict(machine.accelerators).get(kind, ()):
-            return f", or take {machine.name}, which has {count}"
+            return f", or use {machine.name}, which has {count}"
     return ""
 
 
@@ -172,7 +174,7 @@ def not_offered(case: Case) -> Iterator[Finding]:
 
 
 def _wrong_memory(machine: str, kind: str) -> str:
-    """Return the machine's A100 if the other one is named; else ""."""
+    """Return the machine's A100 if the job has the A100 with another memory; else ""."""
     pair = {
         "a2-ultragpu": "NVIDIA_A100_80GB",
         "a2-highgpu": "NVIDIA_TESLA_A100",
@@ -212,7 +214,7 @@ def disk_type(case: Case) -> Iterator[Finding]:
             near = difflib.get_close_matches(str(kind).lower(), DISKS, 1, 0.7)
             right = right or (near[0] if near else "")
             edits = (Edit(where, right),) if right else ()
-            sentence = f"{kind} is not a boot disk type for training; use one of {', '.join(DISKS)}."
+            sentence = f"{kind} must be a boot disk type for training: {', '.join(DISKS)}."
             yield Finding(where, sentence, f"Write {right}." if right else "Remove it to use pd-ssd.", edits)
 
 
@@ -262,7 +264,7 @@ def needs_reservation(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", "reservationAffinity"),
                 "a4x-highgpu-4g runs only on a shared reservation.",
-                "Name the reservation, with reservationAffinityType SPECIFIC_RESERVATION.",
+                "Add the reservation, with reservationAffinityType SPECIFIC_RESERVATION.",
             )
 
 
@@ -284,7 +286,7 @@ def partition(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", "gpuPartitionSize"),
                 "GPU partitions are for serving; the documentation does not mention them for training.",
-                "Remove it to use whole GPUs.",
+                "Remove it to use entire GPUs.",
             )
 
 

@@ -1,4 +1,4 @@
-"""Field names and values in circulation that the service never had or that belong to another tool."""
+"""Names of fields and values in use elsewhere that the service never had or that belong to another tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.domain.vertex.sources import COMPUTE, DISTRIBUTED, JSON_MAPPING, SPEC, 
 _SOURCE = "docs/facts/vertex.md 14.1"
 _POOLS = "workerPoolSpecs"
 
-# Fields that belong one level below a worker pool, or that use the spelling of gcloud's flags.
+# Fields that belong one level below a worker pool, or that have the spelling of gcloud's flags.
 _MACHINE_FIELDS = ("machineType", "acceleratorType", "acceleratorCount", "tpuTopology", "reservationAffinity")
 _DISK_FIELDS = {
     "bootDiskType": "bootDiskType",
@@ -116,9 +116,9 @@ _STRATEGIES = {
 
 
 def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
-    """Return the finding for a nonexistent field or enum value, or None if it is not a known misnomer.
+    """Return the finding for a nonexistent field or enum value, or None for an unknown name.
 
-    `path` is in camelCase, `value` is the unchecked value there, `root` the whole document.
+    `path` is in camelCase, `value` is the unchecked value at the path, `root` the entire document.
     """
     name = _camel(str(path[-1]))
     for matcher in _MATCHERS:
@@ -129,7 +129,7 @@ def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
 
 
 def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
-    """Return findings below a nonexistent field whose values would be wrong in the right place too."""
+    """Return findings below a nonexistent field, about values that would be wrong in the right field too."""
     if _camel(str(path[-1])) not in _REDUCERS or not isinstance(value, Mapping):
         return []
     hints = []
@@ -138,7 +138,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
         hints.append(
             Finding(
                 (*path, "containerSpec", "imageUri"),
-                f"{image} is not the image of Reduction Server.",
+                f"{image} must be the image of Reduction Server.",
                 f"Write {reducers.IMAGE}.",
                 (),
                 "reduction.image",
@@ -165,7 +165,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
 
 
 def _plain(pools: Any) -> list[Mapping[str, Any]]:
-    """Return the machines of the pools in REST form, as far as their shape is right."""
+    """Return the machines of the pools in REST format, as far as their structure is valid."""
     machines: list[Mapping[str, Any]] = []
     for pool in pools if isinstance(pools, list) else []:
         machine = _get(pool, "machineSpec")
@@ -175,7 +175,7 @@ def _plain(pools: Any) -> list[Mapping[str, Any]]:
 
 
 def document_notes(root: Any) -> list[Finding]:
-    """Return notes about a whole file whose fields are correct."""
+    """Return notes about an entire file whose fields are correct."""
     if not isinstance(root, Mapping) or not {"jobSpec", "job_spec"} & set(root):
         return []
     if {_camel(str(key)) for key in root} - {"displayName", "jobSpec", "labels", "encryptionSpec"}:
@@ -186,7 +186,7 @@ def document_notes(root: Any) -> list[Finding]:
             ("jobSpec",),
             "this is a REST body, which vxtui reads; `gcloud ai custom-jobs create --config` expects the "
             "fields below jobSpec at the top level, and name and labels as flags.",
-            "Nothing to do here; export the profile for gcloud.",
+            "Export the profile to use it with gcloud.",
             severity=ProblemSeverity.NOTE,
         )
     ]
@@ -205,7 +205,7 @@ def _wrong(
 
 
 def _camel(name: str) -> str:
-    """`machine-type` and `machine_type` → `machineType`."""
+    """Convert `machine-type` and `machine_type` to `machineType`."""
     first, *rest = re.split(r"[-_]", name)
     return first + "".join(part[:1].upper() + part[1:] for part in rest) if first else name
 
@@ -241,7 +241,7 @@ def _reduction_server(path: Path, name: str, value: Any, root: Any) -> Finding |
 
 
 def _as_third_pool(path: Path, value: Any, root: Any) -> tuple[Edit, ...]:
-    """Remove the field and, if index 2 is free, put a pool of reducers there."""
+    """Remove the field and add a pool of reducers at index 2, if that index is free."""
     removed = Edit(path, REMOVED)
     pools_path = path[: path.index(_POOLS) + 1] if _POOLS in path else (*path[:-1], _POOLS)
     pools = _get(root, *pools_path)
@@ -258,7 +258,7 @@ def _as_third_pool(path: Path, value: Any, root: Any) -> tuple[Edit, ...]:
 
 
 def _replicas(value: Any) -> int:
-    """Return the number of reducers in a misnamed field: 1 if it gives none, 0 if it is empty."""
+    """Return the number of reducers in a misnamed field: 1 without a number, 0 if it is empty."""
     if isinstance(value, Mapping):
         return whole(_get(value, "replicaCount")) or 1
     return whole(value) if isinstance(value, int | str) and not isinstance(value, bool) else int(bool(value))
@@ -273,7 +273,7 @@ def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     return _wrong(
         "spot-flag",
         path,
-        f"{path[-1]} is not a field; the scheduling strategy decides whether a job runs on Spot machines.",
+        f"{path[-1]} is not a field; the scheduling strategy selects Spot machines.",
         "Set scheduling.strategy: SPOT." if meant else "Remove it.",
         Edit(path, REMOVED),
         *edits,
@@ -282,7 +282,7 @@ def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
 
 
 def _spec_path(path: Path, root: Any) -> Path:
-    """Return the path of the CustomJobSpec: in the body that holds `path`, else in the file's body."""
+    """Return the path of the CustomJobSpec: in the body that contains `path`, else in the file's body."""
     body = next((b for b in bodies() if b == path[0]), None)
     body = body or next((b for b in bodies() if _get(root, b) is not None), None)
     return format_of(body).spec_path if body else ()
@@ -324,7 +324,7 @@ def _pipeline(path: Path, name: str, value: Any, root: Any) -> Finding | None:
 
 @dataclass(frozen=True, slots=True)
 class _Nonexistent:
-    """Names of fields that no message has, for one reason; `{}` in the sentence stands for the name."""
+    """Names of nonexistent fields with one common reason; `{}` in the sentence is the name."""
 
     names: tuple[str, ...]
     rule: str
@@ -333,7 +333,7 @@ class _Nonexistent:
     source: str
     remove: bool = False
     in_pool: bool = False
-    """Whether only a field of a worker pool counts."""
+    """Whether the names are wrong only in a worker pool."""
 
 
 _NONEXISTENT = (
@@ -341,7 +341,7 @@ _NONEXISTENT = (
         _DISKS,
         "disk",
         "{} is not a field: a replica has only a boot disk, which is deleted when it ends.",
-        "Keep data in /gcs/BUCKET, or add nfsMounts or lustreMounts; diskSpec enlarges the boot disk.",
+        "Store data in /gcs/BUCKET, or add nfsMounts or lustreMounts; diskSpec enlarges the boot disk.",
         COMPUTE,
     ),
     _Nonexistent(
@@ -351,7 +351,7 @@ _NONEXISTENT = (
         _AUTOPACKAGING,
         "autopackaging",
         "{} is an option of gcloud, which builds an image before the job; a job has no such field.",
-        "Name the folder under `package` at the top of the profile; a launch packs it.",
+        "Add the folder under `package` at the top of the profile; a launch packs it.",
         "docs/facts/vertex.md 12.5",
         in_pool=True,
     ),
@@ -382,7 +382,7 @@ def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding 
 
 
 def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    """Find header fields inside a body, scheduling fields outside it, and other misplaced fields."""
+    """Find header fields inside a body, scheduling fields outside of it, and other misplaced fields."""
     parent, spec = path[:-1], _spec_path(path, root)
     if parent not in {(), spec[:1], spec}:
         return None
@@ -427,7 +427,7 @@ def _output_text(path: Path, name: str, value: Any, root: Any) -> Finding | None
     return _wrong(
         "output-text",
         path,
-        "the output directory is a message; its text belongs in outputUriPrefix.",
+        "the output directory must be a message with outputUriPrefix.",
         "Write baseOutputDirectory.outputUriPrefix.",
         *(() if name == "baseOutputDirectory" else (Edit(path, REMOVED),)),
         Edit((*path[:-1], "baseOutputDirectory"), {"outputUriPrefix": value}),
@@ -439,7 +439,7 @@ def _accelerator(path: Path, name: str, value: Any, root: Any) -> Finding | None
     if name != "acceleratorType" or not isinstance(value, str) or value in catalog.ACCELERATOR_TYPES:
         return None
     short = re.sub(r"[\s-]+", "_", value.strip().upper())
-    # Names of quotas and of Compute Engine's resources occur here too: NVIDIA_T4_GPUS, nvidia-tesla-t4.
+    # Names of quotas and of Compute Engine's resources are common here: NVIDIA_T4_GPUS, nvidia-tesla-t4.
     bare = re.sub(r"^(?:NVIDIA_)?(?:TESLA_)?", "", short).removesuffix("_GPUS").removesuffix("_GPU")
     machine = str(_get(root, *path[:-1], "machineType") or "")
     if short.startswith("TPU") and bare not in _ACCELERATORS:
@@ -454,7 +454,7 @@ def _accelerator(path: Path, name: str, value: Any, root: Any) -> Finding | None
         right, choices = built_in, ()
     fix = f"Did you mean {' or '.join(choices)}?" if choices else f"Write {right}."
     edits = () if choices else (Edit(path, right),)
-    sentence = f"{value} is not the name of an accelerator type."
+    sentence = f"{value} must be the name of an accelerator type."
     return _wrong("accelerator-name", path, sentence, fix, *edits, source=SPEC)
 
 
@@ -463,14 +463,14 @@ def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
         return _wrong(
             "accelerator-name",
             path,
-            f"{value} is not an accelerator type, and TPU v4 is not offered for training.",
+            f"{value} must be an accelerator type, and TPU v4 is not offered for training.",
             "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology, or TPU_V3.",
             source=COMPUTE,
         )
     return _wrong(
         "accelerator-name",
         path,
-        f"{value} is not an accelerator type; the machine type and tpuTopology choose TPUs from v5e on.",
+        f"{value} must be an accelerator type; the machine type and tpuTopology select TPUs from v5e on.",
         "Remove it, use a ct5lp (v5e), ct6e (v6e) or tpu7x machine, and set tpuTopology.",
         *(
             (Edit(path, REMOVED), Edit((*path[:-1], "acceleratorCount"), REMOVED))
@@ -487,7 +487,7 @@ def _strategy(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     right = _STRATEGIES.get(re.sub(r"[\s-]+", "_", value.strip().upper()))
     if right is None:
         return None
-    sentence = f"{value} is not a scheduling strategy."
+    sentence = f"{value} must be a scheduling strategy."
     return _wrong("strategy", path, sentence, f"Write {right}.", Edit(path, right), source=SPEC)
 
 

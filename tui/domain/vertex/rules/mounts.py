@@ -32,11 +32,11 @@ def fields(case: Case) -> Iterator[Finding]:
     for kind, path, mount in _mounts(case):
         for field in _FIELDS[kind]:
             if not mount.get(field):
-                yield Finding((*path, field), f"the mount's {field} is missing.", f"Set {field}.")
+                yield Finding((*path, field), f"the mount must have {field}.", f"Set {field}.")
         where = str(mount.get("path") or "")
         if kind == "nfsMounts" and where and not where.startswith("/"):
             right = f"/{where}"
-            sentence = f"the exported path {where} is not absolute."
+            sentence = f"the exported path {where} must be absolute."
             yield Finding((*path, "path"), sentence, f"Write {right}.", (Edit((*path, "path"), right),))
 
 
@@ -47,7 +47,7 @@ def mount_point(case: Case) -> Iterator[Finding]:
         if mount_point.startswith("/") and right:
             yield Finding(
                 (*path, "mountPoint"),
-                f"a mount point is a name below {place}; {mount_point} is a path.",
+                f"a mount point must be a name below {place}, not the path {mount_point}.",
                 f"Write {right}; the mount appears at {place}{right}.",
                 (Edit((*path, "mountPoint"), right),),
             )
@@ -77,16 +77,16 @@ def reservation(case: Case) -> Iterator[Finding]:
         here = (*path, "machineSpec", "reservationAffinity")
         if affinity.get("key") != RESERVATION_KEY:
             where = (*here, "key")
-            sentence = f"the key of a specific reservation is {RESERVATION_KEY}."
+            sentence = f"the key of a specific reservation must be {RESERVATION_KEY}."
             yield Finding(where, sentence, f"Write {RESERVATION_KEY}.", (Edit(where, RESERVATION_KEY),))
         if not affinity.get("values"):
             fix = "Write projects/P/zones/Z/reservations/NAME into values."
-            yield Finding((*here, "values"), "the specific reservation is not named.", fix)
+            yield Finding((*here, "values"), "the specific reservation must have a name.", fix)
         for i, name in enumerate(affinity.get("values") or []):
             match = _RESERVATION.fullmatch(str(name))
             if match is None:
                 fix = "Write projects/P/zones/Z/reservations/NAME."
-                yield Finding((*here, "values", i), f"{name} is not the full name of a reservation.", fix)
+                yield Finding((*here, "values", i), f"{name} must be the full name of a reservation.", fix)
 
 
 def reservation_region(case: Case) -> Iterator[Finding]:
@@ -99,7 +99,7 @@ def reservation_region(case: Case) -> Iterator[Finding]:
                     (*path, "machineSpec", "reservationAffinity", "values", i),
                     f"the reservation is in {match['zone']}, the job in {case.region}; a job can't use "
                     "machines of another region.",
-                    f"Run the job in {region}, or name a reservation in {case.region}.",
+                    f"Run the job in {region}, or use a reservation in {case.region}.",
                 )
 
 
@@ -128,7 +128,7 @@ def persistent_id(case: Case) -> Iterator[Finding]:
             if right
             else "Use at most 63 lowercase letters, digits and dashes, starting with a letter."
         )
-        yield Finding(where, f"{name} is not the id of a persistent resource.", fix, edits)
+        yield Finding(where, f"{name} must be the id of a persistent resource.", fix, edits)
 
 
 def persistent_local(case: Case) -> Iterator[Finding]:

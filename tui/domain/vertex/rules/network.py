@@ -24,7 +24,7 @@ def form(case: Case) -> Iterator[Finding]:
     name = str(case.spec.get("network") or "")
     if name and not _NETWORK.fullmatch(name):
         fix = "Write projects/NUMBER/global/networks/NAME, with the number of the project."
-        yield Finding(_PATH, f"{name} is not the full name of a network.", fix)
+        yield Finding(_PATH, f"{name} must be the full name of a network.", fix)
 
 
 def project_number(case: Case) -> Iterator[Finding]:
@@ -32,7 +32,7 @@ def project_number(case: Case) -> Iterator[Finding]:
     if match and not match["project"].isdecimal():
         yield Finding(
             _PATH,
-            f"the network names its project by the id {match['project']}; it must use the project number.",
+            f"the network has the project's id {match['project']}; it must use the project number.",
             f"`gcloud projects describe {match['project']} --format='value(projectNumber)'` prints it.",
         )
 
@@ -42,7 +42,7 @@ def ranges(case: Case) -> Iterator[Finding]:
         if not _RANGE.fullmatch(str(name)):
             yield Finding(
                 ("jobSpec", "reservedIpRanges", i),
-                f"{name or 'an empty text'} is not the name of a range; addresses are not accepted.",
+                f"{name or 'an empty text'} must be the name of a range, not an address.",
                 "Write the range's name, for example vertex-ai-ip-range, or remove the list to use any.",
             )
 
@@ -51,7 +51,7 @@ def ranges_alone(case: Case) -> Iterator[Finding]:
     if case.spec.get("reservedIpRanges") and not case.spec.get("network"):
         yield Finding(
             ("jobSpec", "reservedIpRanges"),
-            "reserved ranges belong to a peered network, but network is not set.",
+            "reserved ranges need a peered network, but network is not set.",
             "Set network, or remove the ranges.",
         )
 
@@ -79,7 +79,7 @@ def attachment(case: Case) -> Iterator[Finding]:
     if name and not _ATTACHMENT.fullmatch(name) and not _RANGE.fullmatch(name):
         yield Finding(
             (*_PSC, "networkAttachment"),
-            f"{name} is not the name of a network attachment.",
+            f"{name} must be the name of a network attachment.",
             "Write its name, or projects/P/regions/R/networkAttachments/NAME.",
         )
 
@@ -90,9 +90,9 @@ def dns(case: Case) -> Iterator[Finding]:
         domain = str(peer.get("domain") or "")
         if not domain.endswith("."):
             right = f"{domain}."
-            fix = f'Write "{right}".' if domain else 'Name the domain, for example "my.domain.".'
+            fix = f'Write "{right}".' if domain else 'Add the domain, for example "my.domain.".'
             edits = (Edit((*path, "domain"), right),) if domain else ()
-            sentence = f"the DNS domain {domain or '(none)'} does not end with a dot."
+            sentence = f"the DNS domain {domain or '(none)'} must end with a dot."
             yield Finding((*path, "domain"), sentence, fix, edits)
 
 
@@ -102,7 +102,7 @@ def dns_target(case: Case) -> Iterator[Finding]:
             if not peer.get(field):
                 yield Finding(
                     (*_PSC, "dnsPeeringConfigs", i, field),
-                    f"the DNS peering names no target {noun}.",
+                    f"the DNS peering must have a target {noun}.",
                     f"Set {field}.",
                 )
 
@@ -113,7 +113,7 @@ def both(case: Case) -> Iterator[Finding]:
             _PSC,
             "network (peering) and pscInterfaceConfig (an interface) both connect to your network; the "
             "documentation does not say that they work together.",
-            "Keep one; prefer pscInterfaceConfig.",
+            "Remove one of them, preferably network.",
         )
 
 
@@ -125,7 +125,7 @@ def account(case: Case) -> Iterator[Finding]:
         right = right.rsplit("/", 1)[-1]
         edits = (Edit(where, right),) if _ACCOUNT.fullmatch(right) else ()
         fix = f"Write {right}." if edits else "Write NAME@PROJECT.iam.gserviceaccount.com."
-        yield Finding(where, f"{name} is not the e-mail address of a service account.", fix, edits)
+        yield Finding(where, f"{name} must be the e-mail address of a service account.", fix, edits)
 
 
 def member_prefix(case: Case) -> Iterator[Finding]:

@@ -25,12 +25,14 @@ def form(case: Case) -> Iterator[Finding]:
     if re.match(r"gs://[^/]+", uri):
         return
     if not uri:
-        yield Finding(_PATH, "the output directory is empty.", "Write gs://BUCKET/PATH, or remove it.")
+        yield Finding(
+            _PATH, "the output directory must not be empty.", "Write gs://BUCKET/PATH, or remove it."
+        )
         return
     right = f"gs://{uri.removeprefix('/gcs/')}" if uri.startswith("/gcs/") else ""
     edits = (Edit(_PATH, right),) if right else ()
     fix = f"Write {right}." if right else "Write gs://BUCKET/PATH."
-    yield Finding(_PATH, f"{uri} is not a Cloud Storage path.", fix, edits)
+    yield Finding(_PATH, f"{uri} must be a Cloud Storage path.", fix, edits)
 
 
 def bucket(case: Case) -> Iterator[Finding]:
@@ -53,15 +55,15 @@ def tensorboard(case: Case) -> Iterator[Finding]:
     if name and not _TENSORBOARD.fullmatch(name):
         where = ("jobSpec", "tensorboard")
         fix = "Write projects/P/locations/L/tensorboards/ID."
-        yield Finding(where, f"{name} is not the full name of a TensorBoard.", fix)
+        yield Finding(where, f"{name} must be the full name of a TensorBoard.", fix)
 
 
 def tensorboard_account(case: Case) -> Iterator[Finding]:
     if case.spec.get("tensorboard") and not case.spec.get("serviceAccount"):
         yield Finding(
             ("jobSpec", "serviceAccount"),
-            "a job with a TensorBoard needs your own service account, but none is set.",
-            "Set serviceAccount to one that may write to the TensorBoard and to the output bucket.",
+            "a job with a TensorBoard must have your own service account.",
+            "Set serviceAccount to an account that may write to the TensorBoard and to the output bucket.",
         )
 
 
@@ -79,7 +81,7 @@ def experiment(case: Case) -> Iterator[Finding]:
         name = str(case.spec.get(field) or "")
         if name and not _CONTEXT.fullmatch(name):
             fix = "Write projects/P/locations/L/metadataStores/default/contexts/NAME."
-            yield Finding(("jobSpec", field), f"{name} is not the full name of {noun}.", fix)
+            yield Finding(("jobSpec", field), f"{name} must be the full name of {noun}.", fix)
 
 
 RULES = (

@@ -19,9 +19,9 @@ _OLD_PREBUILT = re.compile(r"(?:(?:us|eu|asia)\.)?gcr\.io/cloud-aiplatform/train
 _GCR = re.compile(r"(?:(?:us|eu|asia)\.)?gcr\.io/")
 _SCHEME = re.compile(r"^(?:https?|docker|oci|gs)://")
 _FIELDS = {
-    "executorImageUri": ("the executor's image", "Name a prebuilt training image of Vertex AI."),
-    "packageUris": ("the list of packages", "Name the source distribution as gs://BUCKET/OBJECT."),
-    "pythonModule": ("the Python module", "Name the module to run, for example trainer.task."),
+    "executorImageUri": ("the executor's image", "Add a prebuilt training image of Vertex AI."),
+    "packageUris": ("the list of packages", "Add the source distribution as gs://BUCKET/OBJECT."),
+    "pythonModule": ("the Python module", "Add the module to run, for example trainer.task."),
 }
 
 
@@ -37,7 +37,7 @@ def _images(case: Case) -> Iterator[tuple[tuple[str | int, ...], str]]:
 def missing(case: Case) -> Iterator[Finding]:
     for path, image in _images(case):
         if path[-1] == "imageUri" and not image:
-            yield Finding(path, "the image is missing.", "Name the image of your training code.")
+            yield Finding(path, "the container must have an image.", "Add the image of your training code.")
 
 
 def image_form(case: Case) -> Iterator[Finding]:
@@ -45,12 +45,12 @@ def image_form(case: Case) -> Iterator[Finding]:
         scheme = _SCHEME.match(image)
         if scheme:
             right = image[scheme.end() :]
-            sentence = f"an image name does not start with {scheme[0]}."
+            sentence = f"an image name must not start with {scheme[0]}."
             yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
         elif re.search(r"\s", image):
             right = image.strip()
             edits = () if re.search(r"\s", right) or not right else (Edit(path, right),)
-            yield Finding(path, f"the image {image!r} has white space in it.", "Remove it.", edits)
+            yield Finding(path, f"the image {image!r} must not have white space.", "Remove it.", edits)
 
 
 def reference(case: Case) -> Iterator[Finding]:
@@ -93,12 +93,12 @@ def uris(case: Case) -> Iterator[Finding]:
         here = (*path, "pythonPackageSpec", "packageUris")
         if len(uris) > MAX_PACKAGES:
             sentence = f"there are {len(uris)} packages; the maximum is {MAX_PACKAGES}."
-            yield Finding(here, sentence, "Put the rest into the image.")
+            yield Finding(here, sentence, "Put the others into the image.")
         for i, uri in enumerate(uris):
             if not re.match(r"gs://[^/]+/.", str(uri)):
                 yield Finding(
                     (*here, i),
-                    f"{uri or 'an empty text'} is not a file in Cloud Storage, as packages must be.",
+                    f"{uri or 'an empty text'} must be a file in Cloud Storage.",
                     "Upload it and write gs://BUCKET/OBJECT.",
                 )
 
@@ -116,7 +116,7 @@ def executor(case: Case) -> Iterator[Finding]:
             yield Finding(
                 path,
                 "a Python package runs only in a prebuilt training image of Vertex AI, unlike this image.",
-                "Name one at us-docker.pkg.dev/vertex-ai/training/, or use your image in a containerSpec.",
+                "Use one at us-docker.pkg.dev/vertex-ai/training/, or use your image in a containerSpec.",
             )
 
 

@@ -12,11 +12,11 @@ from tui.domain.vertex.sources import SPEC
 
 NAME = "placeholder.name"
 
-# Marks that no name of a Google Cloud resource contains.
+# Characters that no name of a Google Cloud resource contains.
 _MARK = re.compile(
     r"<[^<>]*>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\{\{?[^{}]*\}?\}|\[[A-Za-z][\w ./-]*\]|%[A-Z_]+%"
 )
-# A part in capitals, which names don't have: PROJECT_ID, YOUR-BUCKET.
+# A part in capitals, which no name contains: PROJECT_ID, YOUR-BUCKET.
 _CAPITALS = re.compile(
     r"(?<![\w-])[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)*(?![\w-])|[A-Z_]+(?=-docker\.pkg\.dev)|\b(?:YOUR|MY)[_-][A-Z0-9_-]+"
 )
@@ -40,7 +40,7 @@ def _bucket(text: str) -> str:
 
 
 def _network(text: str) -> str:
-    """Return a network whose project has a number; another rule reports a project without one."""
+    """Return a network with a project number; another rule reports a project without a number."""
     return text if re.match(r"projects/\d+/", text) else ""
 
 
@@ -54,12 +54,12 @@ def _repository(text: str) -> str:
 
 
 def _place(text: str) -> str:
-    """Return `projects/P/locations/L` of a longer name: the rest may have capitals."""
+    """Return `projects/P/locations/L` of a longer name, whose remaining part may have capitals."""
     return "/".join(text.split("/")[:4])
 
 
 def _fields(case: Case) -> Iterator[tuple[Path, str, Names]]:
-    """Yield fields that name resources, and the part of each that has no capital letters."""
+    """Yield fields with names of resources, and the part of each name that has no capital letters."""
     spec = case.spec
     texts: list[tuple[Path, object, Names]] = [
         (("jobSpec", "serviceAccount"), spec.get("serviceAccount"), _whole),

@@ -1,4 +1,4 @@
-"""Rules about Reduction Server: its pool, image, machine and size, and jobs that it can't help."""
+"""Rules about Reduction Server: its pool, image, machine and size, and jobs without a gain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _image(pool: Pool) -> str:
 
 
 def _reducers(case: Case) -> list[tuple[Path, Pool]]:
-    """Return the pools that are reducers by their image."""
+    """Return the pools whose image is the reducers'."""
     return [(path, pool) for path, pool in case.used if _LOOKS_LIKE.search(_image(pool))]
 
 
@@ -54,7 +54,7 @@ def image(case: Case) -> Iterator[Finding]:
             right = reducers.image_for(case.region)
             yield Finding(
                 where,
-                f"{image} is not the image of Reduction Server.",
+                f"{image} must be the image of Reduction Server.",
                 f"Write {right}.",
                 (Edit(where, right),),
             )
@@ -71,7 +71,7 @@ def machine(case: Case) -> Iterator[Finding]:
         where = (*path, "machineSpec", "machineType")
         yield Finding(
             where,
-            f"reducers run on N1 or N2 machines with 16 vCPUs or more, for their bandwidth; this is {name}.",
+            f"reducers must run on N1 or N2 machines with at least 16 vCPUs, not on {name}.",
             f"Write {reducers.MACHINE}.",
             (Edit((*path, "machineSpec"), {"machineType": reducers.MACHINE}),),
         )
@@ -90,7 +90,7 @@ def gpu(case: Case) -> Iterator[Finding]:
             )
             yield Finding(
                 (*spec, "acceleratorType"),
-                "reducers only sum gradients from the network; a GPU there is paid for but idle. "
+                "reducers only sum gradients from the network; a GPU in this pool is billed but idle. "
                 + UNDOCUMENTED,
                 "Remove the accelerator." if keeps else f"Use {reducers.MACHINE}, without an accelerator.",
                 edits,
@@ -138,7 +138,7 @@ def command(case: Case) -> Iterator[Finding]:
         if overridden:
             yield Finding(
                 (*path, name, overridden[0]),
-                "Google's Reduction Server image starts by itself; your command would replace that.",
+                "Google's Reduction Server image has its own command, which yours would replace.",
                 "Remove it.",
                 tuple(Edit((*path, name, field), REMOVED) for field in overridden),
             )
@@ -184,7 +184,7 @@ def workers(case: Case) -> Iterator[Finding]:
         if len(case.pools) <= 1 or not case.pools[1][1]:
             yield Finding(
                 path,
-                "reducers need GPU workers in the second pool; it is empty.",
+                "reducers need GPU workers in the second pool, which is empty.",
                 "Put the other workers at index 1: a copy of the primary with their replica count.",
             )
 

@@ -1,4 +1,4 @@
-"""Rules about regions: where training runs, and which accelerators a region has."""
+"""Rules about regions: regions with training, and the accelerators of each region."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def accelerator(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", where),
                 f"{case.region} has no {name} for training.",
-                f"Use {', '.join(near[:4])}{more}." if near else "No region has it for training.",
+                f"Use {', '.join(near[:4])}{more}."
+                if near
+                else "No region has this accelerator for training.",
             )
 
 
@@ -61,7 +63,7 @@ def elsewhere(case: Case) -> Iterator[Finding]:
             yield Finding(
                 path,
                 f"{noun} is in {match['region']}, the job in {case.region}; this may not work.",
-                f"Name one in {case.region}, or run the job in {match['region']}.",
+                f"Use one in {case.region}, or run the job in {match['region']}.",
             )
 
 

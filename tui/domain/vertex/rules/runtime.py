@@ -39,7 +39,7 @@ def _texts(pool: Pool) -> Iterator[tuple[Path, str]]:
 
 
 def _named(pool: Pool) -> Iterator[tuple[Path, str, bool]]:
-    """Yield variables: those that a pool's texts use, and (True) those that it sets."""
+    """Yield variables: those that a pool's texts use (False), and those that it sets (True)."""
     for path, text in _texts(pool):
         for match in _VARIABLE.finditer(text) if "$" in text else ():
             yield path, match["a"] or match["b"] or match["c"], False
@@ -89,7 +89,7 @@ def local_rank(case: Case) -> Iterator[Finding]:
 def _about(
     names: Collection[str], *, sets: bool, sentence: str, fix: str
 ) -> Callable[[Case], Iterator[Finding]]:
-    """Build the check of variables that a task sets, or that it uses without setting them."""
+    """Build the check of variables that a task sets, or that a task uses without setting them."""
 
     def check(case: Case) -> Iterator[Finding]:
         for path, pool in case.used:
@@ -105,7 +105,7 @@ set_by_vertex = _about(
     {*SET_BY_VERTEX, *OUTPUT},
     sets=True,
     sentence="Vertex AI sets {} for each replica; your value would be the same on all, and the documentation "
-    "does not say which one wins.",
+    "does not say which value takes precedence.",
     fix="Remove it.",
 )
 master_port = _about(
@@ -142,12 +142,12 @@ def persistent_disk(case: Case) -> Iterator[Finding]:
                     (*path, *inner),
                     "no disk is attached at /mnt/disks: a replica has only its boot disk, which is deleted "
                     "at the end.",
-                    "Keep data and checkpoints in /gcs/BUCKET/PATH, or add an NFS or Lustre mount.",
+                    "Store data and checkpoints in /gcs/BUCKET/PATH, or add an NFS or Lustre mount.",
                 )
 
 
 def one_process(case: Case) -> Iterator[Finding]:
-    """Warn for torch only: one TensorFlow or JAX process uses every GPU of its machine."""
+    """Warn only for torch: one TensorFlow or JAX process uses every GPU of its machine."""
     for path, pool in case.used:
         _, kind, count = machine_of(pool)
         container = pool.get("containerSpec") or {}
@@ -179,7 +179,7 @@ def nccl(case: Case) -> Iterator[Finding]:
 
 
 def _nccl(key: str, value: str, machine: tuple[str, str, int]) -> str:
-    """Return what is wrong with one NCCL setting, or ""."""
+    """Return the problem of one NCCL setting, or ""."""
     on = value.strip().lower() not in {"", "0", "false"}
     if key == "NCCL_PLUGIN_P2P":
         return "NCCL_PLUGIN_P2P is not documented for Vertex AI, which has no InfiniBand for a plugin."

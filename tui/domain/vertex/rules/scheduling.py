@@ -28,8 +28,8 @@ def timeout(case: Case) -> Iterator[Finding]:
     timeout = duration(within(case.spec, "scheduling", "timeout"))
     if timeout is not None and timeout <= 0:
         where = (*_PATH, "timeout")
-        fix = "Write the seconds that the job may run, for example 86400s, or remove it for 7 days."
-        yield Finding(where, f"the timeout leaves the job no time to run. {UNDOCUMENTED}", fix)
+        fix = "Write the job's longest run time in seconds, for example 86400s, or remove it for 7 days."
+        yield Finding(where, f"the timeout must leave the job time to run. {UNDOCUMENTED}", fix)
 
 
 def long_timeout(case: Case) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def long_timeout(case: Case) -> Iterator[Finding]:
 
 
 def max_wait(case: Case) -> Iterator[Finding]:
-    """The reference describes the field for FLEX_START and says nothing of a refusal elsewhere.
+    """Check a maximum wait without FLEX_START, for which the reference documents the field.
 
     A public report of a Spot job quotes the service: "max_wait_duration is only supported for FLEX_START".
     """
@@ -52,8 +52,8 @@ def max_wait(case: Case) -> Iterator[Finding]:
     if wait and wait > 0 and case.strategy != "FLEX_START":
         yield Finding(
             where,
-            f"maxWaitDuration is documented only for FLEX_START; this job is {case.strategy}. One user "
-            "reports that the service refuses it.",
+            f"maxWaitDuration is documented only for FLEX_START; this job's strategy is {case.strategy}. "
+            "One user reports that the service refuses it.",
             "Remove it.",
             (Edit(where, REMOVED),),
         )
@@ -65,7 +65,7 @@ def negative_wait(case: Case) -> Iterator[Finding]:
     if wait is not None and wait < 0:
         yield Finding(
             where,
-            f"the maximum wait is negative. {UNDOCUMENTED}",
+            f"the maximum wait must not be negative. {UNDOCUMENTED}",
             "Write 0s to wait without a limit.",
             (Edit(where, "0s"),),
         )
@@ -77,7 +77,7 @@ def restart(case: Case) -> Iterator[Finding]:
     if scheduling.get("restartJobOnWorkerRestart") and named in {"", "STRATEGY_UNSPECIFIED"}:
         yield Finding(
             (*_PATH, "restartJobOnWorkerRestart"),
-            "restartJobOnWorkerRestart restarts the whole job when one worker restarts; it does not make "
+            "restartJobOnWorkerRestart restarts the entire job when one worker restarts; it does not make "
             "the machines Spot.",
             "Write strategy: SPOT for Spot machines, else strategy: STANDARD.",
         )
@@ -89,7 +89,7 @@ def restart_on_spot(case: Case) -> Iterator[Finding]:
             (*_PATH, "restartJobOnWorkerRestart"),
             "a preempted Spot job is retried up to 6 times without this field, which only adds a restart "
             "of all workers whenever one of them restarts.",
-            "Keep it only if the workers can't continue without each other.",
+            "Remove it, unless the workers can't continue without each other.",
         )
 
 
@@ -130,7 +130,7 @@ def flex_same_machine(case: Case) -> Iterator[Finding]:
 
 
 def _comparable(pool: object) -> dict[str, object]:
-    """Return a machine spec without empty fields, as the wire carries it."""
+    """Return a machine spec without empty fields, as the service receives it."""
     spec = within(pool, "machineSpec") or {}
     return {k: v for k, v in spec.items() if v not in (None, "", 0, "0", {}, "ACCELERATOR_TYPE_UNSPECIFIED")}
 
@@ -158,8 +158,8 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     if not any(_keeps(text) for _, pool in case.used for text in _texts(pool)):
         yield Finding(
             ("jobSpec", "baseOutputDirectory"),
-            "after a preemption this Spot job starts from the beginning: it has no output directory, and no "
-            "argument names a bucket for checkpoints. The machine's disk is lost with the machine.",
+            "after a preemption this Spot job restarts from the beginning: it has no output directory, and "
+            "no argument names a bucket for checkpoints. The machine's disk is lost with the machine.",
             "Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH and save to AIP_CHECKPOINT_DIR.",
         )
 
@@ -171,7 +171,7 @@ def _texts(pool: object) -> list[str]:
 
 
 def _keeps(text: str) -> bool:
-    """Whether the text names a place that outlives the machine."""
+    """Whether the text names a location that outlives the machine."""
     return any(place in text for place in ("gs://", "/gcs/", "/mnt/nfs/", "/mnt/lustre/"))
 
 

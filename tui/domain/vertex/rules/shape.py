@@ -1,4 +1,4 @@
-"""Rules about a job's outline: names, labels, pools, tasks, limits."""
+"""Rules about a job's structure: names, labels, pools, tasks, limits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _label_start(char: str) -> bool:
 
 
 def _for_labels(char: str) -> bool:
-    """Whether labels allow the character: international letters yes, capitals no."""
+    """Whether labels allow the character: international letters are allowed, capitals are not."""
     kind = unicodedata.category(char)
     return char in "_-" or (kind[0] in "LMN" and kind not in {"Lu", "Lt"})
 
@@ -90,21 +90,21 @@ def encryption(case: Case) -> Iterator[Finding]:
     if match is None:
         yield Finding(
             path,
-            f"{key or 'an empty name'} is not the full name of a key.",
+            f"{key or 'an empty name'} must be the full name of a key.",
             "Write projects/P/locations/L/keyRings/R/cryptoKeys/K.",
         )
     elif case.region and match["location"] != case.region:
         yield Finding(
             path,
             f"the key is in {match['location']}, the job in {case.region}; both must be in one region.",
-            f"Name a key in {case.region}.",
+            f"Use a key in {case.region}.",
         )
 
 
 def pool_count(case: Case) -> Iterator[Finding]:
     pools = case.pools
     if not pools:
-        yield Finding(POOLS, "the job has no worker pool.", "Add one; the first is the primary.")
+        yield Finding(POOLS, "the job must have a worker pool.", "Add one; the first pool is the primary.")
     if len(pools) > MAX_POOLS:
         yield Finding(
             pools[MAX_POOLS][0],
@@ -118,7 +118,7 @@ def trailing(case: Case) -> Iterator[Finding]:
     pools = case.pools
     if len(pools) > 1 and not pools[-1][1]:
         path = pools[-1][0]
-        yield Finding(path, "this skipped pool is the last one.", "Remove it.", (Edit(path, REMOVED),))
+        yield Finding(path, "a skipped pool must not be the last one.", "Remove it.", (Edit(path, REMOVED),))
 
 
 def primary(case: Case) -> Iterator[Finding]:
@@ -128,7 +128,7 @@ def primary(case: Case) -> Iterator[Finding]:
         if not pool:
             yield Finding(path, "the first pool is the primary and can't be skipped.", "Move a pool here.")
         elif not pool.get("replicaCount"):
-            sentence = "the primary pool's replica count is missing; it must be 1."
+            sentence = "the primary pool must have the replica count 1."
             yield Finding(here, sentence, "Write 1.", (Edit(here, 1),))
         elif count != 1:
             alone = count > 1 and not any(other for _, other in case.pools[1:2])
@@ -136,7 +136,7 @@ def primary(case: Case) -> Iterator[Finding]:
             fix += f", and put the other {count - 1} into a second pool." if alone else "."
             rest = {**pool, "replicaCount": count - 1}
             edits = (Edit(here, 1), Edit((*POOLS, 1), rest)) if alone else ()
-            sentence = f"the primary pool has {count} replicas; it must have 1, the chief."
+            sentence = f"the primary pool has {count} replicas but must have 1, the chief."
             yield Finding(here, sentence, fix, edits)
 
 
@@ -144,7 +144,7 @@ def replicas(case: Case) -> Iterator[Finding]:
     for path, pool in case.pools[1:]:
         if pool and whole(pool.get("replicaCount")) < 1:
             count = pool.get("replicaCount") or "missing"
-            sentence = f"the replica count is {count}; a pool needs at least 1. {UNDOCUMENTED}"
+            sentence = f"the replica count must be at least 1, not {count}. {UNDOCUMENTED}"
             yield Finding((*path, "replicaCount"), sentence, "Write a number, or write {} to skip the pool.")
 
 
@@ -163,7 +163,7 @@ def task(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
         container, package = pool.get("containerSpec"), pool.get("pythonPackageSpec")
         if container is None and package is None:
-            sentence = "the pool has no task to run."
+            sentence = "the pool must have a task."
             fix = "Add a containerSpec with an imageUri, or a pythonPackageSpec."
             yield Finding((*path, "containerSpec"), sentence, fix)
         elif container is not None and package is not None:
@@ -177,13 +177,13 @@ def environment(case: Case) -> Iterator[Finding]:
         env = spec.get("env") or []
         if len(env) > MAX_ENV:
             sentence = f"there are {len(env)} environment variables; the maximum is {MAX_ENV}."
-            yield Finding((*path, name, "env"), sentence, "Put the rest into a file of the image.")
+            yield Finding((*path, name, "env"), sentence, "Put the others into a file of the image.")
         for i, variable in enumerate(env):
             key = str(variable.get("name") or "")
             if not _ENV_NAME.fullmatch(key):
                 yield Finding(
                     (*path, name, "env", i, "name"),
-                    f"{key!r} is not a valid variable name.",
+                    f"{key!r} must be a valid variable name.",
                     "Use letters, digits and _; do not start with a digit.",
                 )
 
@@ -195,7 +195,7 @@ def environment_twice(case: Case) -> Iterator[Finding]:
         for i, variable in enumerate(spec.get("env") or []):
             key = str(variable.get("name") or "")
             if key and key in seen:
-                sentence = f"{key} is set twice; the documentation does not say which value wins."
+                sentence = f"{key} is set twice; the documentation does not say which value takes precedence."
                 yield Finding((*path, name, "env", i), sentence, "Keep one.")
             seen.add(key)
 

@@ -11,7 +11,7 @@ from tui.domain.vertex import catalog
 from tui.domain.vertex.sources import COMPUTE, TRAINING
 
 HOST_CHIPS = 8
-"""Most chips of one host; a larger slice is a pod."""
+"""Largest number of chips of one host; a larger slice is a pod."""
 
 
 def topology(case: Case) -> Iterator[Finding]:
@@ -32,7 +32,7 @@ def topology(case: Case) -> Iterator[Finding]:
                 edits,
             )
         elif topology and not offered:
-            complaint = "chooses its slice by the accelerator count" if name == "cloud-tpu" else "has no TPU"
+            complaint = "selects its slice by the accelerator count" if name == "cloud-tpu" else "has no TPU"
             yield Finding(here, f"{name} {complaint}.", "Remove the topology.", (Edit(here, REMOVED),))
 
 
@@ -47,12 +47,12 @@ def accelerator(case: Case) -> Iterator[Finding]:
             if kind or count:
                 yield Finding(
                     here,
-                    f"the tpuTopology sizes {name}; it accepts no accelerator type or count.",
+                    f"the tpuTopology sizes {name}, which must have no accelerator type or count.",
                     "Remove both.",
                     (Edit(here, REMOVED), Edit(here_count, REMOVED)),
                 )
         elif kind not in {"TPU_V2", "TPU_V3"}:
-            complaint = f"has no {kind}" if kind else "does not name a TPU"
+            complaint = f"has no {kind}" if kind else "must name a TPU"
             yield Finding(here, f"cloud-tpu {complaint}.", "Write TPU_V2 or TPU_V3.")
         elif count != HOST_CHIPS and (count < catalog.TPU_POD_CORES or count % catalog.TPU_POD_CORES):
             yield Finding(
@@ -68,7 +68,7 @@ def one_pool(case: Case) -> Iterator[Finding]:
         extra = next((path for path, _ in case.used if path != tpus[0]), tpus[0])
         yield Finding(
             extra,
-            "a TPU job has one worker pool; the slice itself spans the hosts.",
+            "a TPU job must have one worker pool; the slice itself spans the hosts.",
             "Remove the other pools; use a larger tpuTopology for more chips.",
         )
 
@@ -77,7 +77,7 @@ def one_replica(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
         if catalog.is_tpu(machine_of(pool)[0]) and whole(pool.get("replicaCount")) > 1:
             where = (*path, "replicaCount")
-            sentence = "a TPU pool has one replica; the topology determines the number of hosts."
+            sentence = "a TPU pool must have one replica; the topology determines the number of hosts."
             yield Finding(where, sentence, "Write 1.", (Edit(where, 1),))
 
 
@@ -96,7 +96,7 @@ def spot(case: Case) -> Iterator[Finding]:
 
 
 def chips(topology: object) -> int:
-    """Return the chips of a topology such as 4x4; 0 if there is none."""
+    """Return the number of chips of a topology such as 4x4; 0 for other text."""
     total = 1
     for part in str(topology or "0").split("x"):
         total *= int(part) if part.isdecimal() else 0

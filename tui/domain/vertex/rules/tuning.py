@@ -1,4 +1,4 @@
-"""Rules about hyperparameter tuning jobs: counts, metrics and the parameters of the search."""
+"""Rules about hyperparameter tuning jobs: numbers of trials, metrics and the search parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBERS = frozenset({"doubleValueSpec", "integerValueSpec"})
 
 
 def tuning_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a job's (REST form) tuning fields beside the trial's spec; empty without tuning."""
+    """Return a job's (REST format) tuning fields beside the trial's spec; empty without tuning."""
     return job.get(BODY) or {}
 
 
@@ -46,7 +46,7 @@ def required(case: Case) -> Iterator[Finding]:
         yield Finding(
             (*_STUDY, "metrics"),
             "the field is required.",
-            "Name the metric that the trials report, and its goal.",
+            "Add the metric that the trials report, and its goal.",
         )
     if not study.get("parameters"):
         yield Finding(
@@ -72,8 +72,8 @@ def metric(case: Case) -> Iterator[Finding]:
 def several_metrics(case: Case) -> Iterator[Finding]:
     metrics = _study(case).get("metrics") or []
     if len(metrics) > 1:
-        sentence = f"a tuning job optimizes one metric, but {len(metrics)} are set. {UNDOCUMENTED}"
-        yield Finding((*_STUDY, "metrics"), sentence, "Keep the decisive metric.")
+        sentence = f"a tuning job must have one metric, but {len(metrics)} are set. {UNDOCUMENTED}"
+        yield Finding((*_STUDY, "metrics"), sentence, "Remove all but the decisive metric.")
 
 
 def at_once(case: Case) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def identity(case: Case) -> Iterator[Finding]:
                 here, f"{name!r} must be a name without spaces.", "It becomes a flag, as in --lr=0.1."
             )
         elif name in seen:
-            yield Finding(here, f"{name} is also the id of another parameter.", "Use another id.")
+            yield Finding(here, f"{name} must not be the id of another parameter too.", "Use another id.")
         seen.add(name)
 
 
@@ -122,9 +122,7 @@ def values(case: Case) -> Iterator[Finding]:
     for path, spec in _all(case):
         specs = [name for name in VALUE_SPECS if spec.get(name) is not None]
         if len(specs) != 1:
-            sentence = (
-                f"it has {' and '.join(specs) or 'no values'}; a parameter needs exactly one kind of values."
-            )
+            sentence = f"a parameter must have one kind of values, not {' and '.join(specs) or 'none'}."
             yield Finding(path, sentence, f"Write one of {', '.join(VALUE_SPECS)}.")
         elif specs[0] in _NUMBERS:
             yield from _range((*path, specs[0]), spec[specs[0]])
@@ -151,7 +149,7 @@ def _choices(path: Path, kind: str, spec: Mapping[str, Any]) -> Iterator[Finding
         if len(numbers) > MOST_DISCRETE:
             yield Finding(
                 here,
-                f"it has {len(numbers)} values; the maximum is {MOST_DISCRETE}.",
+                f"the parameter has {len(numbers)} values; the maximum is {MOST_DISCRETE}.",
                 "Use integerValueSpec.",
             )
         if any(b - a < SMALLEST_GAP for a, b in itertools.pairwise(numbers)):
@@ -165,7 +163,7 @@ def scale(case: Case) -> Iterator[Finding]:
         if named in {None, "SCALE_TYPE_UNSPECIFIED"}:
             continue
         if spec.get("categoricalValueSpec") is not None:
-            sentence = "a categorical parameter has no scale."
+            sentence = "a categorical parameter must not have a scale."
             yield Finding(here, sentence, "Remove it.", (Edit(here, REMOVED),))
         elif named in _LOG and (low := _smallest(spec)) is not None and low <= 0:
             yield Finding(
@@ -213,14 +211,14 @@ def condition(case: Case) -> Iterator[Finding]:
             if len(parents) != 1:
                 yield Finding(
                     here,
-                    "the child needs exactly one condition on its parent.",
+                    "the child must have exactly one condition on its parent.",
                     f"Write one of {', '.join(_PARENTS)}.",
                 )
             elif spec.get(_PARENTS[parents[0]]) is None:
                 kind = next((name for name in VALUE_SPECS if spec.get(name) is not None), "no values")
                 yield Finding(
                     (*here, parents[0]),
-                    f"the condition does not match the parent, which has {kind}.",
+                    f"the condition must match the parent, which has {kind}.",
                     "Use the condition for that kind.",
                 )
 
