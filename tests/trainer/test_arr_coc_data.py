@@ -292,7 +292,7 @@ def test_a_template_without_images_or_a_tokenizer_without_marks_is_refused(token
         Prompts(
             found.encode, found.decode, load_template(str(tokenizer)), image_token=image, length=128
         )  # fmt: skip
-    with pytest.raises(UsageError, match="no place for one image"):
+    with pytest.raises(UsageError, match="no position for one image"):
         Prompts(lambda text: list(text.encode()), bytes, ChatML(), image_token=image, length=999)  # type: ignore[arg-type,return-value]
     (tokenizer / "chat_template.json").write_text("[]")
     with pytest.raises(DataError, match=r"chat_template\.json can't be read"):

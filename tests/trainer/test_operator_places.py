@@ -154,7 +154,7 @@ def test_a_job_set_and_an_indexed_job() -> None:
         (elastic_job(0, "0:2"), "PET_NNODES=0:2"),
         (train_job(0, 2, "0"), "PET_NPROC_PER_NODE=0"),
         (pytorch_job("worker", 0, 1) | {"RANK": "0"}, "PET_NODE_RANK=1 and RANK=0 give two ranks"),
-        (train_job(0, 3) | tf_job("worker", 1, {"worker": 2}), "place this node differently"),
+        (train_job(0, 3) | tf_job("worker", 1, {"worker": 2}), "disagree on this node's rank"),
         (tf_job("worker", 2, {"worker": 2}), "which is not in the cluster"),
         (tf_job("chief", 0, {"worker": 2}), "which is not in the cluster"),
         (
@@ -169,7 +169,7 @@ def test_a_job_set_and_an_indexed_job() -> None:
         (job_set(1, 0) | {"JOBSET_REPLICAS": ""}, "replicatedjob-replicas"),
         (job_set(1, 0) | {"NNODES": "5"}, "must be a multiple of 2"),
         (job_set(0, 1) | {"NNODES": ""}, "set NNODES"),
-        (job_set(0, 1) | {"REPLICATED_JOB_NAME": ""}, "where node 0 is"),
+        (job_set(0, 1) | {"REPLICATED_JOB_NAME": ""}, "gives node 0's host"),
         (job_set(0, 1) | {"JOB_COMPLETION_INDEX": ""}, "completionMode: Indexed"),
         ({"JOB_COMPLETION_INDEX": "1"}, "set NNODES"),
         ({"JOB_COMPLETION_INDEX": "1", "NNODES": "2"}, "JOB-0.SERVICE"),

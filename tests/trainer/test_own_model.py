@@ -109,7 +109,7 @@ def test_a_mistake_is_one_sentence_with_its_place(
     [
         (("--model=spirals:build:x",), "must be module:function"),
         (("--model=spirals:",), "must be module:function"),
-        (("--model=other",), "or give your own module:function"),
+        (("--model=other",), "or your own module:function"),
         (("--model=spirals:build", "--model-args=width"), "width must be NAME=VALUE"),
         (("--model=spirals:build", "--model-args=height=3"), "unexpected keyword argument 'height'"),
         (("--model=spirals:build", "--batch=5000"), "exceeds the 4096 samples"),

@@ -165,4 +165,4 @@ def test_what_zero_and_tensor_parallelism_leave_whole_is_compared(
 def test_without_replicas_the_flag_is_refused(tmp_path: Path) -> None:
     run = Ranks(tmp_path, 2, *FLAGS, "--strategy=fsdp")
     assert run.wait() == [exit_codes.USAGE] * 2
-    assert "no process has a copy of another's state" in run.lines()[-1]["message"]
+    assert "no process has a copy of another one's state" in run.lines()[-1]["message"]

@@ -116,7 +116,7 @@ def test_a_request_that_is_none_says_why(client: Client) -> None:
         (b"{", "the request is not"),
         ({"instances": 1}, "instances must be a list"),
         ({"instances": [{"image": RED["image"]}]}, "instances[0] is not"),
-        ({"instances": [{**RED, "image": "?"}]}, "instances[0].image is not base64"),
+        ({"instances": [{**RED, "image": "?"}]}, "instances[0].image must be base64"),
         ({"instances": [RED, {**RED, "image": "AAAA"}]}, "instances[1].image can't be read"),
     ):
         status, reply = client.ask("POST", "/answers", body)

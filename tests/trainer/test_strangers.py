@@ -375,14 +375,14 @@ def test_the_file_with_the_key_is_this_users_alone(tmp_path: Path) -> None:
     assert [path.name for path in mine.iterdir()] == ["run-key"]
     foreign.mkdir(mode=0o777)
     foreign.chmod(0o777)
-    with pytest.raises(UsageError, match="open to other users"):
+    with pytest.raises(UsageError, match="accessible to other users"):
         run_key.user_secret((foreign,))
     assert run_key.user_secret((foreign, mine)) == secret
     (tmp_path / "link").symlink_to(mine)
-    with pytest.raises(UsageError, match="open to other users"):
+    with pytest.raises(UsageError, match="accessible to other users"):
         run_key.user_secret((tmp_path / "link",))
     (mine / "run-key").chmod(0o644)
-    with pytest.raises(UsageError, match="open to other users"):
+    with pytest.raises(UsageError, match="accessible to other users"):
         run_key.user_secret((mine,))
 
 

@@ -151,4 +151,4 @@ def test_the_command_writes_a_file_or_says_why_not(
     assert "--tokenizer /nowhere" in capsys.readouterr().err
     (tmp_path / "broken.json").write_text("{")
     assert main([str(tmp_path), "--out", str(out), "--tokenizer", str(tmp_path / "broken.json")]) == 2
-    assert "not a tokenizer file" in capsys.readouterr().err
+    assert "must be a tokenizer file" in capsys.readouterr().err

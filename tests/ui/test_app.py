@@ -405,7 +405,7 @@ async def test_keys_can_be_changed(tmp_path: Path) -> None:
 async def test_a_key_map_that_cant_be_right_is_said(tmp_path: Path) -> None:
     settings = Settings(keys={"jobs.fly": "x", "jobs.cancel": "s"})
     async with opened(MemoryBackend(fleet()), tmp_path, settings=settings) as (app, pilot):
-        assert "names no action: jobs.fly" in said(app)
+        assert "has ids without an action: jobs.fly" in said(app)
         assert "gives s to both jobs.cancel and jobs.sort" in said(app)
         await pilot.press("s")
         assert isinstance(app.screen, ConfirmScreen)

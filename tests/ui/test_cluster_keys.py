@@ -42,7 +42,7 @@ REFUSED = {
     JobState.SUCCEEDED: {
         "cancel": "succeeded already.", "suspend": "succeeded already.", "scale": "succeeded already.",
         "resume": "succeeded; only a suspended job can be resumed.",
-        "shell": "a shell needs a running replica.",
+        "shell": "A shell needs a running replica.",
     },
     JobState.FAILED: {"cancel": "failed already.", "suspend": "failed already."},
     JobState.SUSPENDED: {

@@ -120,7 +120,7 @@ async def test_a_log_that_is_polled_and_a_hole_that_was_filled_are_said(tmp_path
         filled = LogGap(at(470), 0, "reconnected", at(480), filled=38)
         backend.say(gaps=[filled], note="read every 5 s instead of streamed: [all] taken")
         await until(pilot, lambda: "of streamed: [all] taken" in text_of(pane, "#log-status"), "the note")
-        whole = "reconnected: 38 lines fetched late, in place; nothing missing"
+        whole = "reconnected: 38 lines fetched later, at their time; nothing missing"
         height = pane.log_view.size.height
         await until(
             pilot,

@@ -309,7 +309,7 @@ def test_a_study_is_shown_and_edited_with_the_pools_of_its_trials() -> None:
     low = row(found, "tuningJob.studySpec.parameters[0].doubleValueSpec.minValue")
     (edit,) = changes.value_edits(read(text, "").value, low, "1e-5")
     assert (edit.path[-1], edit.value) == ("minValue", 1e-5)
-    with pytest.raises(ValueError, match="number is expected"):
+    with pytest.raises(ValueError, match="must be a number"):
         changes.value_edits(read(text, "").value, low, "small")
     numbers = row(found, "tuningJob.studySpec.parameters[1].discreteValueSpec.values")
     edits, path = changes.addition_edits(read(text, "").value, numbers, "32")

@@ -176,11 +176,11 @@ POOL = " --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=x"
         (" --displayname=x" + POOL, (1, 30), "--display-name"),
         (" --display-name=x\\\n --worker-pool-spec=machine=x", (2, 2), "no key machine"),
         (" --display-name=x --worker-pool-spec=machine-type", (1, 47), "not key=value"),
-        (" --display-name x y" + POOL, (1, 47), "belongs to no flag"),
+        (" --display-name x y" + POOL, (1, 47), "does not belong to a flag"),
         (" --display-name", (1, 30), "needs a value"),
         (" --display-name='x", (1, 45), "not closed"),
         (" --display-name=<(date)" + POOL, (1, 30), "can't be followed"),
-        (" --display-name=x --worker-pool-spec=replica-count=two", (1, 47), "whole number"),
+        (" --display-name=x --worker-pool-spec=replica-count=two", (1, 47), "must be an integer"),
     ],
 )
 def test_what_a_command_line_gets_wrong_has_its_place(flags: str, place: tuple[int, int], words: str) -> None:

@@ -156,5 +156,5 @@ def test_a_quantity_is_read_exactly(number: Decimal, suffix: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "1 Gi", "Gi", "1GiB", "0x1", "1e", "--1", "nan"])
 def test_other_text_is_no_quantity(text: str) -> None:
-    with pytest.raises(NotAQuantity, match="not a quantity"):
+    with pytest.raises(NotAQuantity, match="must be a quantity"):
         parse(text)

@@ -50,7 +50,7 @@ def test_the_file_is_read_at_the_launch_and_sent(tmp_path: Path) -> None:
     ("text", "line", "words"),
     [
         ("a: 1\n b: 2\n", 2, "mapping"),
-        ("- 1\n", 0, "not a compiled pipeline"),
+        ("- 1\n", 0, "must be a compiled pipeline"),
         ("", 0, "empty"),
         (b"a: \xff\n", 1, "UTF-8"),
     ],
@@ -188,9 +188,9 @@ def test_a_wrong_text_is_told_at_its_parameter(tmp_path: Path) -> None:
     with pytest.raises(ProfileInvalid) as caught:
         found.check({"steps": "x", "sizes": "{}", "fast": "perhaps"})
     assert [str(p).partition("parameterValues.")[2] for p in caught.value.problems] == [
-        "fast: it takes true or false, not 'perhaps'.",
-        "sizes: it takes a list in JSON, such as [1, 2], not fields.",
-        "steps: it takes a whole number, not 'x'.",
+        "fast: the value must be true or false, not 'perhaps'.",
+        "sizes: the value must be a list in JSON, such as [1, 2], not fields.",
+        "steps: the value must be an integer, not 'x'.",
     ]
     with pytest.raises(ProfileInvalid, match="no parameter nope"):
         found.check({"nope": "1"})
@@ -273,7 +273,7 @@ def test_each_task_has_a_price_and_only_what_is_known_is_counted(tmp_path: Path)
     assert by_name["once"]["machine"] == "n1-standard-16 with 2 T4"
     assert by_name["once"]["hour"]["low"] > by_name["made"]["hour"]["low"] > 0
     assert by_name["made"]["runs"] is None and "only at run time" in by_name["made"]["note"]
-    assert "not known before it runs" in price_words(price)
+    assert "unknown before it runs" in price_words(price)
     assert any("3 times" in line for line in task_lines(price))
     assert needs(job) == {
         "custom_model_training_nvidia_t4_gpus": 2,
@@ -337,4 +337,4 @@ def test_an_empty_parameter_of_the_header_is_told_at_its_field(tmp_path: Path) -
     assert made.document.file == str(path) and "${root}" in path.read_text()
     with pytest.raises(ProfileError) as refused:
         entry(path, mine=True).prepare({"root": ""}, context=CONTEXT, region="")
-    assert "root is missing" in refused.value.at["root"] and not refused.value.others
+    assert "must have a root" in refused.value.at["root"] and not refused.value.others

@@ -67,7 +67,7 @@ def test_a_compiled_pipeline_becomes_a_profile_that_sends_it_unchanged(dump: Any
 
 
 def test_a_compiled_pipeline_is_told_not_to_be_a_profile() -> None:
-    with pytest.raises(ProfileInvalid, match="it is a compiled pipeline, not a profile") as caught:
+    with pytest.raises(ProfileInvalid, match="must be a profile, not a compiled pipeline") as caught:
         load(yaml.safe_dump(spec()), "dag.yaml", "dag")
     assert len(caught.value.problems) == 1 and "profiles import" in caught.value.problems[0].fix
 

@@ -90,18 +90,18 @@ HEAD = f"displayName: x\njobSpec:\n  workerPoolSpecs: [{POOL}]\n"
         ("a: \x00", "profile.syntax", (1, 4), "not valid YAML"),
         ("", "profile.syntax", (0, 0), "empty"),
         ("a: 1\n---\nb: 2", "profile.syntax", (2, 1), "second document"),
-        ("a: *x", "profile.syntax", (1, 4), "not the name of an anchor"),
+        ("a: *x", "profile.syntax", (1, 4), "must be the name of an anchor"),
         ("a: &x [*x]", "profile.syntax", (1, 8), "contain itself"),
         (HEAD + "  netwrok: y\n", "profile.unknown-field", (4, 3), "network"),
         (HEAD + "jobSpec: {}\n", "profile.syntax", (4, 1), "twice"),
-        (HEAD + "state: JOB_STATE_FAILED\n", "profile.output-only", (4, 1), "can't be given"),
+        (HEAD + "state: JOB_STATE_FAILED\n", "profile.output-only", (4, 1), "can't be set"),
         (HEAD + "  scheduling: {strategy: SPOTT}\n", "profile.enum", (4, 16), "SPOT"),
         (HEAD + "  scheduling:\n    timeout: 48h\n", "profile.type", (5, 5), "172800s"),
         (HEAD + "  enableWebAccess: 'yes'\n", "profile.type", (4, 3), "true"),
         (HEAD + "  reservedIpRanges: 1\n", "profile.type", (4, 3), "list"),
         (HEAD + "parameters: {a: {type: int}}\n", "profile.parameter", (4, 14), "integer"),
         (HEAD + "parameters: {}\ndescription: '${b}'\n", "profile.parameter", (5, 1), "parameters"),
-        (HEAD.replace("replicaCount: 1", "replicaCount: one"), "profile.type", (3, 65), "whole number"),
+        (HEAD.replace("replicaCount: 1", "replicaCount: one"), "profile.type", (3, 65), "must be an integer"),
         ("displayName: x\n", "profile.missing", (1, 1), "missing"),
         ("[1]", "profile.type", (1, 1), "fields"),
     ],
@@ -195,7 +195,7 @@ def test_aliases_and_merges_are_values() -> None:
 def test_an_explosion_of_aliases_is_bounded() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    assert "aliases make more than" in one("\n".join(lines)).message
+    assert "must not expand to more than" in one("\n".join(lines)).message
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000 + "a", "a: " + "[" * 70 + "]" * 70])

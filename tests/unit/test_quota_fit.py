@@ -55,7 +55,7 @@ def test_not_measured_is_never_ok() -> None:
     assert found.status == "unknown"
     assert "at most 40 free" in found.sentence
     assert looked().status == "unknown"
-    assert "limit not known" in looked().sentence
+    assert "limit unknown" in looked().sentence
     # A limit that is too small is short whatever is used.
     assert looked(quota(SPOT_A100, 16, None), quota(SPOT_CPUS, 2200, 0)).status == "short"
 

@@ -275,7 +275,7 @@ def test_no_name_of_a_member_is_taken_for_a_region(profile: str) -> None:
     read = read_profile(find(profile, Path("nowhere")))
     group = Context("both", kind="group", members=["local", "guarded"])
     checked = check_in(read, {}, group)
-    assert not [problem for problem in checked.problems if "is not a region" in str(problem)]
+    assert not [problem for problem in checked.problems if "must be a region" in str(problem)]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -18,7 +18,7 @@ BREAKS: dict[str, tuple[dict[str, Any], str]] = {
     "schedule.name": ({"display_name": ""}, "1 to 128"),
     "schedule.cron": ({"cron": "0 25 * * *"}, "'25' must be a valid hour"),
     "schedule.never-due": ({"cron": "0 0 30 2 *"}, "no day 30"),
-    "schedule.end": ({"end_time": NOW - timedelta(hours=1)}, "is not after now"),
+    "schedule.end": ({"end_time": NOW - timedelta(hours=1)}, "must be after now"),
     "schedule.too-many-runs": ({"end_time": NOW + timedelta(days=3), "max_runs": 9}, "3 of the 9 runs"),
     "schedule.overlap": ({"cron": "*/5 * * * *"}, "every 5 minutes"),
     "schedule.queue": ({"queues": True}, "only where"),
@@ -48,7 +48,7 @@ def test_one_that_is_not_due_before_its_end() -> None:
         "x", "0 * * * *", start_time=NOW + timedelta(days=2), end_time=NOW + timedelta(days=1)
     )
     (found,) = check_schedule(ends_before_it_starts, NOW, local=False)
-    assert "is not after the start" in found.sentence
+    assert "must be after the start" in found.sentence
 
 
 def test_the_first_runs_keep_to_its_limits() -> None:

@@ -103,7 +103,7 @@ def test_only_a_regular_file_of_a_bounded_size_is_read(name: str, tmp_path: Path
     surroundings_in(tmp_path)
     text = f"source ./{name}\na=$(<{name})\n{CALL}"
     found, call, _, _ = read_call(text, "run.sh", surroundings(tmp_path))
-    assert found.notes == [f"line 1: ./{name} can't be read; what it sets stays open."]
+    assert found.notes == [f"line 1: ./{name} can't be read; its variables stay open."]
     assert call.words[-1].text == "--display-name=${a}"
 
 

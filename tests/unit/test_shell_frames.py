@@ -63,8 +63,8 @@ def test_a_shell_needs_a_replica_that_may_run() -> None:
     assert shell_problem(job(1, "a", JobState.RESTARTING)) == ""
     assert shell_problem(job(1, "a", JobState.FAILED)) == "a failed already. A shell needs a running replica."
     assert "has not started yet" in shell_problem(job(1, "a", JobState.QUEUED))
-    assert "no replicas of its own" in shell_problem(job(1, "a", groups=()))
-    assert "no replicas of its own" in shell_problem(job(1, "a", composite=True, groups=(pool(0, 1),)))
+    assert "has no replicas; open" in shell_problem(job(1, "a", groups=()))
+    assert "has no replicas; open" in shell_problem(job(1, "a", composite=True, groups=(pool(0, 1),)))
 
 
 def test_a_browser_is_used_only_where_it_has_a_display() -> None:

@@ -112,7 +112,7 @@ def test_parameters_labels_and_name_of_a_header() -> None:
     container = worker["template"]["spec"]["containers"][0]
     assert container["args"] == ["--steps=7"]
     assert [each["name"] for each in container["env"]] == ["VXTUI_PROGRESS"]
-    with pytest.raises(ProfileInvalid, match=r"f\.yaml:\d+.*nodes expects a whole number"):
+    with pytest.raises(ProfileInvalid, match=r"f\.yaml:\d+.*nodes must be an integer"):
         profile.check({"nodes": "many"})
 
 

@@ -232,7 +232,7 @@ def test_a_job_set_counts_its_restarts_and_events_say_whose_pod_was_first() -> N
     assert found.reason == "Restarted: node-3 failed at 18:00:50 UTC: out of memory (OOMKilled)"
     assert [bool(each.reason) for each in found.replicas] == [False, False, False, True]
     nothing = job(job_set(1), pods=set_pods(), events=Events().index)
-    assert nothing.reason.startswith("Restarted once; the cause is no longer known")
+    assert nothing.reason.startswith("Restarted once; the cause is unknown by now")
 
 
 def test_what_the_number_of_restarts_leaves_out_is_said() -> None:

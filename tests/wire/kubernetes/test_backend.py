@@ -390,10 +390,10 @@ async def test_events_of_the_autoscaler_are_among_the_reasons() -> None:
         (single,) = await opened.find_jobs("bert")
         await listed(service)
         await until(lambda: opened.cluster.watch.live("pytorch_job", "default"), "the watch")
-        assert _says(single, "max node group size", "has its maximum size"), single.waiting
+        assert _says(single, "max node group size", "is at its maximum size"), single.waiting
 
         async def watched() -> bool:
-            return _says(await service.get(NAME), "max node group size", "has its maximum size")
+            return _says(await service.get(NAME), "max node group size", "is at its maximum size")
 
         await until(watched, "the event")
 

@@ -58,7 +58,7 @@ class Answerer:
         try:
             data = io.BytesIO(base64.b64decode(instance["image"], validate=True))
         except binascii.Error as error:
-            raise DataError(f"{where}.image is not base64: {error}") from error
+            raise DataError(f"{where}.image must be base64: {error}") from error
         limits = self._limits
         image = decode_image(data, f"{where}.image", cell=limits.cell, least=limits.least, most=limits.most)
         return image, *self._prompts.sample(instance["question"], "")

@@ -19,7 +19,7 @@ LARGEST = 2**53
 """Largest exact integer: a google.protobuf.Value stores doubles."""
 WORDS = {
     "STRING": "text",
-    "NUMBER_INTEGER": "a whole number",
+    "NUMBER_INTEGER": "an integer",
     "NUMBER_DOUBLE": "a number",
     "BOOLEAN": "true or false",
     "LIST": "a list",

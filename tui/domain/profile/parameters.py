@@ -50,7 +50,7 @@ class Parameter:
 _MARK = re.compile(REFERENCE.pattern + r"|\$\$\{")
 _WORDS = {
     "string": "text",
-    "integer": "a whole number",
+    "integer": "an integer",
     "number": "a number",
     "boolean": "true or false",
 }

@@ -23,7 +23,7 @@ _WORDS = {
     "array": "a list",
     "string": "text",
     "boolean": "true or false",
-    "integer": "a whole number",
+    "integer": "an integer",
     "number": "a number",
     "integer,string": "an integer or text",
 }
