@@ -257,7 +257,7 @@ async def test_a_wrong_value_is_said_at_once_and_blocks(
         assert "whole number" in app.screen.query_one(LaunchForm).parameters["steps"].problem
         assert "not valid: steps" in text(app, "#problems")
         await pilot.press("escape", "enter")
-        assert not backend.created and "Can't be launched: steps expects a whole number" in said(app)
+        assert not backend.created and "Can't be launched: steps must be an integer" in said(app)
         assert isinstance(app.screen, LaunchScreen) and app.screen.focused is None
         await pilot.press("escape")
         assert isinstance(app.screen, ProfilesScreen)

@@ -63,7 +63,7 @@ def test_a_pattern_counts_more_than_the_lines_of_others() -> None:
     ("pattern", "said"),
     [
         (r"(?P<step>\d+", "missing )"),
-        (r"step (\d+)", "neither a group named step"),
+        (r"step (\d+)", "must have a group named step"),
         (r"(?P<step>\d+)(?=x)", "looks ahead"),
         (r"(?P<step>\d+)(?<!x)", "looks ahead or behind"),
         (r"(?P<step>\d+) \1", "refers back"),

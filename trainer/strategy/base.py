@@ -19,14 +19,12 @@ Weight = float | torch.Tensor
 
 
 class Strategy(Protocol):
-    """Owns model, optimizer and precision; the loop owns the rest. Every rank calls each method.
-
-    Its constructor has the parameters (config, plan, device), see `registry.StrategyEntry`.
-    """
+    """A parallelism strategy: it owns model, optimizer and precision. Every rank calls each method. Its
+    constructor has the parameters (config, plan, device), see `registry.StrategyEntry`."""
 
     name: str
     has_loss_scaler: bool
-    """Whether it skips steps with infinite gradients itself, to find its loss scale."""
+    """Whether the strategy itself skips steps with infinite gradients, to find its loss scale."""
 
     @property
     def layout(self) -> CheckpointLayout:
@@ -42,10 +40,8 @@ class Strategy(Protocol):
         """
 
     def squared_norm(self) -> torch.Tensor | None:
-        """This rank's share of the gradient's squared norm, a scalar; the shares of all ranks add up to it.
-
-        `None` if only `update` computes the norm.
-        """
+        """This rank's share of the gradient's squared norm, a scalar; the sum over all ranks is the squared
+        norm. `None` if only `update` computes the norm."""
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
         """Clip by `norm`, step the optimizer, zero the gradients; return the norm before clipping, a scalar.
@@ -57,10 +53,10 @@ class Strategy(Protocol):
         """The model's output without gradients or dropout: the loss, a scalar; for prompts, answers."""
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
-        """Weights and optimizer state as they are now, to be written into `folder`.
+        """Stage the present weights and optimizer state, to be written into `folder`.
 
-        Another thread completes the copies and then writes, on all of `ranks` at once; this method raises the
-        errors of its writer. A call that changes a copied tensor (`update`, `load`) first finishes the
+        Another thread completes the copies and then writes, on all of `ranks` together; this method raises
+        the errors of its writer. A call that changes a copied tensor (`update`, `load`) first finishes the
         copies.
         """
 
@@ -79,16 +75,14 @@ class Strategy(Protocol):
         """
 
     def checkpoint_bytes(self) -> float:
-        """Size of a checkpoint over all ranks."""
+        """Size of a checkpoint over all ranks, in bytes."""
 
     def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
-        """This rank's parts of weights and optimizer state, by part and name; not copied.
-
-        Ranks with the same part hold the same values. A state without a replica on any rank may be missing.
-        """
+        """This rank's parts of weights and optimizer state, by part and name; not copied. Ranks with the same
+        part have equal values. A state without a replica on any rank may be missing."""
 
     def extra_state(self) -> dict[str, Any]:
-        """Small values, the same on every rank, that `stage` does not write."""
+        """Small values, equal on every rank, that `stage` does not write."""
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         """Restore the values of `extra_state`."""
@@ -101,7 +95,7 @@ class Strategy(Protocol):
 
 
 def compute_dtype(config: Config, device: torch.device) -> torch.dtype:
-    """The type that the model computes in."""
+    """The data type in which the model computes."""
     name = config.parallel.precision
     if name == "auto":
         name = "bf16" if device.type == "cuda" else "fp32"

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: a whole model on every rank, averaged gradients."""
+"""DistributedDataParallel: a complete model on every rank, averaged gradients."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STRATEGIES = {
     "ddp": StrategyEntry(
         target="trainer.strategy.ddp:DDP",
         elastic="trainer.strategy.ddp:DDP",
-        # Adafactor needs whole rows and columns, Muon whole matrices.
+        # Adafactor needs complete rows and columns, Muon complete matrices.
         optimizers=("adamw", "adam", "sgd", "adafactor", "muon"),
     )
 }
 
 
 class DDP(TorchStrategy):
-    """Implements `strategy.base.Strategy`; a single rank does not wrap the model."""
+    """A `strategy.base.Strategy`; with a single rank the model is not wrapped."""
 
     name, layout = "ddp", DcpLayout("whole", replicated=True)
 

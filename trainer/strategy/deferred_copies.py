@@ -1,8 +1,8 @@
-"""Copies of the state that are made while training continues, until it changes the state.
+"""Copies of the state while training continues, until training changes the state.
 
 Weights and optimizer state change only in the optimizer's step, so a save needs their copy only before the
 next step: the writing thread copies them during the forward and backward pass, and training finishes the
-remaining copies before it steps.
+remaining copies before its step.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 from trainer.errors import CheckpointError
 
 _CHUNK = 8 << 20
-"""Bytes that a thread copies at a time: 1 to 2 ms, the longest wait for the other thread at the end."""
+"""Bytes per copy operation: 1 to 2 ms, the longest wait for the other thread at the end."""
 
 
 class DeferredCopies:
-    """The copies of one save. Two threads may make them together."""
+    """The copies of one save. Two threads may run them together."""
 
     def __init__(self) -> None:
         self.waited = 0.0
@@ -63,18 +63,15 @@ class DeferredCopies:
         began = time.monotonic()
         self._copy_what_is_left()
         if self._stream is not None:
-            # Makes the GPU wait, not this thread.
+            # This call makes the GPU wait, not this thread.
             torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
         self._check_versions()
         self._finished = True
         self.waited = time.monotonic() - began
 
     def complete(self) -> None:
-        """Make the copies that training does not make, in the writing thread; return when all are complete.
-
-        Raises:
-            CheckpointError: if the state changed before it was copied.
-        """
+        """Run the copies that training does not run, in the writing thread; return when all are complete.
+        Raises: CheckpointError: if the state changed before it was copied."""
         self._copy_what_is_left()
         if self._stream is not None:
             self._stream.synchronize()
@@ -105,7 +102,8 @@ class DeferredCopies:
             self._change.wait_for(lambda: not self._unfinished)
 
     def _check_versions(self) -> None:
-        """Check that the state is unchanged. Only the first check counts: the optimizer changes it later."""
+        """Check that the state is unchanged. Only the first check counts: later the optimizer changes the
+        state."""
         with self._change:
             checked, self._versions = self._versions, []
             self._changed = self._changed or any(tensor._version != before for tensor, before in checked)

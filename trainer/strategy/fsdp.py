@@ -28,7 +28,7 @@ STRATEGIES = {
         target="trainer.strategy.fsdp:FSDP",
         flags=("data_parallel_replicate", "tensor_parallel"),
         elastic="trainer.elastic.replica:ReplicaFSDP",
-        # Muon gathers its matrices.
+        # Muon gathers the matrices that it needs.
         optimizers=("adamw", "adam", "sgd", "muon"),
         sharded="weights",
     )
@@ -36,11 +36,8 @@ STRATEGIES = {
 
 
 class FSDP(TorchStrategy):
-    """Implements `strategy.base.Strategy`.
-
-    Without resharding a block's weights stay gathered from its forward to its backward pass: faster, with
-    more memory.
-    """
+    """A `strategy.base.Strategy` by FSDP2. Without resharding a block's weights stay gathered from its
+    forward to its backward pass: this is faster, and needs more memory."""
 
     name, layout = "fsdp", DcpLayout("sharded", replicated=False)
     # `fully_shard` moves one block after another, so that no GPU holds all of them.
@@ -68,7 +65,7 @@ class FSDP(TorchStrategy):
         return root
 
     def _data_mesh(self, model: nn.Module, workload: Workload) -> DeviceMesh:
-        """The ranks over which FSDP shards and copies, after tensor parallelism divided the layers."""
+        """The ranks over which FSDP shards and replicates, after tensor parallelism divided the layers."""
         sizes = self._mesh
         if sizes.shard == dist.get_world_size():
             return init_device_mesh(self._device.type, (sizes.shard,))

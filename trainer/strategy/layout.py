@@ -1,4 +1,4 @@
-"""The files of a checkpoint, depending on the strategy that wrote it, in this or another run."""
+"""The files of a checkpoint, by the strategy that wrote them, in this run or another."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class CheckpointLayout(Protocol):
 
     @property
     def name(self) -> str:
-        """The `layout` of its manifests."""
+        """The value of `layout` in its manifests."""
 
     @property
     def family(self) -> str:
-        """Strategies of the same family load each other's checkpoints."""
+        """The family of the strategy; strategies of a family load each other's checkpoints."""
 
     @property
     def replicated(self) -> bool:
-        """Whether every node's copy has the whole state, because all ranks have it."""
+        """Whether every node's copy has the complete state, because all ranks have it."""
 
     def shared_files(self, files: Collection[str]) -> list[str]:
         """Files of one node that ranks of other nodes read, if all ranks are on the same nodes as before."""
@@ -43,14 +43,14 @@ class CheckpointLayout(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DcpLayout:
-    """Implements `CheckpointLayout` with torch.distributed.checkpoint, which loads at any world size."""
+    """A `CheckpointLayout` of torch.distributed.checkpoint, which loads at any world size."""
 
     name: str
     replicated: bool
     family: str = "dcp"
 
     def shared_files(self, files: Collection[str]) -> list[str]:
-        """The index of the parts, which one rank writes; each rank reads its own part."""
+        """Return the index of the parts, which one rank writes; each rank reads only its own part."""
         return [name for name in files if name == DCP_INDEX]
 
     def open_weights(self, path: Path) -> SavedWeights:
@@ -58,7 +58,7 @@ class DcpLayout:
 
 
 COPIES = DcpLayout("copies", replicated=True)
-"""Shards on the ranks of each node, each node having all of them (`--elastic` with fsdp)."""
+"""Layout of a replica on each node, in shards on the ranks of the node (`--elastic` with fsdp)."""
 
 
 def layout_of(strategy: str, layout: str) -> CheckpointLayout:
@@ -69,7 +69,9 @@ def layout_of(strategy: str, layout: str) -> CheckpointLayout:
     """
     entry = STRATEGIES.get(strategy)
     if entry is None:
-        raise CheckpointError(f"it was saved by the strategy {strategy}, which this trainer does not have")
+        raise CheckpointError(
+            f"the checkpoint was saved by the strategy {strategy}, which this trainer does not have"
+        )
     if layout == COPIES.name:
         return COPIES
     usual: CheckpointLayout = resolve(entry.target).layout

@@ -17,9 +17,9 @@ from trainer.models.workload import Workload
 def prepare_model(
     workload: Workload, config: Config, device: torch.device, *, move: bool = True
 ) -> nn.Module:
-    """Put the model into training mode; checkpoint activations and compile as the flags say.
+    """Put the model into training mode, and apply the flags for activation checkpointing and compilation.
 
-    With `move` the whole model is moved to the device, and weights on the meta device are set there.
+    With `move` the entire model is moved to the device, and weights on the meta device are set there.
 
     The names of the weights do not change, so checkpoints do not depend on these flags.
 

@@ -28,17 +28,14 @@ _FIRST_RANKS = 7919
 
 
 def parallelize(model: nn.Module, plan: TensorPlan | None, mesh: DeviceMesh) -> None:
-    """Replace the weights of the plan by DTensors on `mesh`, before FSDP shards the rest of each.
-
-    Raises:
-        UsageError: if the model has no plan, an unsupported plan, or sizes that do not fit.
-    """
+    """Replace the weights of the plan by DTensors on `mesh`, before FSDP shards them further. Raises:
+    UsageError: if the model has no plan, an unsupported plan, or sizes that do not fit."""
     size = mesh.size()
     if plan is None:
         raise UsageError(f"--tensor-parallel {size}: this model has no plan for it; remove the flag")
     for label, number in plan.sizes.items():
         if number % size:
-            raise UsageError(f"--tensor-parallel {size} does not divide the {number} {label} of the model")
+            raise UsageError(f"--tensor-parallel {size} must divide the {number} {label} of the model")
     _refuse_unknown(plan, size)
     styles = {}
     for name, module in model.named_modules():
@@ -68,7 +65,7 @@ def _refuse_unknown(plan: TensorPlan, size: int) -> None:
             f"{style}), and torch divides only single linear layers; {way_out}"
         )
     raise UsageError(
-        f"--tensor-parallel {size}: the model's plan has {style} for {layers}, for which torch has no style; "
+        f"--tensor-parallel {size}: the model's plan has {style} for {layers}, a style that torch lacks; "
         f"{way_out}"
     )
 
@@ -82,27 +79,27 @@ def _matches(name: str, pattern: str) -> bool:
 def _divide_update(layer: LowRank, mesh: DeviceMesh, *, inputs: bool) -> None:
     layer.divide(mesh, inputs=inputs)
     if inputs and layer.dropout:
-        # Each rank drops some of its own inputs.
+        # Each rank drops some inputs of its own part.
         _own_random_numbers(layer, mesh.get_local_rank())
 
 
 def _style(name: str) -> ParallelStyle | None:
-    """torch's style by its name in transformers."""
+    """torch's style for a name of transformers; None for an unknown name."""
     if name == "colwise":
         return ColwiseParallel()
     if name == "rowwise":
         return RowwiseParallel()
     if name == "replicated_with_grad_allreduce":
-        # A norm of each head: all ranks have its weight, and each rank its own heads.
+        # A norm of each head: all ranks have its weight, and each rank has its own heads.
         return SequenceParallel(sequence_dim=_HEADS, use_local_output=True)
     return None
 
 
 def _own_random_numbers(module: nn.Module, rank: int) -> None:
-    """Give the ranks different dropout masks in a module that computes their own heads.
+    """Give the ranks different dropout masks in a module in which they compute different heads.
 
-    Everywhere else they compute the same and draw the same numbers. The seed is one of these: so a resumed
-    run and a recomputed block draw it again.
+    In all other modules they compute equal values and draw equal numbers. The seed is one of these numbers,
+    so a resumed run and a recomputed block draw an equal seed.
     """
     entered: list[AbstractContextManager[None]] = []
 

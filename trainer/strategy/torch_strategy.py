@@ -28,12 +28,12 @@ from trainer.torch_private import scaler_infinities
 
 
 class TorchStrategy(ABC):
-    """Implements `strategy.base.Strategy` except the wrapping of the model and the reduction of gradients."""
+    """A `strategy.base.Strategy` without the wrapping of the model and the reduction of gradients."""
 
     name = ""
     layout: ClassVar[CheckpointLayout]
     moves_model = True
-    """Whether the whole model is moved to the device; if not, `wrap` moves this rank's part."""
+    """Whether the entire model is moved to the device; if not, `wrap` moves this rank's part."""
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
         self._config, self._plan, self._device = config, plan, device
@@ -47,11 +47,11 @@ class TorchStrategy(ABC):
 
     @abstractmethod
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
-        """Wrap the model; return the module whose forward the loop calls."""
+        """Wrap the model; return the module whose forward method the loop calls."""
 
     @abstractmethod
     def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
-        """Context of a micro-batch: gradients are reduced only after the `last` one."""
+        """A context for a micro-batch: gradients are reduced only after the `last` one."""
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self._dtype is torch.float32:
@@ -69,12 +69,12 @@ class TorchStrategy(ABC):
         workload.materialize(self._device)
 
     def release(self) -> None:
-        """Drop the step in progress and everything that uses the process group, which ends (`--elastic`)."""
+        """Drop the step in progress and all objects that use the process group, which ends (`--elastic`)."""
         self._copies_to_save.finish()
         self._wrapped = self._module
         self._module.zero_grad(set_to_none=True)
         if self._scaler.is_enabled():
-            # It remembers that the gradients of the aborted step are unscaled.
+            # The scaler remembers that the gradients of the aborted step are unscaled.
             state = self._scaler.state_dict()
             self._scaler = torch.amp.GradScaler(self._device.type)  # type: ignore[attr-defined]
             self._scaler.load_state_dict(state)
@@ -94,7 +94,7 @@ class TorchStrategy(ABC):
         return loss.detach()
 
     def squared_norm(self) -> torch.Tensor:
-        # Reads only this rank's shards; `update` tells all ranks of an infinite gradient.
+        # This reads only this rank's shards; `update` reports an infinite gradient to all ranks.
         self._scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
         by_copies: dict[int, list[torch.Tensor]] = {}
         for weight, gradient in self.optimizer.gradients():
@@ -103,7 +103,7 @@ class TorchStrategy(ABC):
         return torch.stack(shares).sum() if len(shares) > 1 else shares[0]
 
     def gradient_copies(self, weight: torch.Tensor) -> int:
-        """Number of ranks that hold the same part of a weight's gradient."""
+        """Number of ranks that have the same part of a weight's gradient."""
         return self._plan.world_size
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
@@ -112,8 +112,8 @@ class TorchStrategy(ABC):
         limit = self._config.optimizer.clip
         if keep is None and self.has_loss_scaler:
             keep = torch.isfinite(norm)
-        # The optimizer's fused kernel clips and skips by these two scalars: no extra pass over the gradients,
-        # and no synchronisation with the host.
+        # The optimizer's fused kernel clips and skips by these two scalars, without an extra pass over the
+        # gradients and without synchronization with the host.
         divisor = ((norm + 1e-6) / limit).clamp(min=1.0) if limit else None
         skip = None if keep is None else (~keep).to(torch.float32)
         if self._device.type == "cpu":
@@ -125,7 +125,7 @@ class TorchStrategy(ABC):
         return norm
 
     def _update_scale(self, norm: torch.Tensor) -> None:
-        """Update the loss scale by the norm of all ranks: only one rank may hold the infinite gradient."""
+        """Update the loss scale by the norm of all ranks: only one rank may have the infinite gradient."""
         if self.has_loss_scaler:
             for is_infinite in scaler_infinities(self._scaler, self.optimizer):
                 is_infinite.copy_(~torch.isfinite(norm))
@@ -155,7 +155,7 @@ class TorchStrategy(ABC):
         staged: dict[str, Any] = self._copies_to_save.copy(self.state())
 
         def write() -> None:
-            # Not synced file by file: the manifest's inventory does that once for all files.
+            # Do not sync each file: the manifest's inventory syncs all files once.
             dcp.save(
                 staged, storage_writer=dcp.FileSystemWriter(folder, sync_files=False), process_group=ranks
             )
@@ -191,7 +191,7 @@ class TorchStrategy(ABC):
         return {
             "updates": self.optimizer.updates,
             "scaler": self._scaler.state_dict(),
-            # Copied: another thread writes these values while training changes them.
+            # Copy the values: another thread writes them while training changes them.
             "buffers": {
                 name: buffer.detach().to("cpu", copy=True)
                 for name, buffer in self._module.named_buffers()
@@ -218,7 +218,7 @@ class TorchStrategy(ABC):
 
 
 def _shard_of(tensor: torch.Tensor) -> str:
-    """The shard of a tensor that this rank has: its place in the mesh dimensions that divide it."""
+    """The shard of a tensor on this rank: its position in the mesh dimensions that divide the tensor."""
     if not isinstance(tensor, DTensor):
         return ""
     mesh = tensor.device_mesh

@@ -1,7 +1,7 @@
-"""Deferred writing of DeepSpeed's files: each is copied when DeepSpeed saves it, and a thread writes it.
+"""Deferred writing of DeepSpeed's files: `save` copies each file, and a thread writes it later.
 
 DeepSpeed passes each file to its checkpoint engine as a tree of plain containers and tensors. This engine
-copies the tensors to reused buffers, like the other strategies; DeepSpeed's own engine writes the file.
+copies the tensors to reused buffers, as the other strategies do; DeepSpeed's own engine writes the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainer.strategy.tensor_buffers import TensorBuffers
 
 
 class DeferredFiles:
-    """A DeepSpeed checkpoint engine that keeps copies of the files until `take`."""
+    """A DeepSpeed checkpoint engine that stores copies of the files until `take`."""
 
     def __init__(self, engine: Any, unstable: Callable[[], Iterable[torch.Tensor]], *, pinned: bool) -> None:
         """`engine` writes and reads the files, and has all other methods of a checkpoint engine.
@@ -32,7 +32,7 @@ class DeferredFiles:
         return getattr(self._engine, name)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Do nothing yet: a disk error must not keep one rank from a collective call of all ranks."""
+        """Do nothing yet: a disk error must not stop one rank before a collective call of all ranks."""
 
     def save(self, state_dict: Any, path: str) -> None:
         """Copy the file. Its name, without the step's folder, selects the buffers."""
@@ -43,7 +43,7 @@ class DeferredFiles:
         self._buffers.finish()
 
     def take(self) -> StagedState:
-        """The files saved since the last call; writing them raises OSError or RuntimeError."""
+        """Return the files saved since the last call; writing them raises OSError or RuntimeError."""
         files, self._files = self._files, {}
 
         def write() -> None:

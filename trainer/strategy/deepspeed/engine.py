@@ -43,10 +43,10 @@ STRATEGIES = {
 
 
 def preload(config: Config) -> None:
-    """Import DeepSpeed before the fork, unless that could open a GPU.
+    """Import DeepSpeed before the fork, unless the import could open a GPU.
 
-    Its import asks NVML for GPUs and keeps the device open, and a process with an open GPU can't be forked.
-    The import saves a third of a second, less than the start of a new process costs.
+    The import asks NVML for GPUs and keeps the device open, and a process with an open GPU can't be forked.
+    The import saves a third of a second, less than the cost of starting a new process.
     """
     # A build of torch without CUDA opens no GPU.
     if config.parallel.device == "cpu" or not torch.backends.cuda.is_built():
@@ -55,18 +55,18 @@ def preload(config: Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ZeROLayout:
-    """Implements `CheckpointLayout` with DeepSpeed's own files; ZeRO-3 also shards the weights."""
+    """A `CheckpointLayout` of DeepSpeed's own files; ZeRO-3 also shards the weights."""
 
     family: str
     name: str = "zero"
     replicated: bool = False
 
     def shared_files(self, files: Collection[str]) -> list[str]:
-        """All files: an engine opens those of the other ranks."""
+        """Return all files: an engine opens the files of the other ranks."""
         return sorted(files)
 
     def open_weights(self, path: Path) -> SavedWeights:
-        """Open the full-precision copies that the optimizer keeps; the files are mapped, not read."""
+        """Open the full-precision copies in the optimizer's files; the files are mapped, not read."""
         # A strategy may already have loaded the package for its own device.
         if "deepspeed" not in sys.modules:
             load_deepspeed(torch.device("cpu"))
@@ -76,7 +76,7 @@ class ZeROLayout:
 
 
 class ZeRO:
-    """Implements `strategy.base.Strategy` with a DeepSpeed engine; a subclass for each stage."""
+    """A `strategy.base.Strategy` with a DeepSpeed engine, and a subclass for each stage."""
 
     name = ""
     stage_number = 0
@@ -128,7 +128,7 @@ class ZeRO:
         # The weight replaces the engine's division by the number of micro-batches.
         self.engine.backward(loss * weight, scale_wrt_gas=False)
         if not last:
-            # It only counts: the engine steps the optimizer at the last micro-batch.
+            # This call only counts: the engine steps the optimizer at the last micro-batch.
             self.engine.step()
         return loss.detach()
 
@@ -174,7 +174,7 @@ class ZeRO:
         return loss
 
     def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
-        """The weights; the optimizer's state is sharded."""
+        """The weights only: the optimizer's state is sharded."""
         return {} if self.stage_number == 3 else {"": dict(self.engine.module.named_parameters())}
 
     def extra_state(self) -> dict[str, Any]:
@@ -203,16 +203,16 @@ class ZeRO:
                 f"another number of processes: continue with {saved_world_size}"
             )
         folder = to_universal(path) if universal else path
-        # Only loading reads it: after a change of world size a run may load both kinds of checkpoints.
+        # Only a load reads this flag: after a change of world size a run may load both kinds of checkpoints.
         self.engine._config.load_universal_checkpoint = universal
-        # The engine finds a universal checkpoint by a file that names it, and DeepSpeed's own by its tag.
+        # The engine finds a universal checkpoint by a file with its name, and DeepSpeed's own by the tag.
         tag = None if universal else TAG
         inner = self.optimizer.optimizer
         settings = [{k: v for k, v in group.items() if k != "params"} for group in inner.param_groups]
         self._files.finish()
         loaded, _ = self.engine.load_checkpoint(str(folder), tag=tag)
         if loaded is None:
-            raise RuntimeError(f"DeepSpeed found nothing to load in {folder}")
+            raise RuntimeError(f"DeepSpeed found no checkpoint to load in {folder}")
         if universal:
             # ZeRO-3 gives every group the first group's settings, and all weights one shared step counter,
             # which would then count once per weight.
@@ -223,7 +223,8 @@ class ZeRO:
                     state["step"] = state["step"].clone()
 
     def checkpoint_bytes(self) -> float:
-        """Estimate: 4 bytes per weight, 12 more per trainable one (full-precision copy, two moments)."""
+        """Estimate the size: 4 bytes per weight, 12 more per trainable weight (full-precision copy, two
+        moments)."""
         return float(4 * self._parameters + 12 * self._trainable)
 
     def close(self) -> None:
@@ -240,19 +241,19 @@ class ZeRO:
 
 
 class ZeRO1(ZeRO):
-    """Shards the optimizer's state."""
+    """ZeRO stage 1, which shards the optimizer's state."""
 
     name, stage_number = "zero1", 1
 
 
 class ZeRO2(ZeRO):
-    """Also shards the gradients."""
+    """ZeRO stage 2, which also shards the gradients."""
 
     name, stage_number = "zero2", 2
 
 
 class ZeRO3(ZeRO):
-    """Also shards the weights, so its files differ from those of ZeRO-1 and 2."""
+    """ZeRO stage 3, which also shards the weights, so its files differ from those of stages 1 and 2."""
 
     name, stage_number = "zero3", 3
     layout = ZeROLayout("zero3")

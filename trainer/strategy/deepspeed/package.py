@@ -1,7 +1,7 @@
 """Import DeepSpeed without its output and its compilation at run time.
 
-DeepSpeed would build a shared-memory extension when it starts on CPUs, and a fused Adam when it creates the
-optimizer; both take minutes, and fail without a compiler (docs/facts/trainer.md DeepSpeed without a GPU).
+DeepSpeed would build a shared-memory extension at its start on CPUs, and a fused Adam for its optimizer; both
+builds last minutes, and fail without a compiler (docs/facts/trainer.md DeepSpeed without a GPU).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def load_deepspeed(device: torch.device) -> Any:
     import deepspeed
     import deepspeed.ops
 
-    # Its first use would run a compiler for each operation, to detect which ones can be built.
+    # The first use of the package would run a compiler for each operation, to detect which ones can be built.
     vars(deepspeed.ops).setdefault("__compatible_ops__", {})
     deepspeed.utils.logger.setLevel(logging.ERROR)
     _load_muon_uncompiled()
@@ -43,7 +43,7 @@ def _load_muon_uncompiled() -> None:
 
     compile_, compiler.compile = compiler.compile, lambda: lambda function: function
     try:
-        # An older DeepSpeed has no Muon.
+        # Older versions of DeepSpeed have no Muon.
         with contextlib.suppress(ImportError):
             import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401
     finally:

@@ -1,6 +1,6 @@
-"""DeepSpeed's settings: the trainer's own, and those of `--deepspeed-config`.
+"""DeepSpeed's settings: the trainer's own, and the settings of `--deepspeed-config`.
 
-Each setting of the file takes effect or is refused by its key. DeepSpeed itself ignores unknown top-level
+Each setting of the file has its effect or is refused by its key. DeepSpeed itself ignores unknown top-level
 keys, and keys that our flags, optimizer or checkpoints replace.
 """
 
@@ -74,9 +74,9 @@ _REFUSED = {
     "sequence_parallel_size": "is not supported",
     "seq_parallel_communication_data_type": "is not supported",
 }
-"""Why a key has no effect or a wrong one; disabled blocks are left out instead."""
+"""Why a key is refused: it has no effect or a wrong effect. Disabled blocks are left out instead."""
 _ACCEPTED_VALUES = {"gradient_allreduce_op": "mean", "managed_gradient_accumulation": True}
-"""Values of these keys that the trainer relies on."""
+"""Required values of keys that the trainer relies on."""
 _BLOCKS = {
     "zero_optimization": "deepspeed.runtime.zero.config:DeepSpeedZeroConfig",
     "bf16": "deepspeed.runtime.precision_config:DeepSpeedBF16Config",
@@ -130,18 +130,18 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
         "zero_optimization": zero,
         "bf16": {"enabled": dtype is torch.bfloat16},
         "fp16": {"enabled": dtype is torch.float16},
-        # Optimizers with a state per weight, which DeepSpeed's flat partitions keep.
+        # Optimizers with a state per weight, which remains valid in DeepSpeed's flat partitions.
         "zero_allow_untested_optimizer": config.optimizer.optimizer not in CONVERTIBLE,
         # With offload DeepSpeed would require its own Adam, which must be compiled.
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 2**31,
-        # It would wait for the GPU in each pass, for a figure that is not shown.
+        # DeepSpeed would wait for the GPU in each pass, for a value that is not shown.
         "timers": {"throughput": {"enabled": False}},
     }
 
 
 def _flags(config: Config, plan: BatchPlan) -> dict[str, tuple[str, Any]]:
-    """The flag that sets a key, and its value; `None` for the value in our settings."""
+    """The flag that sets a key, and its value; `None` for the value in the trainer's settings."""
     offload, precision = f"--offload {config.parallel.offload}", f"--precision {config.parallel.precision}"
     split = "--batch and --micro-batch"
     return {
@@ -163,7 +163,7 @@ def _problems(
     known = {*_SUPPORTED, *(key for key in _REFUSED if "." not in key)}
     for key in keys:
         if key not in known:
-            yield f"{key} is not a DeepSpeed setting{_did_you_mean(key, known)}"
+            yield f"{key} must be a DeepSpeed setting{_did_you_mean(key, known)}"
     for key in (*_BLOCKS, "data_types"):
         if not isinstance(settings.get(key, {}), dict):
             yield f"{key} must be an object, not {json.dumps(settings[key])}"
@@ -180,13 +180,13 @@ def _problems(
             )
     for key in settings.get("data_types", {}):
         if key not in _DATA_TYPES:
-            yield f"data_types.{key} is not a DeepSpeed setting{_did_you_mean(key, _DATA_TYPES)}"
+            yield f"data_types.{key} must be a DeepSpeed setting{_did_you_mean(key, _DATA_TYPES)}"
     for name, target in _BLOCKS.items():
         yield from _block_problems(name, _merged(ours, settings)[name], target)
 
 
 def _block_problems(name: str, block: dict[str, Any], target: str) -> Iterator[str]:
-    """Problems that DeepSpeed's own model finds in a block: unknown keys and wrong values."""
+    """Yield the problems of a block by DeepSpeed's own model: unknown keys and wrong values."""
     from pydantic import ValidationError
 
     module, _, model = target.partition(":")
@@ -198,7 +198,7 @@ def _block_problems(name: str, block: dict[str, Any], target: str) -> Iterator[s
         where = ".".join((name, *map(str, first["loc"])))
         if first["type"] == "extra_forbidden":
             near = _did_you_mean(str(first["loc"][-1]), _names(settings))
-            yield f"{where} is not a DeepSpeed setting{near}"
+            yield f"{where} must be a DeepSpeed setting{near}"
         else:
             yield f"{where}: {first['msg']}"
 

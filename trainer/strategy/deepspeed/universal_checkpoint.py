@@ -1,7 +1,7 @@
-"""Conversion of DeepSpeed's files of one world size, so that any world size can load them.
+"""Conversion of DeepSpeed's files of one world size to files for any world size.
 
 DeepSpeed refuses to load another world size at every stage. Its converter writes one file per weight and
-state; every rank then reads its shard of it (docs/facts/trainer.md DeepSpeed without a GPU).
+state; every rank then reads its shard of each file (docs/facts/trainer.md DeepSpeed without a GPU).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainer.errors import CheckpointError
 from trainer.strategy.deepspeed.package import TAG, load_deepspeed
 
 UNIVERSAL = "universal"
-"""The folder of the converted files, inside the checkpoint, with which it is deleted."""
+"""The folder of the converted files; it is in the checkpoint, and is deleted with the checkpoint."""
 
 
 def to_universal(path: Path) -> Path:
@@ -45,7 +45,7 @@ def to_universal(path: Path) -> Path:
         inject_missing_state=True,
     )
     try:
-        # It reports every weight on standard output, which is only for structured lines.
+        # The converter prints every weight on standard output, which is only for structured lines.
         with (
             Path(os.devnull).open("w") as null,
             contextlib.redirect_stdout(null),

@@ -1,4 +1,4 @@
-"""Weights of ZeRO-3: allocated, set and partitioned one part of the model after another."""
+"""Weights of ZeRO-3: allocated, set and partitioned part by part."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from trainer.weights.source import allocate
 
 @torch.no_grad()
 def partition(workload: Workload, settings: dict[str, Any], dtype: torch.dtype, device: torch.device) -> None:
-    """Leave each rank its partition of each weight; it never holds more whole weights than those of one
-    block.
+    """Leave each rank its partition of each weight; it never has more complete weights than one block's.
 
-    `settings` are DeepSpeed's. The engine takes the partitions as they are, so they already have its `dtype`.
-    Every rank calls it: rank 0 sets the weights, and DeepSpeed broadcasts them.
+    `settings` are DeepSpeed's. The engine uses the partitions unchanged, so they already have its `dtype`.
+    Every rank calls this function: rank 0 sets the weights, and DeepSpeed broadcasts them.
 
     Raises:
         UsageError: on rank 0, if weights can't be read.
@@ -39,14 +38,14 @@ def partition(workload: Workload, settings: dict[str, Any], dtype: torch.dtype, 
             if param.is_floating_point():
                 param.data = param.data.to(dtype)
         if weights:
-            # DeepSpeed broadcasts them from rank 0, and keeps this rank's partition of each.
+            # DeepSpeed broadcasts the weights from rank 0, and keeps this rank's partition of each.
             deepspeed.zero.Init(module=nn.ParameterList(weights), config_dict_or_path=settings, dtype=dtype)
     for buffer in model.buffers():
         buffer.data = buffer.data.to(device)
 
 
 def _parts(workload: Workload) -> Iterator[tuple[nn.Module, bool]]:
-    """The blocks, whole, then every other module with only its own weights."""
+    """Yield the blocks with all of their weights, then every other module with only its own weights."""
     for block in workload.blocks:
         yield block, True
     for module in workload.model.modules():

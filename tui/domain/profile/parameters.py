@@ -40,7 +40,7 @@ class Parameter:
         value = convert(text, self.type)
         shown = repr(MASK if self.secret else mask_value(self.name, text))
         if value is None:
-            raise ValueError(f"{self.name} expects {_WORDS[self.type]}, not {shown}")
+            raise ValueError(f"{self.name} must be {_WORDS[self.type]}, not {shown}")
         if self.choices and value not in self.choices:
             allowed = "its choices" if self.secret else ", ".join(map(str, self.choices))
             raise ValueError(f"{self.name} must be one of {allowed}, not {shown}")

@@ -26,23 +26,23 @@ _MARKS = tuple(mark for marks, _ in _SIGNS for mark in marks)
 
 
 def may_report(text: str) -> bool:
-    """Whether the text can be progress; cheaply false for nearly every other line."""
+    """Whether the text can be progress; the check is fast for nearly every other line."""
     for mark in _MARKS:
         if mark in text:
             return True
-    # A bar whose unit is not `it`, or a Keras line.
+    # The text may be a bar whose unit is not `it`, or a Keras line.
     return ("<" in text and "%|" in text) or (len(text) < 40 and "Epoch " in text)
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:
     """Readings of the entry, the oldest first; empty for nearly every entry. Never raises. There are several
-    if a bar has rewritten its line within one entry. `pattern` is the job's own, tried first."""
+    if a bar rewrote its line within one entry. `pattern` is the job's own pattern, which has precedence."""
     payload = entry.json
     if payload is not None and (reading := json_fields.read(payload)) is not None:
         return [reading]
     text = entry.message
     if payload is not None and text[:1] == "{" and not isinstance(payload.get("message"), str):
-        # The text of an object: its numbers were read above.
+        # This text belongs to a JSON object whose numbers were read before.
         return []
     if pattern is None and not may_report(text):
         return []

@@ -1,4 +1,4 @@
-"""The progress of a job from its log entries: structured lines if there are any, else third-party lines."""
+"""The progress of a job from its log entries: structured lines if they exist, else third-party lines."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tui.domain.progress.pattern import ProgressPattern
 from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64
-"""Maximum processes that are followed; processes of lower rank replace others."""
+"""Largest number of processes that are followed; processes of lower rank replace others."""
 QUIET = timedelta(minutes=10)
-"""Silence of the reporting process after which another process takes over."""
+"""Silence of the reporting process after which another process replaces it."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Source:
-    """One process: its replica's position, and its rank there."""
+    """One process: its replica's position, and its rank in the replica."""
 
     order: tuple[int, str, int]
     rank: int
@@ -50,7 +50,7 @@ class JobProgress:
         self.structured = False
         """Whether structured steps have been read."""
         self.generation = 0
-        """Incremented when earlier steps turn out to be wrong and should be dropped."""
+        """Counter of corrections: it increases when earlier steps were wrong and should be dropped."""
         self.last: tuple[datetime, int, str, str] | None = None
         """Key of the last entry."""
         self.replica = ""
@@ -62,10 +62,10 @@ class JobProgress:
         self._last_step: TrainingStep | None = None
         """Last step from a structured line."""
         self._stepping = ""
-        """The replica of that step."""
+        """The replica that reported the last step."""
 
     def add(self, entry: LogEntry) -> list[TrainingStep]:
-        """Read one entry; return the steps that it reports, which nearly every entry has none of."""
+        """Read one entry; return the steps that it reports, none for nearly every entry."""
         self.last = entry.key
         fields = structured_fields(entry.json)
         if fields is not None:
@@ -103,7 +103,7 @@ class JobProgress:
         return [step for step in (sample, evaluated) if step is not None]
 
     def _is_of_another(self, entry: LogEntry) -> bool:
-        """Whether a line reports the phase of a replica that stops, not of the one that trains."""
+        """Whether a line reports the phase of a replica that stops, while another replica trains."""
         fields = structured_fields(entry.json) or {}
         return fields.get("kind") == "phase" and self._stepping not in {"", entry.replica}
 
@@ -136,7 +136,7 @@ class JobProgress:
         return sample
 
     def _reports(self, source: _Source, entry: LogEntry, sample: TrainingStep | None) -> bool:
-        """Whether this process is the one whose training is read."""
+        """Whether the steps are read from this process."""
         current, at = self._reporter, self._reported_at
         if current is None or source < current or (at is not None and entry.timestamp - at > QUIET):
             if sample is None:
@@ -150,7 +150,7 @@ class JobProgress:
         return True
 
     def _take_loss(self, at: datetime, reading: LineReading) -> None:
-        """Record a loss before any step: the step count is unknown."""
+        """Record a loss before any step, while the step count is unknown."""
         first = self.progress.first_loss
         self.progress = replace(
             self.progress,
@@ -162,7 +162,7 @@ class JobProgress:
         )
 
     def _bounded(self, numbers: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """The numbers of at most `MOST_NUMBERS` names: an untrusted line may have a new name each time."""
+        """The numbers with at most `MOST_NUMBERS` names: an untrusted line may have a new name each time."""
         for name, _ in numbers:
             if name not in self._names and len(self._names) < MOST_NUMBERS:
                 self._names[name] = None

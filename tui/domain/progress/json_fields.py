@@ -1,7 +1,5 @@
 """JSON lines: `{"step": 61, "loss": 2.13}`, `{"global_step": 61, "train_loss": 2.13, "tokens_per_sec": 9}`.
-
-Cloud Logging makes such a line a jsonPayload, of which every number has a name already.
-"""
+Cloud Logging converts such a line to a jsonPayload, in which every number has a name."""
 
 from __future__ import annotations
 
@@ -13,9 +11,9 @@ from tui.domain.progress.parsing.reading import LineReading
 
 DIALECT = "JSON"
 _CONTAINERS = ("metrics", "data", "logs", "log", "train", "values", "extra")
-"""Members in which loggers nest a line's numbers."""
+"""Members in which loggers nest the numbers of a line."""
 MOST_FIELDS = 200
-"""A larger object is not a progress line."""
+"""Largest number of fields in a progress line."""
 
 
 def read(payload: Mapping[str, Any]) -> LineReading | None:

@@ -1,7 +1,7 @@
 """A job's own regular expression for its progress, from its profile or its environment.
 
 A profile's header has `progress: {pattern: …}`; a launch writes the pattern into `VARIABLE` of the
-containers, from where any console reads it with the job.
+containers, from which any console reads it with the job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "VXTUI_PROGRESS"
 DIALECT = "pattern"
 MOST_CHARACTERS = 500
 MOST_TEXT = 1_000
-"""Characters of a line that a pattern is matched against."""
+"""Number of characters of a line that are matched against a pattern."""
 _NEEDED = ("step", "loss")
 _SPEEDS = {
     "tokens_per_second": TOKENS, "samples_per_second": SAMPLES, "steps_per_second": STEPS,
@@ -32,7 +32,7 @@ _KNOWN = frozenset({"step", "total", "loss", "lr", "learning_rate", "epoch", "ep
 
 @dataclass(frozen=True, slots=True)
 class ProgressPattern:
-    """A pattern without `problems`."""
+    """A valid pattern, without `problems`."""
 
     text: str
     search: Any = field(repr=False, compare=False)
@@ -83,24 +83,27 @@ def progress_pattern(text: str) -> ProgressPattern | None:
 
 @lru_cache(maxsize=256)
 def problems(text: str) -> tuple[tuple[str, str], ...]:
-    """Sentence and fix of each problem of a pattern."""
+    """The problems of a pattern, each with its fix."""
     return tuple(_problems(text))
 
 
 def _problems(text: str) -> Iterator[tuple[str, str]]:
     if len(text) > MOST_CHARACTERS:
-        yield f"it has {len(text)} characters; the maximum is {MOST_CHARACTERS}.", "Match less of the line."
+        yield (
+            f"the pattern has {len(text)} characters; the maximum is {MOST_CHARACTERS}.",
+            "Match less of the line.",
+        )
         return
     try:
         compiled = compiled_with_groups(text)
     except PatternError as error:
-        yield f"it can't be used: {error}.", r"Write, for example, step (?P<step>\d+)."
+        yield f"the pattern can't be used: {error}.", r"Write, for example, step (?P<step>\d+)."
         return
     names = set(compiled.groupindex)
     if not names & set(_NEEDED):
         yield (
-            "it has neither a group named step nor one named loss.",
-            r"Name one: (?P<step>\d+) or (?P<loss>[\d.]+).",
+            "the pattern must have a group named step or loss.",
+            r"Add one: (?P<step>\d+) or (?P<loss>[\d.]+).",
         )
     long = [name for name in names if len(name) > MOST_NAME]
     if long:
@@ -108,10 +111,10 @@ def _problems(text: str) -> Iterator[tuple[str, str]]:
 
 
 def with_pattern(job: Mapping[str, Any], pattern: str, *, packaged: bool = False) -> dict[str, Any]:
-    """The CustomJob in REST form with the pattern in the environment of every pool that runs code.
+    """The CustomJob in REST format with the pattern in the environment of every pool that runs code.
 
-    A pool that sets the variable itself keeps its value. `packaged`: a pool without a task gets the profile's
-    package, with the environment of its containerSpec.
+    A pool that sets the variable itself keeps its value. With `packaged` a pool without a task runs the
+    profile's package, with the environment of its containerSpec.
     """
     spec = dict(job.get("jobSpec") or {})
     pools = [_pool_with(dict(pool or {}), pattern, packaged) for pool in spec.get("workerPoolSpecs") or []]

@@ -12,7 +12,7 @@ from tui.domain.progress.parsing.reading import Bar, LineReading
 from tui.domain.progress.pattern import DIALECT as PATTERN
 
 SILENT = 50
-"""Number of other readings after which a silent dialect is given up."""
+"""Number of other readings after which a silent dialect is dropped."""
 
 
 class Trust(IntEnum):
@@ -21,11 +21,11 @@ class Trust(IntEnum):
     NONE = 0
     EPOCHS = 1
     BARE = 2
-    """Counts without a loss."""
+    """Trust in counts without a loss."""
     FULL = 3
-    """Counts with a loss."""
+    """Trust in counts with a loss."""
     OWN = 4
-    """Counts by the job's own pattern."""
+    """Trust in counts by the job's own pattern."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _BarState:
     total: int | None
     last: int = 0
     rounds: int = 0
-    """Times that the bar ended and began again without naming an epoch."""
+    """Number of times that the bar ended and restarted without naming an epoch."""
     training: bool = False
 
     @property
@@ -44,28 +44,28 @@ class _BarState:
 
 
 class Tracker:
-    """The training as one process reports it. `add` takes its readings in time order."""
+    """The training from the lines of one process. `add` must get its readings in time order."""
 
     def __init__(self) -> None:
         self.step: TrainingStep | None = None
         self.dialect = ""
         self.trust = Trust.NONE
         self.generation = 0
-        """Incremented when earlier counts turn out to be something else."""
+        """Counter of corrections: it increases when earlier counts had another meaning."""
         self._silent = 0
         self._bar: _BarState | None = None
         self._first_epoch: int | None = None
         self._epoch: int | None = None
         self._epochs: int | None = None
         self._run_total: int | None = None
-        """Steps of the whole run, reported before it."""
+        """Number of steps in the entire run, reported before the run."""
         self._run_epochs: int | None = None
         self._pending: LineReading | None = None
         """A loss that came before the first step."""
 
     def add(self, at: datetime, reading: LineReading) -> TrainingStep | None:
-        """Return the step that is known better now, or `None`. A step that several lines report is returned
-        after each, with all that is known of it."""
+        """Return the step that a reading improves, or `None`. A step that several lines report is returned
+        after each line, with all its values so far."""
         if reading.bar is None and reading.step is None:
             return self._without_step(at, reading)
         before = self.step
@@ -89,7 +89,7 @@ class Tracker:
     def _trusted(self, reading: LineReading) -> bool:
         trust = _trust(reading)
         if reading.dialect == self.dialect:
-            # A dict's loss makes its bar's count a full one.
+            # A dict's loss raises the trust in its bar's count.
             self.trust, self._silent = max(trust, self.trust), 0
             return True
         self._silent += 1
@@ -112,7 +112,7 @@ class Tracker:
     # Bars
 
     def _of_bar(self, reading: LineReading, bar: Bar) -> tuple[int | None, int | None]:
-        """Step and total over all epochs; no step for a bar that counts something else."""
+        """Step and total over all epochs; no step for a bar with another purpose."""
         state = self._bar
         trains = bar.training or reading.loss is not None
         if state is None or state.total != bar.total:
@@ -136,7 +136,7 @@ class Tracker:
         return bar.epoch is not None or bar.fixed
 
     def _replaces(self, state: _BarState, bar: Bar, trains: bool) -> bool:
-        """Whether a bar of another length is now the training's, rather than an evaluation's."""
+        """Whether a bar of another length counts the training from now on, rather than an evaluation."""
         if bar.fixed and state.training:
             return False
         if trains != state.training:
@@ -185,7 +185,7 @@ class Tracker:
         self._run_epochs = reading.epochs or self._run_epochs
 
     def _step_of_epoch(self, reading: LineReading) -> int | None:
-        """The step at a fraction of the run, if no bar counts."""
+        """The step from an epoch's fraction of the run, if no bar counts steps."""
         if self._bar is not None or reading.loss is None or reading.epoch is None:
             return None
         if not self._run_total or not self._run_epochs:
@@ -219,7 +219,7 @@ def _sample(at: datetime, step: int, total: int | None, reading: LineReading) ->
 
 
 def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | None) -> TrainingStep:
-    """The step with the figures of one more line."""
+    """The step with the values of another line added."""
     rate = reading.learning_rate
     return TrainingStep(
         at,

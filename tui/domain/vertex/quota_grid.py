@@ -39,10 +39,8 @@ class GridCell:
 
     @property
     def text(self) -> str:
-        """The cell as text: `24/32` for used and limit, `~24/32` for an estimated usage.
-
-        `·` is a value that is not measured, `–` missing hardware.
-        """
+        """The cell as text: `24/32` for used and limit, `~24/32` for an estimated usage. `·` is a value that
+        is not measured, `–` missing hardware."""
         quota = self.quota
         if not self.offered:
             return "–"

@@ -73,10 +73,8 @@ class _Workers:
 
 
 def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
-    """Propose reducers for the GPU workers in pools 0 and 1 of a CustomJob in REST format.
-
-    `region` determines the multi-region of the image.
-    """
+    """Propose reducers for the GPU workers in pools 0 and 1 of a CustomJob in REST format. `region`
+    determines the multi-region of the image."""
     pools = _pools(job)
     running = whole(pools[POSITION].get("replicaCount")) if is_on(job) else 0
     workers = _workers(pools[:POSITION])
@@ -117,10 +115,8 @@ def image_for(region: str) -> str:
 
 
 def edits_on(job: Mapping[str, Any], region: str = "") -> tuple[Edit, ...]:
-    """Return edits of the CustomJob that add the proposed reducers; none without a proposal.
-
-    Existing reducers keep their machine and image; only their number changes.
-    """
+    """Return edits of the CustomJob that add the proposed reducers; none without a proposal. Existing
+    reducers keep their machine and image; only their number changes."""
     proposal = propose(job, region)
     if not proposal.helps:
         return ()

@@ -1,8 +1,9 @@
 """Dicts that Hugging Face's Trainer prints: `{'loss': '2.131', 'grad_norm': '0.81', …, 'epoch': '0.03'}`.
 
-`ProgressCallback.on_log` writes them above its bar, `PrinterCallback.on_log` prints them where bars are off
-(transformers `trainer_callback.py`; version 5 writes the numbers as text, version 4 as numbers). Neither has
-the step: the bar beside it does, or the epoch together with the run's length. TRL's trainers print the same.
+`ProgressCallback.on_log` writes them above its bar, `PrinterCallback.on_log` prints them without bars
+(transformers `trainer_callback.py`; version 5 writes the numbers as text, version 4 as numbers). The dict has
+no step: the bar beside it has the step, or the epoch together with the run's length determines it. TRL's
+trainers print equal dicts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tui.domain.progress.parsing.reading import LineReading
 PRIORITY = 50
 DIALECT = "Hugging Face"
 _SUMMARY = "'train_runtime'"
-"""The final dict, whose loss is the mean of the whole run."""
+"""Key of the final dict, whose loss is the mean over the entire run."""
 
 
 def read(text: str) -> LineReading | None:

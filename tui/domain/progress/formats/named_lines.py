@@ -46,9 +46,9 @@ _SIGNATURES = (
     ("nanoGPT", ("step ", ": train loss ", ", val loss ")),
     ("fairseq", ("num_updates",)),
 )
-"""For each trainer, texts that are all in its lines."""
+"""For each trainer, texts that all of its lines contain."""
 OTHER = "key=value"
-# A word before the first number that marks the line as a validation's.
+# A word before the first number that marks a line of a validation.
 _VALIDATION = re.compile(
     r"(?:^|[\s|(\[])(?:valid|validation|validate|eval|evaluation|evaluate|test)(?=[\s|:)\]])", re.IGNORECASE
 )
@@ -61,9 +61,9 @@ _TOTALS = ("optimization steps", "Num Epochs")
 
 
 def read(text: str) -> LineReading | None:
-    """Parse a line with a step and a loss or a speed, an epoch and a loss, or a run's length."""
+    """Parse a line with step and loss or speed, with epoch and loss, or with a run's length."""
     if "%|" in text or "{'" in text:
-        # A bar or a dict that is not the training's; their dialects are tried earlier.
+        # Skip a bar or a dict of another kind: its own format is tried earlier.
         return None
     measured = Measured().add_all(named_numbers(text))
     step, dialect = measured.step, _dialect(text)
@@ -92,7 +92,7 @@ def read(text: str) -> LineReading | None:
 
 
 def remaining_in(text: str) -> timedelta | None:
-    """The remaining time as the line states it: `ETA: 1:11`, `remaining time: 0:12:33`."""
+    """The remaining time in the line: `ETA: 1:11`, `remaining time: 0:12:33`."""
     match = _REMAINING.search(text)
     return duration(match[1]) if match else None
 

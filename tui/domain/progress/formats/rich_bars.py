@@ -25,7 +25,7 @@ _EPOCH = re.compile(r"Epoch (?P<epoch>\d{1,7})(?:/(?P<last>\d{1,7}))?")
 
 
 def read(text: str) -> LineReading | None:
-    """Parse the bar of an epoch; other bars count a validation."""
+    """Parse the bar of an epoch; any other bar counts a validation."""
     if "•" not in text or "it/s" not in text:
         return None
     match = _BAR.search(text)

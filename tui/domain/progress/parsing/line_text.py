@@ -1,21 +1,21 @@
-"""The parts of a log line's text that are parsed."""
+"""Extracts the parsed parts of a log line's text."""
 
 from __future__ import annotations
 
 import re
 
 MOST_CHARACTERS = 2_000
-"""Characters read of one part; a progress line is shorter."""
+"""Number of characters that are read of one part; a progress line is shorter."""
 MOST_PARTS = 64
-"""Parts read of one entry: a bar that rewrites itself may put thousands into one entry."""
+"""Number of parts that are read of one entry: a bar that rewrites itself may write thousands."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
 _RANK = re.compile(r"\s{0,4}\[(?:rank|default)\s?(?P<rank>\d{1,6})\]:?")
 _DIGIT = re.compile(r"[0-9]")
 
 
 def parts(text: str) -> list[str]:
-    """The parts separated by carriage returns, without control sequences, the oldest first. Of many parts the
-    first, the last and evenly spaced ones between them are returned."""
+    """The parts separated by carriage returns, without control sequences, the oldest first. For many parts
+    the result has the first, the last and evenly spaced parts."""
     if "\r" not in text:
         return [plain_part(text)]
     kept = [part for part in text.split("\r") if _DIGIT.search(part)]
@@ -26,12 +26,12 @@ def parts(text: str) -> list[str]:
 
 
 def plain_part(text: str) -> str:
-    """The text without control sequences, cut to a length that parses quickly."""
+    """The text without control sequences, truncated to a length that parses quickly."""
     text = text[:MOST_CHARACTERS]
     return text if text.isprintable() else _ESCAPES.sub("", text)
 
 
 def rank_of(text: str) -> tuple[int, str]:
-    """The rank that a launcher wrote before the line (`[rank1]:`, `[default1]:`), and the rest."""
+    """The rank that a launcher wrote before the line (`[rank1]:`, `[default1]:`), and the remaining line."""
     match = _RANK.match(text)
     return (int(match["rank"]), text[match.end() :]) if match else (0, text)

@@ -22,13 +22,13 @@ from tui.domain.progress.parsing.numbered import Named
 from tui.domain.progress.parsing.reading import LineReading, number
 
 _SPEEDS = (TOKENS, SAMPLES, STEPS)
-"""Units of a speed, the best first."""
+"""Units of a speed, the preferred unit first."""
 _LONGEST_NUMBER = 24
 
 
 @dataclass(slots=True)
 class Measured:
-    """Numbers of one line by their meaning. Of two with the same meaning the better name counts."""
+    """Numbers of one line by their meaning. Of two numbers with one meaning the better name counts."""
 
     steps: dict[str, int] = field(default_factory=dict)
     totals: list[int] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Measured:
         return self
 
     def add(self, name: str, value: float, unit: str, *, explicit: bool) -> Meaning:
-        """Add a number, unless it is out of range; return the meaning it was given."""
+        """Add a number, unless it is out of range; return its meaning."""
         meant, of = meaning(name)
         if figure(value) is None:
             return meant
@@ -92,7 +92,7 @@ class Measured:
         return meant
 
     def _add_place(self, meant: Meaning, value: float) -> None:
-        """Record an epoch, their number, or the rank of the process."""
+        """Record an epoch, the number of epochs, or the rank of the process."""
         if meant is Meaning.EPOCH:
             self.epoch = value if math.isfinite(value) and value >= 0 else None
         elif meant is Meaning.EPOCHS:
@@ -139,11 +139,11 @@ class Measured:
 
     @property
     def validates(self) -> bool:
-        """Whether there are a validation's results and no training loss."""
+        """Whether the line has a validation's results and no training loss."""
         return not self.losses and any(is_validation(name) for name in self.numbers)
 
     def reading(self, dialect: str) -> LineReading:
-        """The reading without the step, which the dialect decides on."""
+        """The reading without a step, which depends on the dialect."""
         speed, unit = self.speed
         best = next((name for name in LOSS_NAMES if name in self.losses), "")
         more = {name: v for name, v in self.losses.items() if name != best and math.isfinite(v)}

@@ -23,7 +23,7 @@ class Meaning(Enum):
     RANK = "rank"
     OTHER = "other"
     NOTHING = "nothing"
-    """Not a measurement: an identifier, a time of day."""
+    """Not a measurement, such as an identifier or a time of day."""
 
 
 STEP_NAMES = (
@@ -32,7 +32,7 @@ STEP_NAMES = (
     "train_iteration",
     "iter", "iters", "it",
 )  # fmt: skip
-"""The best first: in a line with two counts, the other one counts micro-batches."""
+"""Names of steps, the best first: in a line with two counts, the other one counts micro-batches."""
 LOSS_NAMES = (
     "loss", "train_loss", "training_loss", "loss_train", "lm_loss", "loss_metrics_global_avg_loss",
     "global_avg_loss", "avg_loss", "average_loss", "mean_loss", "total_loss", "train_loss_step", "loss_step",
@@ -70,7 +70,7 @@ _FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|rs|go|c|h|sh)$")
 _UNIT = re.compile(r"_?\((?P<unit>[a-zµ]{1,3})\)$")
 _MILLI = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "us": 1e-6, "µs": 1e-6, "min": 60.0}
 MOST_NAME = 48
-"""Maximum characters of a name; a longer text before a number is not a name."""
+"""Largest number of characters in a name; a longer text before a number is not a name."""
 
 
 def unit_seconds(unit: str) -> float | None:
@@ -79,13 +79,14 @@ def unit_seconds(unit: str) -> float | None:
 
 
 def counted_unit(word: str) -> str:
-    """The unit of a speed that counts `word` (`it`, `tokens`) per second; "" if it is not training."""
+    """The unit of a speed that counts `word` (`it`, `tokens`) per second; "" for words outside of
+    training."""
     return _WORDS.get(word.lower(), "")
 
 
 @lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
-    """A name in lower case with its words joined by `_`: `learning rate` and `Learning-Rate` become equal."""
+    """A name in lower case with its words joined by `_`, equal for `learning rate` and `Learning-Rate`."""
     return _SEPARATORS.sub("_", name.strip().lower())
 
 
@@ -128,5 +129,5 @@ def _speed_unit(plain: str) -> str:
 
 
 def is_validation(name: str) -> bool:
-    """Whether a name is that of a validation's result, not of a training step."""
+    """Whether a name belongs to a validation's result, not to a training step."""
     return _VALIDATION.match(plain_name(name).replace("/", "_")) is not None

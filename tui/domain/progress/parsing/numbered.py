@@ -1,7 +1,7 @@
 """Numbers in a text, each with the name before it and the unit after it.
 
-A text is cut at its numbers; a number's name is the end of the text between it and the previous number. This
-takes time linear in the length of any text, and needs no pattern per trainer.
+A text is split at its numbers; a number's name is the end of the text between it and the previous number. The
+parser needs time linear in the length of any text, and no pattern per trainer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tui.domain.progress.parsing.names import MOST_NAME, counted_unit
 from tui.domain.progress.parsing.reading import number
 
 MOST_NUMBERS = 80
-"""Maximum numbers read from one text."""
+"""Largest number of numbers read from one text."""
 # Atomic groups: a number followed by a letter is not retried with fewer digits.
 _NUMBER = re.compile(
     r"(?<![\w.])(?:(?>[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?(?:[eE][-+]?\d{1,3})?)"
@@ -34,8 +34,8 @@ _AFTER = re.compile(
 class Named(NamedTuple):
     """A number with its name ("" if unknown) and its unit; `start` is its position in the text.
 
-    `explicit`: a colon, an equals sign or a break separates the name. `of`: it is the second number of `3/10`
-    or `3 of 10`, and has the name of the first.
+    `explicit` is true if a colon, an equals sign or a break separates the name. `of` is true for the second
+    number of `3/10` or `3 of 10`, which has the name of the first.
     """
 
     name: str
@@ -69,7 +69,7 @@ def named_numbers(text: str) -> Iterator[Named]:
 
 @lru_cache(maxsize=4096)
 def _name_of(gap: str, unit: str) -> tuple[str, bool]:
-    """The name at the end of the text before a number, and whether it is set off.
+    """The name at the end of the text before a number, and whether a separator follows the name.
 
     `unit` precedes that text: it is the previous number's unit, or this number's name. A trainer's lines
     repeat the texts between their numbers, so nearly every name is cached.

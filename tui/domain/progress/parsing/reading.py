@@ -18,22 +18,22 @@ _LONGEST = timedelta(days=3650)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The position of a progress bar, which counts within an epoch if it names one."""
+    """The position of a progress bar, within an epoch if the bar names an epoch."""
 
     step: int
     total: int | None = None
     epoch: int | None = None
     first_epoch: int | None = None
-    """Number of the first epoch; `None` if the bar does not tell whether it is 0 or 1."""
+    """Number of the first epoch; `None` if the bar does not show whether it is 0 or 1."""
     training: bool = True
-    """Whether the bar identifies itself as the training's; another bar may be an evaluation's."""
+    """Whether the bar identifies itself as the training's bar; another bar may count an evaluation."""
     fixed: bool = False
-    """Whether every epoch has the same total, so that a bar with another total is not the training's."""
+    """Whether every epoch has the same total; then a bar with another total does not count the training."""
 
 
 @dataclass(slots=True)
 class LineReading:
-    """The content of one line; `None` for values that it lacks. Only its creator fills it in. A line has a
+    """The content of one line; `None` for missing values. Only its creator sets the fields. A line has a
     `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar beside it."""
 
     dialect: str
@@ -50,7 +50,7 @@ class LineReading:
     learning_rate: float | None = None
     remaining: timedelta | None = None
     rank: int = 0
-    """Rank of the process that wrote the line, if the line states it."""
+    """Rank of the process that wrote the line, if the line has it."""
     numbers: tuple[tuple[str, float], ...] = field(default=())
 
 
