@@ -56,11 +56,11 @@ def test_what_flags_do_not_set_is_taken_from_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "flags", "words"),
     [
-        ({"zero_optimisation": {}}, "", "zero_optimisation is not a .*did you mean zero_optimization?"),
+        ({"zero_optimisation": {}}, "", "zero_optimisation must be a .*did you mean zero_optimization?"),
         ({"nebula": {}}, "", "nebula must be a DeepSpeed setting"),
         (
             {"zero_optimization": {"reduce_buckt_size": 7}}, "",
-            "zero_optimization.reduce_buckt_size is not a .* setting.*did you mean reduce_bucket_size?",
+            "zero_optimization.reduce_buckt_size must be a .* setting.*did you mean reduce_bucket_size?",
         ),
         (
             {"zero_optimization": {"offload_optimizer": {"pin_memry": True}}}, "",

@@ -54,7 +54,7 @@ async def test_a_pipelines_parameters_are_typed_in_and_sent(
         await until(pilot, lambda: not problem(app, "name"), "its value")
         assert app.screen.query_one("#shape").display
         for name, wrong, right, said in (
-            ("steps", "x", "12", "a whole number"),
+            ("steps", "x", "12", "an integer"),
             ("sizes", "[", "[3]", "a list in JSON"),
             ("more", "[]", '{"a": 1}', "fields in JSON"),
         ):
