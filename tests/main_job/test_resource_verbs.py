@@ -86,7 +86,7 @@ def test_machines_are_made_used_and_deleted(shell: Home) -> None:
     # The dry run compares machine, disk and number with the pools, and so does the launch.
     unlike = shell.json("launch", "unlike", "--dry-run", code=2)["preflight"]
     (told,) = [check for check in unlike if check["id"] == "resource"]
-    asks = "pd-ssd of 100 GB; pool 1 asks for pd-ssd of 200 GB"
+    asks = "pd-ssd of 100 GB; pool 1 needs pd-ssd of 200 GB"
     assert told["verdict"] == "problem" and asks in told["sentence"]
     job = shell.json("launch", "on", "--yes")
     wait_for(lambda: used() == 3, "the job's replicas")

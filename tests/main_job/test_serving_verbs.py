@@ -62,7 +62,9 @@ async def test_a_canary_is_seen_moved_and_taken_back(place: tuple[Home, Serving]
     # What can't be is refused before anything is sent, and says what is deployed.
     wrong = shell.json("endpoints", endpoint, "--split", "3=100", "--yes", code=2)["error"]
     assert "version 3" in wrong["message"] and f"{new} (version 2)" in wrong["message"], wrong
-    assert "add up to 90" in shell.run("endpoints", endpoint, "--split", "1=90", "--yes").stderr
+    assert (
+        "must add up to 100, not to 90" in shell.run("endpoints", endpoint, "--split", "1=90", "--yes").stderr
+    )
     assert "VERSION=PERCENT" in shell.run("endpoints", endpoint, "--split", "1:90", "--yes").stderr
     assert "--yes" in shell.run("endpoints", endpoint, "--split", "1=100").stderr
     assert "needs an endpoint" in shell.run("endpoints", "--split", "1=100", "--yes").stderr

@@ -42,7 +42,7 @@ def asks(*pools: dict[str, Any]) -> dict[str, Any]:
         ([{"machineSpec": {**N1, "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}}],
          "no pool of n1-standard-4 + 1 T4, which pool 0 needs"),
         ([{"machineSpec": N1, "diskSpec": {"bootDiskType": "pd-standard"}}],
-         "n1-standard-4 with pd-ssd of 100 GB or pd-ssd of 200 GB; pool 0 asks for pd-standard of 100 GB"),
+         "n1-standard-4 with pd-ssd of 100 GB or pd-ssd of 200 GB; pool 0 needs pd-standard of 100 GB"),
     ],
 )  # fmt: skip
 def test_machine_disk_and_number_must_be_those_of_a_pool(pools: list[dict[str, Any]], words: str) -> None:

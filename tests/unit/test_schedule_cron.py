@@ -49,7 +49,7 @@ def test_it_is_due_next(text: str, due: str) -> None:
         ("TZ=Mars/Olympus 0 * * * *", "'Mars/Olympus' must be a time zone"),
         ("TZ=../../etc/passwd 0 * * * *", "must be a time zone"),
         ("TZ= 0 * * * *", "must be a time zone"),
-        ("0 * * * *" + " " * 600, "more than 500"),
+        ("0 * * * *" + " " * 600, "at most 500"),
     ],
 )
 def test_what_it_refuses_is_said(text: str, says: str) -> None:

@@ -21,7 +21,7 @@ BREAKS: dict[str, tuple[dict[str, Any], str]] = {
     "schedule.end": ({"end_time": NOW - timedelta(hours=1)}, "must be after now"),
     "schedule.too-many-runs": ({"end_time": NOW + timedelta(days=3), "max_runs": 9}, "3 of the 9 runs"),
     "schedule.overlap": ({"cron": "*/5 * * * *"}, "every 5 minutes"),
-    "schedule.queue": ({"queues": True}, "only where"),
+    "schedule.queue": ({"queues": True}, "only if"),
 }
 
 

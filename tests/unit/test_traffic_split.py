@@ -25,8 +25,8 @@ def test_a_version_or_an_id_names_a_deployed_model_and_the_rest_gets_nothing() -
         ({"2": 100}, "2 deployed models have the version 2: write an id"),
         ({"1": 50, "d0": 50}, "1 and d0 are the same"),
         ({"1": 101}, "from 0 to 100"),
-        ({"1": 60, "d1": 30}, "add up to 90"),
-        ({}, "add up to 0"),
+        ({"1": 60, "d1": 30}, "must add up to 100, not to 90"),
+        ({}, "must add up to 100, not to 0"),
     ],
 )
 def test_a_split_that_can_t_be_is_refused(wanted: dict[str, int], words: str) -> None:

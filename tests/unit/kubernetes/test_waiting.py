@@ -53,7 +53,7 @@ QUEUE = [
     ),
     (
         workload(says("QuotaReserved", "False", "request > maximum capacity (16 > 8)")),
-        "(16 > 8).", "It requests more than the queue can ever have: request less, or use another queue.",
+        "(16 > 8).", "The job requests more than the queue can ever have: request less, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", SEVERAL)),
@@ -63,7 +63,7 @@ QUEUE = [
     (
         workload(says("QuotaReserved", "False", f"{SEVERAL}; {NEVER}")),
         f"flavor spot, 8 more needed; {NEVER}.",
-        "It requests more than the queue can ever have: request less, or use another queue.",
+        "The job requests more than the queue can ever have: request less, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", "topology \"default\" doesn't allow to fit any of 4 pod(s)")),

@@ -209,7 +209,7 @@ def _nodes(pods: Sequence[Pod]) -> list[Wait]:
             continue
         step = f"Give it a toleration for {taint['taint'].strip()}"
         # The scheduler checks taints before labels, so the labels of tainted nodes are unknown.
-        unsure = "if these nodes are right; otherwise correct its nodeSelector"
+        unsure = " if these nodes are right; otherwise correct its nodeSelector"
         step = f"{step}{unsure if 'affinity' in lower else ''}."
         waits.append(Wait(words, step, f"no node without {taint['taint'].strip()}"))
     return waits

@@ -94,7 +94,7 @@ def _wrong_type(obj: Any, schema: Schema, path: Path) -> Violation:
     shown = f'"{right}"' if isinstance(right, str) else str(right).lower()
     edits = (Edit(path, right),) if right is not None else ()
     actual = "fields" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
-    sentence = f"expected {_WORDS.get(expected, expected)}, found {actual}."
+    sentence = f"the value must be {_WORDS.get(expected, expected)}, not {actual}."
     return Violation(path, sentence, f"Write {shown}." if edits else "", edits)
 
 
