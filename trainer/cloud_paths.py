@@ -30,7 +30,7 @@ def problem_of(uri: str) -> str:
         return ""
     if scheme != "gs":
         return f"{scheme}:// is not supported; use gs://BUCKET/FOLDER or a folder of this node"
-    return "" if rest.partition("/")[0] else "it names no bucket; use gs://BUCKET/FOLDER"
+    return "" if rest.partition("/")[0] else "the address must have a bucket: use gs://BUCKET/FOLDER"
 
 
 def buckets_mounted() -> bool:

@@ -13,7 +13,7 @@ PREEMPTED = 75
 RENDEZVOUS_FAILED = 76
 """The other nodes did not join in time."""
 PEER_LOST = 77
-"""Another node ended the attempt, or it ended before the training processes started."""
+"""Another node ended the attempt, or the attempt ended before the training processes started."""
 REPLICAS_DIFFER = 71
 """EX_OSERR: `--check-replicas` found differing replicas of the state, so a machine is faulty. Another attempt
 repeats the steps since the last checkpoint, which may identify the machine."""

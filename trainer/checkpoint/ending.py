@@ -50,7 +50,7 @@ class RunEnding:
                 where = "on the nodes' own disks, a part on each"
                 copy = "Copy all parts before one of the machines is gone"
             return (
-                f"its checkpoint is only in {self._path} {where}, and not uploaded to {self.store}: "
+                f"the last checkpoint is only in {self._path} {where}, and not uploaded to {self.store}: "
                 f"{self.upload_problem}. {newest}. {copy}, or start again here when the store answers: that "
                 "uploads it"
             )

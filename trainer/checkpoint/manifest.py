@@ -117,7 +117,7 @@ def read(folder: Path) -> Manifest:
     except FormatError as error:
         raise FormatError(f"{folder}: {error}") from error
     except FileNotFoundError as error:
-        raise CheckpointError(f"{folder}: it has no manifest (the save was interrupted)") from error
+        raise CheckpointError(f"{folder}: the folder has no manifest (the save was interrupted)") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: its manifest can't be read: {error}") from error
 

@@ -81,7 +81,7 @@ class RunUploads:
         return self.active and bool(every) and not step % every
 
     def offer(self, path: Path) -> str:
-        """Upload this checkpoint after the one in progress; return why it can't be read, or ""."""
+        """Upload this checkpoint after any upload in progress; return why it can't be read, or ""."""
         assert self._uploader is not None
         try:
             self._uploader.offer(path, manifests.read(path))

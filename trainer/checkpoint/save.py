@@ -75,10 +75,8 @@ class Saver:
         in_use: Callable[[], frozenset[int]] = frozenset,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`shared`: all ranks see the folder. `in_use` returns the steps that must not be deleted.
-
-        `check` raises CheckpointError if this process may no longer write to the folder.
-        """
+        """With `shared` all ranks see the folder. `in_use` returns the steps that must not be deleted.
+        `check` raises CheckpointError if this process may no longer write to the folder."""
         self.folder, self._strategy, self._group = folder, strategy, group
         self._keep, self._run, self._in_use, self._check = keep, run, in_use, check
         self._precision = str(strategy.describe().get("precision", ""))

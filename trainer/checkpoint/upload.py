@@ -61,7 +61,7 @@ class Uploader:
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
     def offer(self, path: Path, manifest: Manifest) -> None:
-        """Upload this checkpoint after the one in progress; it replaces an older one in the queue."""
+        """Upload this checkpoint after any upload in progress; it replaces an older one in the queue."""
         with self._changed:
             self._offered = (path, manifest)
             self._changed.notify_all()

@@ -99,11 +99,8 @@ class TokenizerFile:
 
 
 def load_tokenizer(spec: str) -> Tokenizer:
-    """Load `bytes`, a `tokenizer.json`, or a folder with one.
-
-    Raises:
-        DataError: if there is no such tokenizer.
-    """
+    """Load `bytes`, a `tokenizer.json`, or a folder with one. Raises: DataError: if the tokenizer does not
+    exist."""
     if is_bytes(spec):
         return ByteTokenizer()
     path = local_path(spec)

@@ -274,7 +274,7 @@ class RestartingSupervisor(Supervisor):
 
     @staticmethod
     def _may_continue(run: _Running) -> bool:
-        """Whether the processes ended without an error of their own."""
+        """Whether no process ended by its own error."""
         cause = run.failures.cause
         if cause is None or cause.follower:
             return True

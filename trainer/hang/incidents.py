@@ -67,7 +67,7 @@ class Incidents:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder` is for the reports; `floor` is the one of `Limits`, in seconds."""
+        """`folder` is for the reports; `floor` is the floor in `Limits`, in seconds."""
         self._node, self._nodes, self._channel, self._folder = node, nodes, channel, folder
         self._floor, self._clock = floor, clock
         self._ranks: NodeRanks | None = None

@@ -25,7 +25,8 @@ _SAME_SIZES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A collective that a rank began. `order` counts all collectives of a rank, `seq` those of the group."""
+    """A collective that a rank began. `order` counts all collectives of a rank, `seq` the group's
+    collectives."""
 
     group: str
     seq: int

@@ -101,7 +101,7 @@ def is_library(file: str) -> bool:
 
 
 def starts_scripts(file: str) -> bool:
-    """Whether the file is the part of this package that runs a script, or the trainer."""
+    """Whether the file belongs to the code of this package that starts a script, or to the trainer."""
     return file.startswith((f"{_OWN}/launch/", f"{_OWN}/hang/")) or file == f"{_OWN}/task.py"
 
 

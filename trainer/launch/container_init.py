@@ -50,7 +50,7 @@ class _Init:
             if quick > _MAX_RESTARTS:
                 return 128 - code
             name = signal.Signals(-code).name
-            text = f"the supervisor was killed ({name}): it starts again"
+            text = f"the supervisor was killed ({name}): it restarts"
             emit("phase", text, severity="WARNING", phase="restarting", signal=name)
 
     def _fork(self) -> bool:

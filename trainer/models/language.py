@@ -135,8 +135,8 @@ def gpt(config: Config) -> Workload:
 
 
 def causal_lm(config: Config) -> Workload:
-    """The workload of a model of Hugging Face, with its own tokenizer or the one of `--tokenizer`. Raises:
-    UsageError: if the model does not fit the text."""
+    """The workload of a model of Hugging Face, with its own tokenizer or the tokenizer of `--tokenizer`.
+    Raises: UsageError: if the model does not fit the text."""
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")

@@ -75,6 +75,6 @@ def authenticate(sock: socket.socket, handshake: Handshake, seconds: float = SEC
             sock.settimeout(max(0.001, deadline - time.monotonic()))
             block = sock.recv(handshake.needs - len(data))
             if not block:
-                raise HandshakeError(NO_KEY) if data else EOFError("it closed the connection")
+                raise HandshakeError(NO_KEY) if data else EOFError("the peer closed the connection")
             data += block
         sock.sendall(handshake.answer(data))

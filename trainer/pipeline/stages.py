@@ -14,7 +14,7 @@ Pools = list[dict[str, Any]]
 
 
 def with_flags(pools: Pools, *flags: str) -> Pools:
-    """The pools, with these flags appended to those of their containers."""
+    """Append these flags to the flags of the containers in the pools."""
     pools_with_flags = copy.deepcopy(pools)
     for pool in pools_with_flags:
         # An empty pool keeps the index of the workers' pool.

@@ -29,7 +29,7 @@ class Program(Protocol):
 
     @property
     def prints_text(self) -> bool:
-        """Whether its processes print free text, possibly without a final newline."""
+        """Whether the program prints free text, possibly without a final newline."""
 
     @property
     def hang_folder(self) -> Path:
@@ -49,7 +49,7 @@ class Program(Protocol):
         others."""
 
     def saves(self) -> frozenset[tuple[str, int]]:
-        """Its checkpoints on this node's disk: name and completion time (epoch ns) of each."""
+        """The program's checkpoints on this node's disk: name and completion time (epoch ns) of each."""
 
     def newest_step(self) -> int:
         """Highest step of a checkpoint on this node's disk; -1 without one, or if it is unknown."""
@@ -58,13 +58,13 @@ class Program(Protocol):
         """Whether a restart would continue from a checkpoint."""
 
     def is_done(self) -> bool:
-        """Whether its last step is saved, so that a restart has nothing to do; False if unknown."""
+        """Whether the program's last step is saved, so that a restart has nothing to do; False if unknown."""
 
     def last_step(self) -> RecordedStep | None:
         """The last step that its processes recorded, or None."""
 
     def can_use(self, processes: int) -> bool:
-        """Whether it can run with this total number of processes."""
+        """Whether the program can run with this total number of processes."""
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         """Exit codes of its processes after which another attempt is pointless."""

@@ -39,7 +39,7 @@ class Action:
     command: str = ""
     """Command word after `:`; empty for the last part of the id."""
     argument: str = ""
-    """Argument after the command word, e.g. "NAME"; the method of such an action has one string parameter."""
+    """Argument after the command word, e.g. "NAME"; the action's method then has one string parameter."""
     direct: bool = False
     key_only: bool = False
     """Without a command, because another action has the word and works on a named target."""
@@ -53,9 +53,9 @@ class Action:
     when: tuple[str, ...] = ()
     """Conditions of its screen that must be met, e.g. "job"; the screen explains an unmet condition."""
     many: bool = False
-    """Whether it acts on all marked jobs instead of the job under the cursor."""
+    """Whether the action works on all marked jobs instead of the job under the cursor."""
     connects_later: bool = False
-    """Whether it starts without a connection, because only a later step needs one."""
+    """Whether the action starts without a connection, because only a later step needs one."""
 
     @property
     def mutates(self) -> bool:

@@ -180,7 +180,7 @@ class _JobChange:
     need: str = ""
     """The backend's name of the operation, e.g. `jobs.cancel`."""
     of_some_kinds: bool = False
-    """Whether only kinds with such an action have the operation."""
+    """Whether the operation exists only for some kinds of jobs."""
 
 
 def _offered(

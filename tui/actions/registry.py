@@ -77,7 +77,7 @@ register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB, *_SERVING, *_RESOURCES, *_S
 
 
 def actions(scope: str | None = None) -> list[Action]:
-    """All actions, or those of one scope, in display order."""
+    """All actions, or the actions of one scope, in display order."""
     return [a for a in (*_BY_ID.values(), *_of_kinds()) if scope is None or a.scope == scope]
 
 

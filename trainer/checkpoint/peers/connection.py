@@ -122,7 +122,7 @@ class PeerConnection:
         answer."""
         message = self.receive()
         if message is None:
-            raise PeerError("it closed the connection")
+            raise PeerError("the peer closed the connection")
         if "refused" in message:
             raise PeerError(str(message["refused"])[:400])
         return message
@@ -139,7 +139,7 @@ class PeerConnection:
             except OSError as error:
                 raise PeerError(_reason(error)) from error
             if not count:
-                raise PeerError("it closed the connection in the middle of a file")
+                raise PeerError("the peer closed the connection in the middle of a file")
             checksum = zlib.crc32(view[done : done + count], checksum)
             done += count
         return checksum
@@ -153,7 +153,7 @@ class PeerConnection:
         except HandshakeError as error:
             raise PeerError(str(error)) from error
         except EOFError as error:
-            raise PeerError("" if serves else f"{error}: it may have another key") from error
+            raise PeerError("" if serves else f"{error}: the peer may have another key") from error
         except OSError as error:
             raise PeerError(_reason(error)) from error
         self._sock.settimeout(timeout)
@@ -169,7 +169,7 @@ class PeerConnection:
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
             if searched > _MESSAGE_BYTES:
-                raise PeerError(f"it sent a line of more than {_MESSAGE_BYTES} bytes")
+                raise PeerError(f"the peer sent a line of more than {_MESSAGE_BYTES} bytes")
             try:
                 block = self._sock.recv(65536)
             except OSError as error:
@@ -210,5 +210,5 @@ def _message(line: bytes) -> dict[str, Any]:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
-        return "it does not answer"
+        return "the peer does not answer"
     return error.strerror or str(error)

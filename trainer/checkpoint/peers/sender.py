@@ -33,7 +33,7 @@ class Sender:
         threading.Thread(target=self._run, name="peer copies", daemon=True).start()
 
     def offer(self, folder: Path, target: StoreAddress) -> None:
-        """Send this node's part of a checkpoint after the transfer in progress."""
+        """Send this node's part of a checkpoint after any transfer in progress."""
         with self._changed:
             self._offered = (folder, target)
             self._changed.notify_all()

@@ -53,7 +53,7 @@ class PeerStoreServer:
         self._before = (settings.node - 1) % settings.nodes
         """The node whose copies this store holds."""
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        self._rejections = RejectionLog("checkpoint", "it may not see the peer copies")
+        self._rejections = RejectionLog("checkpoint", "the peer may not see the peer copies")
         self._receives: PeerConnection | None = None
         """The connection that sends a copy now, if any."""
 

@@ -89,7 +89,7 @@ class EndpointOperations:
         return changed
 
     async def _as_shown(self, endpoint: ServingEndpoint) -> ServingEndpoint:
-        """Read the endpoint again. Raises OperationError if its split differs from the one shown."""
+        """Read the endpoint again. Raises OperationError if its split differs from the displayed split."""
         now = await self._backend.serving.endpoint(endpoint.name)
         if shares(percents_of(now)) == shares(percents_of(endpoint)):
             return now

@@ -176,7 +176,8 @@ def is_place(variable: Mapping[str, Any]) -> bool:
 
 
 def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the machineSpec for the nodeSelector `group` and the resources, and whether it is a choice."""
+    """Return the machineSpec for the nodeSelector `group` and the resources. The second value is true if
+    vxtui chose the machine type."""
     gke = str(group.get(ACCELERATOR) or "")
     count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU))
     named = str(group.get(INSTANCE_TYPE) or "")

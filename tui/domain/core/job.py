@@ -73,7 +73,7 @@ class Job:
     context: str
     region: str
     kind: str
-    """Its key in `tui.kinds`."""
+    """Key of the job's kind in `tui.kinds`."""
     parent: str = ""
     """Name of the job that contains this job; "" without a parent."""
     create_time: datetime | None = None
@@ -99,10 +99,10 @@ class Job:
     tasks: tuple[Task, ...] = ()
     """Parts that are, or have, separate jobs."""
     composite: bool = False
-    """Whether its tasks are separate jobs, each in replica groups like `groups`: a tuning job's trials. Such
-    a job has no replicas itself, and its log is separate from the tasks' logs."""
+    """Whether the job's tasks are separate jobs, each in replica groups like `groups`: a tuning job's trials.
+    A composite job has no replicas itself, and its log is separate from the tasks' logs."""
     details: object = None
-    """Data of its kind, such as the `Study` of a tuning job."""
+    """Data of the job's kind, such as the `Study` of a tuning job."""
     reason: str = ""
     """The service's own words for the reason of its state."""
     waiting: tuple[str, ...] = ()
@@ -160,12 +160,12 @@ class Job:
 
     @property
     def in_cluster(self) -> bool:
-        """Whether it runs on the nodes of a Kubernetes cluster, which are billed."""
+        """Whether the job runs on the nodes of a Kubernetes cluster, which are billed."""
         return self.name.startswith("clusters/")
 
     @property
     def runs_itself(self) -> bool:
-        """Whether it has its own replicas; the replicas of tasks belong to the tasks' jobs."""
+        """Whether the job has its own replicas; the replicas of tasks belong to the tasks' jobs."""
         return not self.tasks and not self.composite
 
     @property
@@ -175,7 +175,7 @@ class Job:
 
     @property
     def spot(self) -> bool:
-        """Whether it runs on preemptible machines."""
+        """Whether the job runs on preemptible machines."""
         return self.strategy == "SPOT"
 
     @property
@@ -206,7 +206,7 @@ class Job:
 
     @property
     def waits(self) -> bool:
-        """Whether it has not started yet, or not since its resume."""
+        """Whether the job has not started yet, or not since its resume."""
         if self.start_time is None or self.state.terminal:
             return not self.state.terminal
         resumed = self.resume_time is not None and self.resume_time > self.start_time
@@ -271,7 +271,7 @@ def infer_replicas(
 
 
 def known_replicas(job: Job) -> tuple[Replica, ...]:
-    """The job's replicas; for a listed job without replicas, those that its groups and error imply."""
+    """The job's replicas; for a listed job without replicas, the replicas that its groups and error imply."""
     return job.replicas or infer_replicas(job.groups, job.state, job.error)
 
 

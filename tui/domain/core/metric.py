@@ -48,7 +48,7 @@ class Series:
 
     @property
     def source(self) -> str:
-        """Its source; "" for the trainer's own lines and for Cloud Monitoring."""
+        """The source of the series; "" for the trainer's own lines and for Cloud Monitoring."""
         return dict(self.labels).get(_SOURCE, "")
 
     @property

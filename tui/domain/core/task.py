@@ -42,11 +42,11 @@ class Task:
     job: str = ""
     """Resource name of the job that runs it; "" before the job exists."""
     name: str = ""
-    """Its display name; "" if the id is the display name."""
+    """The task's display name; "" if the id is the display name."""
     parent: str = ""
     """Id of its parent task, e.g. a loop; "" for a task of the job itself."""
     group: bool = False
-    """Whether it only groups other tasks and runs nothing itself."""
+    """Whether the task only groups other tasks and runs nothing itself."""
     depends_on: tuple[str, ...] = ()
     """Ids of the tasks that end before this one starts."""
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Task:
     """Number of starts; `None` if the service does not count them."""
     native_state: str = ""
     reason: str = ""
-    """Why it failed."""
+    """The reason of a failure."""
     step: int | None = None
     """Training step of its metrics."""
     start_time: datetime | None = None

@@ -135,7 +135,7 @@ def _parsed(text: str) -> tuple[YamlDocument, ...]:
         raise NotYaml(f"not valid YAML: {error.reason}.", line, column) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        why = error.problem or error.context or "it can't be read"
+        why = error.problem or error.context or "the text can't be read"
         at = min(mark.index, len(text.rstrip())) if mark else 0
         raise NotYaml(f"not valid YAML: {why}.", *_counted(text, at)) from error
     except (yaml.YAMLError, ValueError) as error:
@@ -220,7 +220,7 @@ class _Builder:
             self._open.append((node, []))
             if len(self._open) > DEEPEST:
                 raise NotYaml(
-                    f"it must not be nested more than {DEEPEST} levels deep.", node.line, node.column
+                    f"the value must not be nested more than {DEEPEST} levels deep.", node.line, node.column
                 )
         elif isinstance(event, yaml.CollectionEndEvent):
             return self._close(event)

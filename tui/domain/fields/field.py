@@ -34,7 +34,7 @@ class Column:
     flex: bool = False
     fold: bool = True
     whole: bool = False
-    """Whether it is left out rather than truncated: a truncated number is wrong, a truncated name
+    """Whether the cell is left out rather than truncated: a truncated number is wrong, a truncated name
     ambiguous."""
     ends: bool = False
     """Whether cells differ at their ends, as numbered names do. A long cell uses free room, and is truncated

@@ -19,7 +19,7 @@ class ModelRow(NamedTuple):
     model: Model
     now: datetime
     newest: bool = True
-    """Whether it is the first of its model's listed versions."""
+    """Whether the version is the first of its model's listed versions."""
     hidden: Sequence[Model] = ()
     """Older versions of the model that are hidden."""
     made_by: str = ""

@@ -207,10 +207,8 @@ def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
 
 
 def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
-    """Edits that turn a field's value into a parameter; an existing parameter keeps its default.
-
-    Raises Refused if the row has no value of its own.
-    """
+    """Edits that turn a field's value into a parameter; an existing parameter keeps its default. Raises
+    Refused if the row itself has no value."""
     path, value = _value_path(row)
     kinds = {RowKind.FIELD, RowKind.ITEM, RowKind.PAIR}
     if row.kind not in kinds or isinstance(value, Mapping | list) or value in {None, MISSING}:

@@ -69,14 +69,14 @@ class FormRow:
     raw: Any = MISSING
     field: FormField | None = None
     open: bool | None = None
-    """Whether its child rows are shown; `None` without child rows."""
+    """Whether the row's child rows are shown; `None` without child rows."""
     parameter: str = ""
     """Name of the parameter that is its entire value."""
     help: str = ""
-    """Its help, for a row without a field."""
+    """The help of a row without a field."""
     problems: tuple[Problem, ...] = ()
     changed: bool = False
-    """Whether its value differs from the file on disk."""
+    """Whether the row's value differs from the file on disk."""
 
     @property
     def is_set(self) -> bool:

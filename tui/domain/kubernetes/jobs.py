@@ -464,7 +464,7 @@ def _began(obj: Obj, related: RelatedObjects) -> datetime | None:
 
 
 def _are_replaced(related: RelatedObjects, began: datetime | None) -> bool:
-    """Whether all pods were created after those that the operator created first, at `began`."""
+    """Whether all pods are newer than the first pods that the operator created, at `began`."""
     pods = (*related.pods, *related.seen)
     created = min((pod.created for pod in pods if pod.created is not None), default=None)
     return began is not None and created is not None and created - began > _CREATED_WITHIN

@@ -71,7 +71,7 @@ class Pod:
     cpus: float = 0.0
     """CPUs that its containers request; 0 if unset."""
     stopped: bool = False
-    """Whether it was deleted before its end, and ended only because of the deletion."""
+    """Whether the pod was deleted before its end, and ended only because of the deletion."""
     failed_at: datetime | None = None
     """Time at which the previous run of its container ended."""
     container: str = ""

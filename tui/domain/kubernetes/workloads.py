@@ -36,7 +36,7 @@ class WorkloadKind:
 
     @property
     def operator_v1(self) -> bool:
-        """Whether it belongs to Training Operator v1, or to MPI operator v2beta1, which has the same
+        """Whether the kind belongs to Training Operator v1, or to MPI operator v2beta1 with the same
         types."""
         return self.group == "kubeflow.org"
 

@@ -45,14 +45,14 @@ def _learn(start: str) -> _Shape:
 
 
 class SeverityJudge:
-    """Judges lines, those of each source in their order: a traceback has the severity of its first line."""
+    """Judges the lines of each source in their order: a traceback has the severity of its first line."""
 
     def __init__(self) -> None:
         self._stdout: dict[str, Severity] = {}
         self._stderr: dict[str, Severity] = {}
         """Severity of the last line by source."""
         self._within: set[str] = set()
-        """Sources whose last line continued the one before it."""
+        """Sources whose last line continued the previous line."""
 
     def judge(
         self, source: str, label: Severity, text: str, payload: Mapping[str, Any] | None = None

@@ -46,7 +46,7 @@ class Pattern:
     _engine: _Python | _Linear = field(repr=False, compare=False)
 
     def matches(self, text: str) -> bool:
-        """Whether it matches anywhere in a line."""
+        """Whether the pattern matches anywhere in a line."""
         return self._engine.matches(text)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
@@ -105,7 +105,7 @@ class _Linear:
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            raise PatternError("it must not have half of a surrogate pair") from None
+            raise PatternError("the pattern must not have half of a surrogate pair") from None
         self._line, self._block = _compiled(data, ignore_case), _compiled(b"(?m)" + data, ignore_case)
 
     def matches(self, text: str) -> bool:
@@ -176,6 +176,6 @@ def _sentence(text: bytes | str, error: Exception) -> str:
     written = text.decode() if isinstance(text, bytes) else text
     for sign, feature in _UNKNOWN:
         if sign.search(written):
-            return f"it {feature}, which a linear-time search does not support"
+            return f"the pattern {feature}, which a linear-time search does not support"
     message = error.args[0] if error.args else ""
     return message.decode(errors="replace") if isinstance(message, bytes) else str(error)

@@ -167,7 +167,7 @@ def fails(text: str) -> bool:
 
 
 def continues(text: str, within: bool) -> bool:
-    """Whether a line belongs to the message of the line before it; `within`: so did that line."""
+    """Whether a line belongs to the message of the previous line; `within` is the result for that line."""
     prefix = _LAUNCHER.match(text)
     body = text[prefix.end() : BEGINNING] if prefix else text[:BEGINNING]
     if not body[:1].strip() or _SIGNS.fullmatch(body):

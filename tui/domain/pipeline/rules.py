@@ -54,7 +54,7 @@ def template(case: Case) -> Iterator[Finding]:
         return
     templates = [name for name in TEMPLATES if body_of(case.job).get(name)]
     if len(templates) > 1:
-        sentence = f"it has {' and '.join(templates)}; a pipeline job must have one pipeline."
+        sentence = f"a pipeline job must have one pipeline, not {' and '.join(templates)}."
         yield Finding((BODY, templates[1]), sentence, "Keep one.")
     elif not templates:
         fix = "Set a compiled file as templatePath, or a template's address as templateUri."

@@ -32,7 +32,7 @@ class _Step:
     runs: int | None
     why: str
     values: Mapping[str, Any]
-    """Its parameters, as far as the values are known."""
+    """The component's parameters, as far as the values are known."""
 
 
 def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
@@ -107,7 +107,7 @@ def spec_at(job: Mapping[str, Any]) -> Path:
 
 
 def launches(container: Mapping[str, Any]) -> bool:
-    """Whether it is a Google component that creates a separate job and waits for it."""
+    """Whether a container is a Google component that creates a separate job and waits for it."""
     command = container.get("command")
     return isinstance(command, Sequence) and any(str(word).startswith(LAUNCHER) for word in command)
 

@@ -16,7 +16,7 @@ MAX_FIXES = 200
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A file's text after all fixes, the problems that were fixed, and those that remain."""
+    """A file's text after all fixes, the fixed problems, and the remaining problems."""
 
     text: str
     fixed: tuple[Problem, ...]

@@ -30,7 +30,7 @@ class Parameter:
     choices: tuple[Value, ...] = ()
     help: str = ""
     secret: bool = False
-    """Whether its value is masked in every output."""
+    """Whether the parameter's value is masked in every output."""
     at_launch: str = ""
     """A command of `launch_command` whose output is the value of a launch without a set value."""
 

@@ -87,12 +87,12 @@ class PersistentResource:
 
     @property
     def changing(self) -> bool:
-        """Whether it is being provisioned, updated, rebooted or deleted."""
+        """Whether the resource is being provisioned, updated, rebooted or deleted."""
         return self.state not in {RUNNING, ERROR}
 
     @property
     def idle(self) -> bool:
-        """Whether it runs without a job, and costs money."""
+        """Whether the resource runs without a job, and costs money."""
         return self.state == RUNNING and not self.used
 
     def parts(self) -> list[CostPart]:
@@ -123,15 +123,18 @@ class PersistentResource:
 
 
 def jobs_on(resource: PersistentResource, jobs: Iterable[Job]) -> list[Job]:
-    """Its jobs that have not ended, the oldest first."""
+    """The jobs on a resource that have not ended, the oldest first."""
     return sorted(
         (job for job in jobs if job.state.active and resource.runs(job)), key=lambda job: job.created or 0
     )
 
 
 def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | None:
-    """Time at which its last job ended, or its start; `None` while it is used or does not run. The service
-    does not report this time; `jobs` are those of its region since its creation, except deleted ones."""
+    """Time at which the resource's last job ended, or its start; `None` while it is used or does not run.
+
+    The service does not report this time; `jobs` are the region's jobs since the resource's creation, except
+    deleted jobs.
+    """
     if not resource.idle:
         return None
     ends = [job.end_time for job in jobs if resource.runs(job) and job.end_time is not None]

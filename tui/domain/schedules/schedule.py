@@ -50,7 +50,7 @@ class Schedule:
 
     @property
     def read(self) -> Cron | None:
-        """Its cron; `None` if the service accepts a format unknown to vxtui."""
+        """The parsed cron; `None` if the service accepts a format unknown to vxtui."""
         try:
             return read_cron(self.cron)
         except CronError:
@@ -87,7 +87,7 @@ class NewSchedule:
     queues: bool = False
 
     def upcoming(self, now: datetime, count: int) -> Sequence[datetime]:
-        """Its first runs after `now`, in UTC. Raises CronError."""
+        """The schedule's first runs after `now`, in UTC. Raises CronError."""
         begin = max(now, self.start_time) if self.start_time else now
         upcoming: list[datetime] = []
         for at in read_cron(self.cron).runs(begin):

@@ -161,7 +161,7 @@ class ScriptReading:
         return self.expander.unknown(problem)
 
     def word(self, text: str, start: int) -> Word:
-        """A text with its position."""
+        """Return a text as a Word with its position."""
         self.state.budget.spend(len(text))
         used = self.values.of(text)
         self.script.values |= {v.name: v for v in used}

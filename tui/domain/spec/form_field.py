@@ -21,12 +21,12 @@ class FormField:
     help: str
     kind: FieldType
     common: bool = False
-    """Whether it is also shown while it is unset."""
+    """Whether the field is also shown while it is unset."""
     unset: str = ""
 
     @property
     def name(self) -> str:
-        """Its REST name."""
+        """The field's REST name."""
         return self.path[-1]
 
 

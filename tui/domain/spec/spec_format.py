@@ -84,7 +84,7 @@ class SpecFormat(ABC):
     """
 
     body: str
-    """Its key in a profile's header, e.g. `jobSpec`."""
+    """Key of the body in a profile's header, e.g. `jobSpec`."""
     fields: FieldType
     """The fields of the body."""
     spec_path: Path

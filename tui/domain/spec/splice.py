@@ -160,7 +160,7 @@ class _Text:
         return text[:at] + text[end:]
 
     def _unmerged(self, node: YamlNode, expected: str | None, flow: bool) -> str:
-        """Replace what `<<` merges by own keys of the map: one key, or all keys and no `<<` for None."""
+        """Replace a key from `<<` by the map's own key; for None replace all keys and remove `<<`."""
         flow = flow or node.flow
         if expected is not None:
             slot = slot_of(node, expected)

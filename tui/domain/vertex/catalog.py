@@ -227,7 +227,7 @@ def documented_name(machine_type: str, accelerator_type: str, accelerator_count:
 
 
 def is_tpu(machine_type: str) -> bool:
-    """Whether it is a TPU machine, whose job has one pool with one replica (docs/facts/vertex.md 8.4)."""
+    """Whether a machine type is a TPU, whose job has one pool with one replica (docs/facts/vertex.md 8.4)."""
     return machine_type == "cloud-tpu" or machine_type.startswith(tuple(_TPU_MACHINES))
 
 

@@ -212,7 +212,7 @@ def nodes_hourly(nodes: Sequence[NodeShare], prices: Prices | None = None) -> Ra
 
 
 def _node_hour(node: NodeShare, table: Prices) -> Range | None:
-    """Return USD per hour of one such node."""
+    """Return USD per hour of a node with these properties."""
     if _unlabelled(node):
         return None
     [part] = _parts_of_nodes([node])
@@ -242,7 +242,7 @@ def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[CostPart]:
 def missing(job: Job, prices: Prices | None = None) -> str:
     """Return why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`, or ""."""
     if job.in_cluster and job.state is JobState.SUSPENDED:
-        return "it is suspended and costs nothing now; its earlier run time is unknown"
+        return "the job is suspended and costs nothing now; its earlier run time is unknown"
     if job.in_cluster and not job.nodes:
         if job.waits:
             return "its pods are on no node now"

@@ -23,7 +23,7 @@ class ReplicaFailure:
     """The last failure of one replica, and the number of its earlier failed pods."""
 
     replica: str
-    """Its id, e.g. `worker-3`."""
+    """The replica's id, e.g. `worker-3`."""
     at: datetime | None = None
     exit_code: int | None = None
     words: str = ""

@@ -67,7 +67,7 @@ class OwningJob:
     uid: str
     created: datetime | None
     groups: Mapping[str, int]
-    """Its replica groups, with the number of pods in one Job of each group."""
+    """The job's replica groups, with the number of pods in one Job of each group."""
     spot: Collection[str] = ()
     """Groups whose pods are on Spot nodes."""
     restarts: int = 0

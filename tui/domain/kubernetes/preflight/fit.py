@@ -122,7 +122,7 @@ def _plain(amount: Decimal) -> str:
 
 
 def over_quota(groups: Sequence[ManifestGroup], queue: Mapping[str, Any]) -> list[str]:
-    """Return why a ClusterQueue can never admit the job, with its own quota and its borrowing limit."""
+    """Return why a ClusterQueue can never admit the job, even with all that it may borrow."""
     requests: dict[str, Decimal] = {}
     for group in groups:
         for name, amount in requests_of(group).items():

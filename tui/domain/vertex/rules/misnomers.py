@@ -398,7 +398,7 @@ def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding 
     return _wrong(
         "misplaced",
         path,
-        f"{path[-1]} is not a field here; it belongs at {'.'.join(map(str, right))}.",
+        f"{path[-1]} must be in {'.'.join(map(str, right))}.",
         "Move it there." if free else "Remove it; it is already set there.",
         *((Edit(right, value), Edit(path, REMOVED)) if free else (Edit(path, REMOVED),)),
         source=SPEC,

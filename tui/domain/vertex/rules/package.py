@@ -110,7 +110,7 @@ def executor(case: Case) -> Iterator[Finding]:
         old = _OLD_PREBUILT.match(image)
         if old:
             right = f"us-docker.pkg.dev/vertex-ai/training/{old['rest']}"
-            sentence = "this is the former registry of the prebuilt images."
+            sentence = "the image is in the former registry of the prebuilt images."
             yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
         elif not _PREBUILT.fullmatch(image):
             yield Finding(

@@ -39,7 +39,7 @@ def _texts(pool: Pool) -> Iterator[tuple[Path, str]]:
 
 
 def _named(pool: Pool) -> Iterator[tuple[Path, str, bool]]:
-    """Yield variables: those that a pool's texts use (False), and those that it sets (True)."""
+    """Yield the variables that a pool's texts use (with False) and that it sets (with True)."""
     for path, text in _texts(pool):
         for match in _VARIABLE.finditer(text) if "$" in text else ():
             yield path, match["a"] or match["b"] or match["c"], False

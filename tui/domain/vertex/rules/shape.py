@@ -167,7 +167,7 @@ def task(case: Case) -> Iterator[Finding]:
             fix = "Add a containerSpec with an imageUri, or a pythonPackageSpec."
             yield Finding((*path, "containerSpec"), sentence, fix)
         elif container is not None and package is not None:
-            sentence = "the pool has both a containerSpec and a pythonPackageSpec; it can run only one."
+            sentence = "the pool must have a containerSpec or a pythonPackageSpec, not both."
             yield Finding((*path, "pythonPackageSpec"), sentence, "Remove one.")
 
 
