@@ -136,7 +136,7 @@ def test_settings_are_completed() -> None:
         ("--upload-dir=s3://bucket/run", "--upload-dir s3://bucket/run: s3:// is not supported; use gs://"),
         ("--checkpoint-dir=hdfs://run", "--checkpoint-dir hdfs://run: hdfs:// is not supported"),
         ("--data=texts,s3://bucket/x", "--data texts,s3://bucket/x: s3:// is not supported"),
-        ("--upload-dir=gs://", "--upload-dir gs://: it names no bucket; use gs://BUCKET/FOLDER"),
+        ("--upload-dir=gs://", "--upload-dir gs://: the address must have a bucket: use gs://BUCKET/FOLDER"),
         ("--data=a.txt,", "--data a.txt,: a path is empty and would mean the working directory"),
         ("--weights=some/model", "--weights some/model has no effect on --model gpt, only on causal-lm and"),
         ("--model=causal-lm --answer-tokens=3", "--answer-tokens 3 has no effect on --model causal-lm"),

@@ -159,7 +159,7 @@ def test_a_preempted_run_says_that_its_upload_failed(tmp_path: Path, cloud: Buck
     said = last_line(run, "preempted")
     assert said["severity"] == "ERROR" and said["saved_step"] == said["step"]
     assert said["uploaded_step"] is None
-    assert f"SIGTERM at step {said['step']}: its checkpoint is only in " in said["message"]
+    assert f"SIGTERM at step {said['step']}: the last checkpoint is only in " in said["message"]
 
 
 def test_a_bucket_that_is_dead_at_the_start_is_waited_for(tmp_path: Path, cloud: Buckets) -> None:

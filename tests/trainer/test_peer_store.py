@@ -180,7 +180,7 @@ def test_strangers_are_closed_and_change_nothing(
     monkeypatch.setattr(handshake, "SECONDS", 0.2)
     manifest = part(tmp_path, 10)
     for key in ("a guess", ""):
-        with pytest.raises(PeerError, match="it closed the connection: it may have another key"):
+        with pytest.raises(PeerError, match="the peer closed the connection: the peer may have another key"):
             send_part(tmp_path / "step-10", manifest, replace(store.address, key=key))
     port = store.address.port
     for data in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01" * 10_000, b'{"protocol": 1}\n', b"[" * 4000):

@@ -284,7 +284,7 @@ MACHINE = "deployed_model.dedicated_resources.machine_spec"
 
 
 REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
-    ({"0": 90}, {}, "traffic_split: the percentages add up to 90"),
+    ({"0": 90}, {}, "traffic_split: the percentages must add up to 100, not to 90"),
     ({"0": 50, "8": 50}, {}, "traffic_split: The following DeployedModel ID(s) [8] do not exist"),
     ({"0": 150, "7": -50}, {}, "traffic_split[0]: must be a percentage"),
     ({}, {"id": "x1"}, "deployed_model.id"),

@@ -98,7 +98,7 @@ def test_what_is_missing_for_a_price_is_named() -> None:
         return missing(found)
 
     assert "could not be read" in why()
-    assert why(state=JobState.SUSPENDED).startswith("it is suspended and costs nothing now")
+    assert why(state=JobState.SUSPENDED).startswith("the job is suspended and costs nothing now")
     assert why(NodeShare("e2-standard-8", "mars-north1")) == "missing: prices in mars-north1"
     assert why(NodeShare("x9-huge", "us-central1")) == "missing: x9-huge"
     assert "label node.kubernetes.io/instance-type" in why(NodeShare("", "us-central1"))
