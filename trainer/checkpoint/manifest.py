@@ -1,8 +1,8 @@
-"""The manifest of a checkpoint, which lists its files. It is written last: a folder without it is incomplete.
+"""The manifest of a checkpoint, which lists its files. A folder without a manifest is incomplete.
 
 A checkpoint is a folder `step-N` with
 
-- `manifest.json`: the run, and the size and checksum of every other file;
+- `manifest.json`: the run, and the size and checksum of every other file; it is written last;
 - `side.pt`: the random state of each rank, and small values that all ranks share;
 - `.metadata`, `__K_0.distcp`: weights and optimizer by torch.distributed.checkpoint (DDP and FSDP), or
 - `zero/`: DeepSpeed's own files. `universal/`, converted from them for another world size, is not part of the

@@ -40,7 +40,8 @@ class Tokenizer(Protocol):
 
 
 class ByteTokenizer:
-    """A tokenizer of UTF-8 bytes. The id 256, which is not a byte, or a byte separates documents."""
+    """A tokenizer of UTF-8 bytes. The separator of documents is the id 256, which is not a byte, or a
+    byte."""
 
     name, needs_utf8 = "bytes", False
 

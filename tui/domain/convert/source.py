@@ -29,7 +29,7 @@ class Difference:
     path: Path = ()
     target: Path = ()
     place: str = ""
-    """The path in the file, in words."""
+    """The path in the file, formatted for the user."""
 
     def __str__(self) -> str:
         where = self.place or dotted(self.path)

@@ -25,7 +25,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text with a tone."""
+    """The content of a table cell: text with a tone, and optional parts."""
 
     text: str = ""
     tone: Tone = Tone.NORMAL

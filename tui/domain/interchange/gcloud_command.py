@@ -92,7 +92,7 @@ def _header(job: Mapping[str, Any], project: str, region: str) -> list[tuple[str
 
 
 def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The pools as flags. Raises NotExpressible."""
+    """Return `--worker-pool-spec` flags for the pools. Raises NotExpressible."""
     if not pools[0]:
         raise NotExpressible("gcloud can't create a job whose first pool is empty.")
     flags = [

@@ -45,7 +45,7 @@ class GcloudCreate:
 
 @dataclass(slots=True)
 class FlagReader(ABC):
-    """Reads one command; each gcloud command has a subclass for its flags."""
+    """Parser of one gcloud command; a subclass for each command has its flags."""
 
     COMMAND: ClassVar[str] = ""
     ONE: ClassVar[tuple[str, ...]] = ()

@@ -51,8 +51,8 @@ class Bounds:
 
 
 def worker_bounds(obj: Obj) -> Bounds | None:
-    """Return the bounds in a PyTorchJob's elasticPolicy, or None for a job without one. Training Operator
-    uses a single bound for both, and the present number of workers without bounds."""
+    """Return the bounds in a PyTorchJob's elasticPolicy, or None for a job without one. For a missing bound
+    Training Operator uses the other bound, or the present number of workers."""
     elastic = at(obj, "spec", "elasticPolicy")
     if obj.get("kind") != "PyTorchJob" or not isinstance(elastic, Mapping):
         return None

@@ -42,7 +42,7 @@ def check_schedule(schedule: NewSchedule, now: datetime, *, local: bool) -> list
 
 
 def _of(rule: ScheduleRule, finding: Finding, *, refused: bool) -> Finding:
-    """The finding with its rule's severity and source; `refused` by the emulator."""
+    """Add the rule's severity and source to a finding; with `refused` the emulator refuses the violation."""
     if refused:
         return replace(finding, rule=rule.id, severity=ProblemSeverity.ERROR, source=EMULATOR)
     sentence = f"{finding.sentence} {UNDOCUMENTED}" if rule.emulated else finding.sentence

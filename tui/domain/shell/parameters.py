@@ -39,7 +39,7 @@ class OpenValues:
         """The index of each value by its name."""
 
     def add(self, value: OpenValue) -> str:
-        """The character for a value; equal values of one name share it, other values get new names."""
+        """Register an open value; return its character. Equal values of one name share a character."""
         base, count = value.name, 1
         while (same := self._numbers.get(value.name)) is not None:
             known = self._values[same]

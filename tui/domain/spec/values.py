@@ -1,4 +1,4 @@
-"""Values of a profile: references to parameters, and values in sentences."""
+"""Helpers for a profile's values: references to parameters, and the format of values in sentences."""
 
 from __future__ import annotations
 
