@@ -29,11 +29,12 @@ class PlaceUnavailableError(Exception):
 
 
 _TORCH_WRITER = "enforce fail at inline_container"
-"""Text of torch.save when a write failed or was short; it does not name the cause."""
+"""Text of torch.save's error for a failed or short write, which does not name the cause."""
 
 
 def one_line(error: BaseException) -> str:
-    """The error in one line; for an error of torch.distributed.checkpoint, the first of the ranks' errors."""
+    """The error in one line; an error of torch.distributed.checkpoint is replaced by the first rank's
+    error."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (inner, _) = next(iter(failures.items()))

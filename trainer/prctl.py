@@ -11,7 +11,7 @@ _SET_PARENT_DEATH_SIGNAL, _SET_NAME = 1, 15
 
 
 def die_with_parent(parent: int = 0) -> None:
-    """Make the kernel kill this process when its parent ends; with `parent`, also if the parent has already
+    """Make the kernel kill this process when its parent ends, or now if the process `parent` has already
     ended."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:

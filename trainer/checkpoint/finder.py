@@ -266,8 +266,8 @@ class Finder:
         self._remote, self._unread = self._ask("listed", lambda: self._list_remote(above), nothing)[0]
 
     def _list_remote(self, above: int) -> tuple[Copies, frozenset[int]]:
-        """On rank 0 return the store's checkpoints above a step, and its other steps. Report damaged
-        checkpoints."""
+        """Return the store's checkpoints above a step, and its other steps; empty except on rank 0. Damaged
+        checkpoints are reported."""
         store = self._store
         copies: Copies = {}
         if store is None or self._group.rank:
@@ -291,8 +291,8 @@ class Finder:
         return copies, frozenset(step for step in steps if step <= above)
 
     def _local(self) -> tuple[list[Copies], list[dict[int, HeldCopy]]]:
-        """By rank, the readable checkpoints on its disk, and its checkpoints in the memory of other nodes.
-        Both are empty for a rank that does not coordinate."""
+        """The readable checkpoints on each rank's disk, and each rank's checkpoints in other nodes' memory.
+        Both lists are by rank, with empty elements for ranks that do not coordinate."""
         disks: list[Copies] = self._ask("listed", self._list_local, {})
         self._peers.refresh()
         return disks, self._peers.held

@@ -82,7 +82,7 @@ def _open(location: Path, report: Callable[[str], object]) -> tuple[Path, SavedW
 
 
 def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, str]:
-    """By weight and buffer of the model, its name in the file.
+    """The name in the file of each weight and buffer of the model.
 
     The model's own `load_state_dict` matches the names, with tensors that have no memory: modules with
     low-rank updates have several names for a weight.

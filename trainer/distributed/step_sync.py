@@ -43,7 +43,8 @@ class StepReduction:
         self._host, self._ready = values, None if values.device.type == "cpu" else torch.cuda.Event()
 
     def wait(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss and norm, scalars on the device; with NCCL the device waits for them, not the host."""
+        """Return loss and norm, scalars on the device. With NCCL the device waits for the values, not the
+        host."""
         if self._work is not None:
             self._work.wait()
             self._work = None
@@ -118,7 +119,8 @@ class StepSync:
         return reduction
 
     def outcomes(self, *, wait: bool = False) -> list[StepOutcome]:
-        """Outcomes of the steps that are available without waiting; with `wait`, of all steps."""
+        """Return the outcomes of the steps that are available without waiting, or with `wait` of all
+        steps."""
         outcomes = []
         while len(self._reductions) > (0 if wait else self._lag):
             outcomes.append(self._reductions.popleft().outcome())

@@ -101,7 +101,7 @@ class Leader:
         self._reasons: dict[int, str] = {}
         self._stopped = False
         self._ended: dict[int, int] = {}
-        """By node, the start (`spawn`) of processes whose attempt ended."""
+        """The start (`spawn`) of processes whose attempt ended, by node."""
 
     def update(self, state: NodeState, address: str) -> None:
         """Store the state that a connected node reports; `address` is the node's address for the others."""

@@ -15,7 +15,7 @@ _BUSY = 0.5
 _CALLS = 3
 """Number of different functions per second in a computing process; a waiting loop calls fewer functions."""
 _IO_RATE = 256 << 10
-"""Bytes per second of a process that reads or writes; its heartbeat and its stacks cause less."""
+"""Bytes per second from which a process counts as reading or writing; heartbeat and stacks cause less."""
 _SAME_SIZES = frozenset({
     "all_reduce", "allreduce_coalesced", "broadcast", "reduce", "reduce_scatter", "_reduce_scatter_base",
     "_allgather_base", "_all_gather_base", "reduce_scatter_tensor_coalesced",

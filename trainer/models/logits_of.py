@@ -24,8 +24,8 @@ _CAPPED = [f"logits / {_CAP}", "torch.tanh(logits)", f"logits * {_CAP}"]
 
 @dataclass(frozen=True, slots=True)
 class LogitsOf:
-    """Logits are `scale` times the output layer's result; with a `cap` above 0, `cap · tanh(logits /
-    cap)`."""
+    """The logits are `scale` times the output layer's result, or `cap · tanh(logits / cap)` for a `cap` above
+    0."""
 
     scale: float = 1.0
     cap: float = 0.0
@@ -55,8 +55,7 @@ def logits_of(model: Any) -> LogitsOf | None:
 
 
 def _assigned(tree: ast.AST, *names: str) -> dict[str, list[str]]:
-    """The sources of all assignments to these names, in order; for an augmented assignment, the entire
-    statement."""
+    """The source of each assignment to these names, in order; an augmented assignment as a statement."""
     assigned: dict[str, list[str]] = {name: [] for name in names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):

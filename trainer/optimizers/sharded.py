@@ -23,7 +23,7 @@ class ShardedOptimizer:
         """Raises UsageError for an optimizer that can't step shards of these weights."""
         groups = parameter_groups(model, config)
         self._names: dict[str, tuple[nn.Parameter, nn.Parameter]] = {}
-        """By name in the model, the weight and this rank's shard of the weight."""
+        """Each weight with this rank's shard of the weight, by name in the model."""
         for group in groups:
             shards = [_shard(weight) for weight in group["params"]]
             self._names |= dict(zip(group["names"], zip(group["params"], shards, strict=True), strict=True))

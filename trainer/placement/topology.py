@@ -22,7 +22,7 @@ class Topology:
     source: str
     node_rank: int = 0
     nodes: int = 1
-    """Number of nodes; for an elastic job the maximum."""
+    """Number of nodes; the maximum for an elastic job."""
     address: str = "127.0.0.1"
     port: int = 29500
     role: str = "node"
@@ -37,8 +37,7 @@ class Topology:
     processes: int = 0
     """Processes per node from the variables; 0 for one per GPU, or one."""
     variables: dict[str, str] = field(default_factory=dict)
-    """With `per_process`, torchrun's variables for this process, if another launcher sets its own
-    variables."""
+    """torchrun's variables for this process, if another launcher started it (`per_process`)."""
     key: bytes = field(default=b"", repr=False)
     """The run's key for the handshakes between nodes; the launcher sets it (`network.run_key`)."""
 

@@ -50,7 +50,8 @@ class Strategy(Protocol):
         """
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
-        """The model's output without gradients or dropout: the loss, a scalar; for prompts, answers."""
+        """Return the model's output without gradients or dropout: the loss (a scalar), or answers to
+        prompts."""
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
         """Stage the present weights and optimizer state, to be written into `folder`.

@@ -220,7 +220,7 @@ def _exit_text(code: int) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """The error in one sentence; for an error of a DataLoader's worker, without the traceback around it."""
+    """The error in one sentence; an error of a DataLoader's worker appears without its traceback."""
     kind, text = type(error).__name__, str(error) or "no reason was given"
     if "\nOriginal Traceback" in text:
         # torch raises an error of the same type whose text is the worker's traceback.

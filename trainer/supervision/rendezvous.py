@@ -167,7 +167,7 @@ class RendezvousLeader:
         self._rejections = RejectionLog("rendezvous", "the peer must be a node of this run")
         """Addresses that were reported."""
         self._joined: dict[int, tuple[int, int]] = {}
-        """By node rank, the node's attempts so far and the number of its processes."""
+        """The node's attempts so far and the number of its processes, by node rank."""
         self._left: dict[int, int] = {}
         """Exit codes of nodes that left, by node."""
         self._running = False

@@ -42,7 +42,7 @@ class Action:
     """Argument after the command word, e.g. "NAME"; the action's method then has one string parameter."""
     direct: bool = False
     key_only: bool = False
-    """Without a command, because another action has the word and works on a named target."""
+    """Whether the action has no command, because another action has the word and works on a named target."""
     local: bool = False
     any_emulator: bool = False
     """Whether a `local` action is also possible on the emulator of Kubernetes."""

@@ -44,7 +44,7 @@ class PeerCopies:
         self._rejected: set[tuple[int, float]] = set()
         """Node and save time of the copies that could not be fetched."""
         self.held: list[dict[int, HeldCopy]] = [{} for _ in gathered]
-        """By rank, the copies of its node as of the last `refresh`, by step; empty unless the rank
+        """The copies of each rank's node as of the last `refresh`, by step; empty unless the rank
         coordinates."""
 
     @property

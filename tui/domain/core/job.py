@@ -290,7 +290,7 @@ def shell_problem(job: Job) -> str:
 
 
 def logged_replicas(job: Job) -> list[str]:
-    """Names of replicas in its log; for a composite job the names of its tasks' replicas."""
+    """Names of replicas in the job's log; a composite job's log has its tasks' replicas."""
     if not job.composite:
         return [replica.id for replica in job.replicas]
     names = [group.replica(index) for group in job.groups for index in range(group.replicas)]

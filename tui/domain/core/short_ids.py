@@ -10,7 +10,7 @@ MIN_SUFFIX = 3
 
 
 def short_ids(jobs: Iterable[Job]) -> Mapping[str, str]:
-    """By resource name, the shortest unique end of the id of each job whose display name repeats."""
+    """The shortest unique end of the id of each job whose display name repeats, by resource name."""
     by_name: dict[str, list[Job]] = {}
     for job in jobs:
         by_name.setdefault(job.display_name, []).append(job)

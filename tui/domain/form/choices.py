@@ -97,7 +97,7 @@ def _pool_choices(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
 
 
 def offers(root: Any, spec_path: Path, values: Mapping[str, str], region: str) -> dict[str, Offer]:
-    """By name, the choices of a profile's parameters at a launch; parameters with any value are left out.
+    """The choices of a profile's parameters at a launch, by name; parameters with any value are left out.
 
     A parameter without its own choices has the choices of the field whose entire value it is, given `values`
     and the `region`.

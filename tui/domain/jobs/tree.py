@@ -16,7 +16,7 @@ from tui.domain.core.task import Task
 
 Jobs = Mapping[str, Job]
 Children = Mapping[str, Iterable[str]]
-"""By a job's name, the names of its tasks' jobs, including unlisted jobs."""
+"""The names of the jobs of a job's tasks, including unlisted jobs, by the job's name."""
 
 
 def links(job: Job) -> Iterator[str]:

@@ -76,7 +76,7 @@ class RelatedObjects:
     nodes: tuple[NodeShare, ...] = ()
     """The nodes of its pods."""
     started: datetime | None = None
-    """First time at which the job was seen running; its status loses that time at its end."""
+    """First time at which the job was seen running, because its status has no start after its end."""
 
 
 def job_of(

@@ -24,7 +24,7 @@ _ENVELOPE = frozenset({"message", "levelname", "attrs"})
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a line says by its beginning: its severity, or without one how it relates to other lines."""
+    """The beginning of a line: its severity, or without a severity its relation to other lines."""
 
     severity: Severity | None
     fails: bool

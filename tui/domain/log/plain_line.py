@@ -45,14 +45,14 @@ _LEVEL = re.compile(
     "TRACE|DEBUG|VERBOSE|INFO|NOTICE|SUCCESS|WARNING|WARN|ERROR|SEVERE|CRITICAL|FATAL|DBG|INF|WRN|ERR"
 )
 _CLOSED = re.compile(r" *[\])}>|:]| +-|,(?! )")
-"""What follows a level that is preceded by names and dates."""
+"""The text after a level that follows names and dates."""
 _OPENED = re.compile(
     # Nothing but a date; a program's name or fields in brackets; a date and at most two names.
     r"(?:[^A-Za-z]++|T|Z|UTC|GMT|[AP]M|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)*"
     r"|[\w./\[\]()-]+: |(?:[\[({][^\])}]*[\])}] ?)+|\S.*NCCL "
     rf"|[\[(]?{_DATE}[T ,-]+{_TIME}[^ ]*(?: +[^\s|]+){{1,2}}\s+"
 )
-"""What precedes a level that is followed by its text."""
+"""The text before a level that precedes its message."""
 _BRACKET = re.compile(
     r"\[(trace|debug|info|notice|warning|warn|error|critical|crit|alert|emerg|fatal) *\]", re.IGNORECASE
 )

@@ -13,7 +13,7 @@ from tui.domain.spec.spec_format import bodies, first_format, format_of
 
 
 def top_names(value: Any) -> set[str]:
-    """The names (camelCase) at the top level of a file; for several documents the common names."""
+    """The names (camelCase) at the top level of a file; only the common names of several documents."""
     if isinstance(value, list):
         names = [{camel(str(key)) for key in part} if isinstance(part, Mapping) else set() for part in value]
         return set.intersection(*names) if names else set()

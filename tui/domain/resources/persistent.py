@@ -116,8 +116,7 @@ class PersistentResource:
         return [part for part in pools if part.replicas > 0]
 
     def runs(self, job: Job) -> bool:
-        """Whether a job runs, ran or will run on this resource; for a job with tasks, whether their jobs
-        do."""
+        """Whether a job, or a job of its tasks, runs, ran or will run on this resource."""
         same_place = (job.region, job.context or self.context) == (self.region, self.context or job.context)
         return job.persistent_resource == self.id and job.runs_itself and same_place
 

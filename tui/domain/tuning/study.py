@@ -112,7 +112,7 @@ def best(tasks: Iterable[Task], study: Study) -> Task | None:
 
 
 def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, float]]:
-    """For each trial with a result, by end time: its number from 1, its value, the best value so far."""
+    """Number (from 1), value and best value so far of each trial with a result, by end time."""
     ended = [
         (task.end_time, at, value)
         for at, task in enumerate(tasks)

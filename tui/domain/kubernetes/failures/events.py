@@ -109,7 +109,7 @@ class EventIndex:
         self._pods: dict[str, list[str]] = {}
         """Sorted names of pods with Events, by namespace."""
         self._assigned: dict[str, dict[tuple[str, str], None]] = {}
-        """By node, namespace and name of the pods assigned to it."""
+        """Namespace and name of the pods assigned to each node."""
 
     def put(self, key: str, event: ClusterEvent) -> None:
         """Add or update an Event."""

@@ -157,7 +157,7 @@ class Replaced:
     failures: Sequence[ReplicaFailure]
     """The last failure of each replica, with the number of its failed pods."""
     removed: Mapping[str, datetime]
-    """By replica id, the last time at which the operator ended the replica on purpose."""
+    """The last time at which the operator ended a replica on purpose, by replica id."""
 
     def leaves(self, failure: ReplicaFailure) -> bool:
         """Whether a replica only exited after a checkpoint because others were removed."""

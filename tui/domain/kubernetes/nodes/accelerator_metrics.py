@@ -23,7 +23,7 @@ _TOTALS = {
     "container_accelerator_memory_used_bytes": "container_accelerator_memory_total_bytes",
     "DCGM_FI_DEV_FB_USED": "",
 }
-"""By the metric of used memory, the metric of total memory; DCGM reports free memory instead, in MiB."""
+"""The metric of total memory for each metric of used memory; DCGM reports free memory instead, in MiB."""
 _FREE, _RESERVED = "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED"
 Rows = Mapping[str, tuple[float, Mapping[str, str], datetime | None]]
 """Value, labels and time by metric name."""

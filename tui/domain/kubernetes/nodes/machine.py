@@ -25,7 +25,7 @@ class NodeMachine:
 
 
 def machine_of(node: Mapping[str, Any]) -> NodeMachine:
-    """Return the machine of a node; its metadata is enough."""
+    """Return the machine of a node, of which only the metadata is needed."""
     labels = fields(node, "metadata", "labels")
     machine_type, named = str(labels.get(INSTANCE_TYPE) or ""), str(labels.get(ACCELERATOR) or "")
     kind = VERTEX.get(named, named)

@@ -69,7 +69,7 @@ def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
 
 
 def _before(parts: Sequence[Wire]) -> list[set[int]]:
-    """For each part, the parts that must turn before it, because they leave a row that it enters."""
+    """The parts that must turn before each part, because they leave a row that it enters."""
     leaves = {part.left: at for at, part in enumerate(parts)}
     before: list[set[int]] = [set() for _ in parts]
     for at, part in enumerate(parts):

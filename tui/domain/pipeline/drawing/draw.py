@@ -205,7 +205,7 @@ def _outside(path: Iterable[Cell], box: Box, top: int) -> tuple[Cell, ...]:
 
 
 def _character(arms: Iterable[int]) -> str:
-    """The character of a cell; of two crossing lines the vertical one."""
+    """The character of a cell; where two lines cross, the vertical line's character."""
     crossing = list(arms)
     upright = next((arm for arm in crossing if arm & (UP | DOWN)), crossing[0])
     return _LINES[upright]

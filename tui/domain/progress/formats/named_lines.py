@@ -46,7 +46,7 @@ _SIGNATURES = (
     ("nanoGPT", ("step ", ": train loss ", ", val loss ")),
     ("fairseq", ("num_updates",)),
 )
-"""For each trainer, texts that all of its lines contain."""
+"""Texts that all lines of a trainer contain, by trainer."""
 OTHER = "key=value"
 # A word before the first number that marks a line of a validation.
 _VALIDATION = re.compile(
