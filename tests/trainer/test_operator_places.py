@@ -163,7 +163,7 @@ def test_a_job_set_and_an_indexed_job() -> None:
         ),
         ({"K_MPI_JOB_ROLE": "launcher"}, "`mpirun … python -m trainer.task …`"),
         (open_mpi(1, 2, 1) | {"PMI_RANK": "0"}, "name two ranks"),
-        (open_mpi(2, 2, 1), "not within"),
+        (open_mpi(2, 2, 1), "must be within"),
         (open_mpi(1, 4, 2), "-x MASTER_ADDR"),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "not MPI_LOCALRANKID"),
         (job_set(1, 0) | {"JOBSET_REPLICAS": ""}, "replicatedjob-replicas"),
@@ -173,7 +173,7 @@ def test_a_job_set_and_an_indexed_job() -> None:
         (job_set(0, 1) | {"JOB_COMPLETION_INDEX": ""}, "completionMode: Indexed"),
         ({"JOB_COMPLETION_INDEX": "1"}, "set NNODES"),
         ({"JOB_COMPLETION_INDEX": "1", "NNODES": "2"}, "JOB-0.SERVICE"),
-        ({"JOB_COMPLETION_INDEX": "2", "NNODES": "2", "MASTER_ADDR": "m"}, "not within"),
+        ({"JOB_COMPLETION_INDEX": "2", "NNODES": "2", "MASTER_ADDR": "m"}, "must be within"),
     ],
 )  # fmt: skip
 def test_an_environment_that_is_not_enough_is_told_with_what_to_do(env: dict[str, str], words: str) -> None:

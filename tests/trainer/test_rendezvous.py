@@ -269,7 +269,7 @@ def test_a_node_of_another_job_is_closed_without_a_word_and_one_of_another_versi
     assert "the same VXTUI_RUN_KEY" in str(error.value) and "this" not in str(error.value).split("node: ")[1]
     assert f"127.0.0.1 is closed: the peer must be a node of this run: {NO_KEY}" in capfd.readouterr().out
     monkeypatch.setattr(protocol, "VERSION", 99)
-    with pytest.raises(protocol.ProtocolError, match="version 2 of the protocol, not 99"):
+    with pytest.raises(protocol.ProtocolError, match="version 99 of the protocol, not 2"):
         protocol.read_hello({"protocol": 2, "rank": 1}, run.place(0))
     assert run.pass_time(PEER_TIMEOUT, leader, one)
 
