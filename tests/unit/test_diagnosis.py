@@ -50,7 +50,7 @@ def test_an_exit_code_is_explained_by_the_replicas_last_lines() -> None:
 def test_without_lines_the_fix_promises_none() -> None:
     message = "The replica workerpool1-3 exited with a non-zero status of 1."
     unread, silent = diagnose(message, job="7"), diagnose(message, whole=True)
-    assert "below" not in unread.on_screen and "whole log" in unread.on_screen and "logs 7 " in unread.fix
+    assert "below" not in unread.on_screen and "complete log" in unread.on_screen and "logs 7 " in unread.fix
     assert "wrote nothing" in silent.on_screen and "Spec" in silent.on_screen
     assert "below" not in silent.on_screen and "Spec" not in silent.fix
 

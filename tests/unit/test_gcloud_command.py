@@ -184,7 +184,7 @@ N1 = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1, "conta
         ),
         ([N1, {}, {**N1, "diskSpec": {"bootDiskSizeGb": 200}}], "pool 2, which has diskSpec"),
         ([N1, {"machineSpec": N1["machineSpec"], "replicaCount": 1}], "pool 1, which has no image"),
-        ([N1, {}, {**N1, "containerSpec": {**CONTAINER, "args": ["x"]}}], "args of its own"),
+        ([N1, {}, {**N1, "containerSpec": {**CONTAINER, "args": ["x"]}}], "its own args"),
         ([{**N1, "containerSpec": {**CONTAINER, "args": ["1", "1"]}}, {}], "two equal"),
         ([{**N1, "replicaCount": 0}, {}], "no replica count"),
         (

@@ -74,10 +74,10 @@ def folder(tmp_path: Path) -> Path:
         ({"script": ""}, (), "either a script or a module"),
         ({"module": "a.b"}, (), "either a script or a module"),
         ({"script": "", "module": "a/b"}, ("module",), "must be a module name"),
-        ({"script": "../task.py"}, ("script",), "outside"),
-        ({"script": "/task.py"}, ("script",), "outside"),
+        ({"script": "../task.py"}, ("script",), "must be inside"),
+        ({"script": "/task.py"}, ("script",), "must be inside"),
         ({"script": "task.rb"}, ("script",), r"must end with \.py or \.sh"),
-        ({"requirements": "../r.txt"}, ("requirements",), "outside"),
+        ({"requirements": "../r.txt"}, ("requirements",), "must be inside"),
         ({"stagingBucket": "my-bucket"}, ("stagingBucket",), "must be a bucket"),
         ({"build": "kaniko"}, ("build",), "must be one of auto"),
         ({"build": "docker"}, ("image",), "pushes an image"),
@@ -141,7 +141,7 @@ def test_the_staging_bucket_is_the_given_one_or_that_of_the_output() -> None:
     assert staging_of(job(), package(stagingBucket="gs://own/deep/"), local=False) == "gs://own/deep"
     assert staging_of(job(output="gs://out/run/1"), package(), local=False) == "gs://out"
     assert staging_of(job(), package(), local=True) == "gs://vxtui-staging"
-    with pytest.raises(PackagingError, match="no bucket"):
+    with pytest.raises(PackagingError, match="must have a bucket"):
         staging_of(job(), package(), local=False)
     uri = package_uri("gs://b", "My job!", "0123456789abcdef00")
     assert uri == "gs://b/vxtui-packages/my-job/0123456789abcdef/vxtui_task-0.1.tar.gz"
@@ -451,5 +451,5 @@ async def test_with_an_image_and_a_builder_the_plan_shows_the_dockerfile(
     assert other.task.uri == plan.task.uri, "uploaded once for jobs of different names"
     with pytest.raises(PackagingError, match="runs no containers"):
         await plan_package(PackageRequest(job(), package(image="r/i", build="docker"), str(folder), LOCAL))
-    with pytest.raises(PackagingError, match=r"package\.script: \.\./x\.py is outside"):
+    with pytest.raises(PackagingError, match=r"package\.script: \.\./x\.py must be inside"):
         await plan_package(PackageRequest(job(), package(script="../x.py"), str(folder), CLOUD))

@@ -219,7 +219,7 @@ def test_any_text_is_a_value_of_the_type_or_refused(kind: str, text: str) -> Non
     try:
         value = parse(text, kind)
     except ValueError as error:
-        assert str(error).startswith(("it takes ", text.strip()))
+        assert str(error).startswith(("the value must be ", text.strip()))
     else:
         assert misfit(value, kind) == ""
 

@@ -102,7 +102,7 @@ HEAD = f"displayName: x\njobSpec:\n  workerPoolSpecs: [{POOL}]\n"
         (HEAD + "parameters: {a: {type: int}}\n", "profile.parameter", (4, 14), "integer"),
         (HEAD + "parameters: {}\ndescription: '${b}'\n", "profile.parameter", (5, 1), "parameters"),
         (HEAD.replace("replicaCount: 1", "replicaCount: one"), "profile.type", (3, 65), "must be an integer"),
-        ("displayName: x\n", "profile.missing", (1, 1), "missing"),
+        ("displayName: x\n", "profile.missing", (1, 1), "must have a body"),
         ("[1]", "profile.type", (1, 1), "fields"),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_wrong_shape_does_not_hide_what_the_rules_find() -> None:
 def test_a_slip_does_not_also_make_its_field_missing(right: str, slip: str) -> None:
     text = SNAKE if "_" in right else HEAD
     found = problems(text.replace(right, slip))
-    missing = [p for p in found if "missing" in p.message]
+    missing = [p for p in found if "must have" in p.message]
     assert "profile.unknown-field" in {p.id for p in found}
     # Of `x` nobody knows what it means.
     assert [p.message for p in missing] == (["the pool must have a machine type."] if slip == "x: n" else [])

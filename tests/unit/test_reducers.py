@@ -60,17 +60,17 @@ def test_the_documented_sizes(pools: tuple[dict[str, Any], ...], count: int) -> 
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (job(a100(1)), "one node"),
-        (job(), "without a GPU"),
-        (job({"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}), "without a GPU"),
+        (job(a100(1)), "single node"),
+        (job(), "has no GPU"),
+        (job({"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}), "has no GPU"),
         (two(*H100_MEGA), "TCPXO"),
         (two("a3-highgpu-8g", "NVIDIA_H100_80GB", 8),
          "cost more"),
         (two("g2-standard-12", "NVIDIA_L4", 1),
-         "not known"),
+         "is unknown"),
         (job(workers("cloud-tpu", "TPU_V3", 8, 1)), "TPU"),
         (job(a100(1), a100(1), scheduling={"strategy": "FLEX_START"}), "FLEX_START"),
-        (job(a100(1), a100(1), a100(1)), "taken"),
+        (job(a100(1), a100(1), a100(1)), "in use"),
     ],
 )  # fmt: skip
 def test_where_reducers_cannot_help(bad: dict[str, Any], words: str) -> None:

@@ -63,7 +63,7 @@ def test_a_problem_has_its_place_its_rule_and_its_fix(tmp_path: Path) -> None:
     result = validate(path)
     assert result.exit_code == 2 and "\x1b" not in result.stdout
     first = result.stdout.splitlines()[0]
-    assert first.startswith(f"{path}:6:49: error misnomer.accelerator-name: NVIDIA_H100 is not")
+    assert first.startswith(f"{path}:6:49: error misnomer.accelerator-name: NVIDIA_H100 must be")
     assert first.endswith("Write NVIDIA_H100_80GB.")
     assert "3 errors in 1 file; --fix fixes 3 of them." in result.stderr
 

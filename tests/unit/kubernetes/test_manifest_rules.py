@@ -161,9 +161,9 @@ def test_a_rule_says_what_is_wrong_and_its_fix_helps(
             [{"name": "A", "value": 7}],
             "the value must be text, not 7",
         ),
-        ("pytorch", (*POD, "hostNetwork"), "true", "must be true or false"),
-        ("pytorch", (*POD, "containers", 0, "args"), "--x", "must be a list"),
-        ("train", ("spec", "trainer", "numNodes"), "two", "must be an integer"),
+        ("pytorch", (*POD, "hostNetwork"), "true", "the value must be true or false"),
+        ("pytorch", (*POD, "containers", 0, "args"), "--x", "the value must be a list"),
+        ("train", ("spec", "trainer", "numNodes"), "two", "the value must be an integer"),
         ("jobset", (*ONE, "template", "spec", "paralelism"), 2, "the field does not exist"),
     ],
 )
