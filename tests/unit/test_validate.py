@@ -133,7 +133,7 @@ def test_what_cannot_be_written_is_refused_and_stays(tmp_path: Path) -> None:
     (found,) = problems(command)
     assert found["id"] == "machine.type" and found["line"] is None and found["file"] == str(command)
     place = "jobSpec.workerPoolSpecs[0].machineSpec.machineType"
-    assert f"{command}: error machine.type: {place}: n1-standard-2 is" in validate(command).stdout
+    assert f"{command}: error machine.type: {place}: n1-standard-2 must be" in validate(command).stdout
     before = command.read_text(encoding="utf-8")
     result = validate(command, "--fix")
     assert result.exit_code == 2 and "profiles import" in result.stderr
