@@ -151,7 +151,7 @@ def test_profiles_of_another_family_are_not_judged_by_the_namespaces_of_a_cluste
     ("text", "words"),
     [
         ("theme: blah", "The theme blah does not exist."),
-        ("keys: {nosuch: x}", "The key map names no action: nosuch."),
+        ("keys: {nosuch: x}", "The key map has ids without an action: nosuch."),
         ("keys: {jobs.delete: l}", "The key map gives l to both jobs.launch and jobs.delete."),
     ],
 )

@@ -53,7 +53,8 @@ QUEUE = [
     ),
     (
         workload(says("QuotaReserved", "False", "request > maximum capacity (16 > 8)")),
-        "(16 > 8).", "The job requests more than the queue can ever have: request less, or use another queue.",
+        "(16 > 8).",
+        "The job requests more than the queue can ever have: request less, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", SEVERAL)),

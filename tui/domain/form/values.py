@@ -133,9 +133,7 @@ def _json(text: str) -> Any:
     try:
         return decode_json(text)
     except ValueError as error:
-        raise ValueError(
-            f'A value in JSON is expected, such as [1, 2] or {{"a": 1}}, not {text!r}.'
-        ) from error
+        raise ValueError(f'The value must be JSON such as [1, 2] or {{"a": 1}}, not {text!r}.') from error
 
 
 def _duration(text: str) -> str:
