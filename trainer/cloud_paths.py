@@ -1,4 +1,5 @@
-"""Paths in Cloud Storage on this machine. This module imports no torch: the supervisor needs it at once."""
+"""Paths in Cloud Storage on this machine. This module does not import torch, which would delay the
+supervisor."""
 
 from __future__ import annotations
 

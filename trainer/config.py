@@ -428,7 +428,7 @@ def _check_strategy_flags(options: dict[str, Any]) -> None:
                 f"--{name.replace('_', '-')} needs --strategy {takers}, not {options['strategy']}"
             )
     if options["elastic"] and options["micro_batch"] == AUTO:
-        raise UsageError("--micro-batch auto does not work with --elastic: give a number")
+        raise UsageError("--micro-batch auto does not work with --elastic: set a number")
     if options["elastic"] and options["check_replicas"]:
         raise UsageError("--check-replicas does not work with --elastic: remove one of them")
     elastic = [name for name, entry in STRATEGIES.items() if entry.elastic]

@@ -10,7 +10,7 @@ import torch
 from trainer.data.loader import Dataset
 
 _READ = 16
-"""Number of samples that are hashed, at equal distances: inserted text moves all samples after it."""
+"""Number of evenly spaced samples that are hashed: inserted text moves all samples after it."""
 
 
 @runtime_checkable

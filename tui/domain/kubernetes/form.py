@@ -165,7 +165,7 @@ _TOPOLOGY: _Row = (
         "cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock",
         "kubernetes.io/hostname",
     ),
-    "Kueue places all pods within one such domain.", "anywhere",
+    "Kueue places all pods within one domain of this level.", "anywhere",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ _MOST_PODS = 20
 """Number of pods whose Events are read; the Events of further pods repeat them."""
 _TAINT = re.compile(r"untolerated taint(?:\(s\))? \{(?P<taint>[^}:]+)")
 _REASON = re.compile(r", (?=insufficient )")
-"""Start of a separator between the reasons of two flavors."""
+"""The separator between the reasons of two flavors."""
 # The first matching pattern in the lower-case text gives the next step.
 _QUEUE_STEPS = (
     (

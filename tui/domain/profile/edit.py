@@ -233,7 +233,7 @@ def _has(here: Any, part: str | int) -> bool:
 
 
 def _nested(path: Path, value: Any) -> Any:
-    """`value` inside the mappings and lists that `path` names."""
+    """Wrap `value` in the mappings and lists of `path`."""
     if not path:
         return value
     if isinstance(path[0], int):

@@ -52,7 +52,9 @@ def _of_tag(tag: str) -> str:
     if len(tag) > MAX_TAG:
         return f"has a tag of {len(tag)} characters; {MAX_TAG} is the maximum"
     if _TAG.fullmatch(tag) is None:
-        return f"has the tag {tag!r}; a tag has letters, digits, _, . and -, and begins with no . or -"
+        return (
+            f"has the tag {tag!r}; it must have only letters, digits, _, . and -, and not begin with . or -"
+        )
     return ""
 
 

@@ -102,7 +102,7 @@ class _Run:
     began: datetime | None = None
     node: str = ""
     killed: datetime | None = None
-    """Time at which its containers were told to stop."""
+    """Time at which its containers got the signal to stop."""
     cause: ClusterEvent | None = None
     """The Event that explains its end."""
     seen: Pod | None = None
