@@ -79,8 +79,8 @@ def test_kubeflows_pet_variables_count_nodes() -> None:
         ({"CLUSTER_SPEC": "{"}, "CLUSTER_SPEC must be JSON"),
         ({"CLUSTER_SPEC": '{"cluster": {}, "task": {}}'}, "no workerpool0"),
         ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x'"),
-        ({"RANK": "2", "WORLD_SIZE": "2"}, "not within"),
-        ({"PET_NNODES": "2", "PET_NODE_RANK": "2", "PET_MASTER_ADDR": "m"}, "not within"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "must be within"),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "2", "PET_MASTER_ADDR": "m"}, "must be within"),
         ({"PET_NNODES": "2", "PET_NODE_RANK": "1"}, "PET_MASTER_ADDR"),
     ],
 )
