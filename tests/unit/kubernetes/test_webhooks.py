@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,63 @@ def test_a_new_cluster_has_a_queue_of_the_size_of_its_pools(cluster: Cluster) ->
     flavor = cluster.objects.get(cluster.objects.resource("resourceflavors", KUEUE), "", "spot")["spec"]
     assert [each["key"] for each in flavor["tolerations"]] == ["nvidia.com/gpu", "cloud.google.com/gke-spot"]
     assert "off" not in cluster.names("resourceflavors", KUEUE)
+
+
+def failing(rule: dict[str, Any], restart: str = "Never", **spec: Any) -> str:
+    """A batch Job with this rule about failed pods."""
+    pod = {"restartPolicy": restart, "containers": [{"name": "main", "image": "x"}], **spec.pop("pod", {})}
+    policy = {"podFailurePolicy": {"rules": [rule]}, "template": {"spec": pod}, **spec}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": policy})
+
+
+def on_codes(*values: int, **more: Any) -> dict[str, Any]:
+    return {"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(values), **more}}
+
+
+ONE_VOLUME = {"name": "v", "emptyDir": {}}
+REFUSED_JOBS = [
+    (failing(on_codes(1), "OnFailure"), 'only "Never" is supported when podFailurePolicy is specified'),
+    (failing({**on_codes(1), "action": "FailIndex"}), "requires the backoffLimitPerIndex to be set"),
+    (failing(on_codes(0)), "values[0]: Invalid value: 0: must not be 0 for the In operator"),
+    (failing(on_codes(2, 1)), "values: Invalid value: [2,1]: must be ordered"),
+    (failing(on_codes(1, 1)), "values[1]: Duplicate value: 1"),
+    (failing(on_codes()), "at least one value is required"),
+    (failing(on_codes(1, containerName="x")), "must be one of the container or initContainer names"),
+    (failing({**on_codes(1), "onPodConditions": [{"type": "X"}]}), "specifying both OnExitCodes and"),
+    (failing({"action": "Ignore"}), "specifying one of OnExitCodes and OnPodConditions is required"),
+    (failing(on_codes(1), pod={"volumes": [ONE_VOLUME, ONE_VOLUME]}), 'name: Duplicate value: "v"'),
+    (failing(on_codes(1), pod={"volumes": [{"emptyDir": {}}]}), "volumes[0].name: Required value"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "text"), REFUSED_JOBS, ids=[text for _, text in REFUSED_JOBS])
+def test_a_batch_job_is_refused_as_by_the_api_server(cluster: Cluster, job: str, text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        cluster.apply(job)
+    assert text in caught.value.message
+
+
+def queue(**spec: Any) -> str:
+    quota = {"name": "cpu", "nominalQuota": 2, **spec.pop("quota", {})}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]}
+    groups = [group] * spec.pop("groups", 1)
+    head = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}}
+    return json.dumps({**head, "spec": {"resourceGroups": groups, **spec}})
+
+
+REFUSED_QUEUES = [
+    (queue(groups=2), 'spec.resourceGroups[1].coveredResources[0]: Duplicate value: "cpu"'),
+    (queue(quota={"name": "memory"}), "must match the name in coveredResources"),
+    (queue(quota={"nominalQuota": -1}), "must be greater than or equal to 0"),
+    (queue(quota={"borrowingLimit": 1}), "must be nil when cohort is empty"),
+    (queue(quota={"lendingLimit": 3}, cohortName="c"), "must be less than or equal to the nominalQuota"),
+    (queue(preemption={"borrowWithinCohort": {"policy": "LowerPriority"}}), "reclaimWithinCohort=Never and"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED_QUEUES, ids=[why for _, why in REFUSED_QUEUES])
+def test_a_cluster_queue_is_refused_as_by_kueue(cluster: Cluster, text: str, why: str) -> None:
+    with pytest.raises(Forbidden) as caught:
+        cluster.apply(text)
+    assert caught.value.message.startswith('admission webhook "vclusterqueue.kb.io"')
+    assert why in caught.value.message

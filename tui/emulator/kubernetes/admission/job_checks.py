@@ -26,6 +26,8 @@ _ENUMS = (
     ("completionMode", ("NonIndexed", "Indexed")),
     ("podReplacementPolicy", ("Failed", "TerminatingOrFailed")),
 )
+_OPERATORS = ("In", "NotIn")
+_MOST_RULES = 20
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _PLACEMENT = {"nodeSelector", "tolerations", "affinity", "schedulingGates"}
 
@@ -50,7 +52,7 @@ def job_causes(job: Obj, old: Obj | None) -> Iterator[FieldCause]:
         value = spec.get(field)
         if value is not None and value not in supported:
             yield unsupported(f"spec.{field}", value, supported)
-    yield from _failure_rules((spec.get("podFailurePolicy") or {}).get("rules") or [])
+    yield from _failure_rules(spec)
     if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
         why = f"Invalid value: {spec['backoffLimitPerIndex']}: requires indexed completion mode"
         yield FieldCause("spec.backoffLimitPerIndex", why)
@@ -83,14 +85,51 @@ def _selector(job: Obj) -> Iterator[FieldCause]:
         yield FieldCause("spec.template.metadata.labels", why)
 
 
-def _failure_rules(rules: list[Obj]) -> Iterator[FieldCause]:
+def _failure_rules(spec: Obj) -> Iterator[FieldCause]:
+    pod = spec["template"].get("spec") or {}
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or []
+    if spec.get("podFailurePolicy") and pod.get("restartPolicy") == "OnFailure":
+        why = 'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified'
+        yield FieldCause("spec.template.spec.restartPolicy", why)
+    if len(rules) > _MOST_RULES:
+        why = f"Too many: {len(rules)}: must have at most {_MOST_RULES} items"
+        yield FieldCause("spec.podFailurePolicy.rules", why, "FieldValueTooMany")
+    containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
+    names = {container.get("name") for container in containers}
     for number, rule in enumerate(rules):
         at = f"spec.podFailurePolicy.rules[{number}]"
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
         if rule.get("action") not in _ACTIONS:
             yield unsupported(f"{at}.action", rule.get("action", ""), _ACTIONS)
-        if not rule.get("onExitCodes") and not rule.get("onPodConditions"):
-            why = "specifying one of OnExitCodes and OnPodConditions is required"
-            yield FieldCause(at, f"Invalid value: {why}")
+        elif rule["action"] == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            why = 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'
+            yield FieldCause(f"{at}.action", why)
+        if codes:
+            yield from _exit_codes(codes, names, f"{at}.onExitCodes")
+        if bool(codes) == bool(conditions):
+            both = "both OnExitCodes and OnPodConditions is not supported"
+            one = "one of OnExitCodes and OnPodConditions is required"
+            yield FieldCause(at, f"Invalid value: specifying {both if codes else one}")
+
+
+def _exit_codes(codes: Obj, names: set[str | None], at: str) -> Iterator[FieldCause]:
+    operator, values, name = codes.get("operator", ""), codes.get("values") or [], codes.get("containerName")
+    if operator not in _OPERATORS:
+        yield unsupported(f"{at}.operator", operator, _OPERATORS)
+    if name is not None and name not in names:
+        why = "must be one of the container or initContainer names in the pod template"
+        yield FieldCause(f"{at}.containerName", f"Invalid value: {json.dumps(name)}: {why}")
+    shown = json.dumps(values, separators=(",", ":"))
+    if not values:
+        yield FieldCause(f"{at}.values", f"Invalid value: {shown}: at least one value is required")
+    for number, value in enumerate(values):
+        if operator == "In" and value == 0:
+            why = "Invalid value: 0: must not be 0 for the In operator"
+            yield FieldCause(f"{at}.values[{number}]", why)
+        if value in values[:number]:
+            yield FieldCause(f"{at}.values[{number}]", f"Duplicate value: {value}", "FieldValueDuplicate")
+    if values != sorted(values):
+        yield FieldCause(f"{at}.values", f"Invalid value: {shown}: must be ordered")
 
 
 def _changes(spec: Obj, before: Obj) -> Iterator[FieldCause]:

@@ -53,7 +53,16 @@ def pod_causes(spec: Obj, at: str, *, job: bool = False) -> Iterator[FieldCause]
 
 
 def _volumes(volumes: list[Obj], at: str) -> Iterator[FieldCause]:
+    names: set[str] = set()
     for number, volume in enumerate(volumes):
+        here, name = f"{at}.volumes[{number}].name", str(volume.get("name") or "")
+        if not name:
+            yield FieldCause(here, "Required value", "FieldValueRequired")
+        for problem in label_problems(name) if name else []:
+            yield FieldCause(here, f'Invalid value: "{name}": {problem}')
+        if name and name in names:
+            yield FieldCause(here, f'Duplicate value: "{name}"', "FieldValueDuplicate")
+        names.add(name)
         kinds = sorted(set(volume) - {"name"})
         for kind in kinds[1:]:
             why = "Forbidden: may not specify more than 1 volume type"
@@ -85,6 +94,10 @@ def _container(container: Obj, at: str, volumes: set[Any]) -> Iterator[FieldCaus
         here = f"{at}.volumeMounts[{number}]"
         if mount.get("name") not in volumes:
             yield FieldCause(f"{here}.name", f'Not found: "{mount.get("name")}"', "FieldValueNotFound")
+        paths = [other.get("mountPath") for other in (container.get("volumeMounts") or [])[:number]]
+        if mount.get("mountPath") and mount["mountPath"] in paths:
+            why = f'Invalid value: "{mount["mountPath"]}": must be unique'
+            yield FieldCause(f"{here}.mountPath", why)
         if not mount.get("mountPath"):
             yield FieldCause(f"{here}.mountPath", "Required value", "FieldValueRequired")
     policy = container.get("imagePullPolicy")

@@ -13,6 +13,7 @@ from tui.emulator.kubernetes.errors import ApiNotFound, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Admission, Objects
 from tui.emulator.kubernetes.operators.jobset.validation import jobset_causes
 from tui.emulator.kubernetes.operators.kueue.job_kinds import QUEUE_LABEL, QueuedKind, queued_kinds
+from tui.emulator.kubernetes.operators.kueue.validation import cluster_queue_errors
 from tui.emulator.kubernetes.operators.metadata import labels_of, name_of
 from tui.emulator.kubernetes.operators.training.kinds import OPERATOR, PYTORCH, TENSORFLOW, JobKind
 from tui.emulator.kubernetes.operators.trainjob.runtime import find_runtime, runtime_reference
@@ -49,6 +50,7 @@ class Webhooks:
                 "validator.tfjob.training-operator.kubeflow.org",
                 lambda job, old: _training_job(TENSORFLOW, job, old),
             ),
+            ("kueue.x-k8s.io", "clusterqueues"): ("vclusterqueue.kb.io", cluster_queue_errors),
             ("trainer.kubeflow.org", "trainjobs"): (
                 "validator.trainjob.trainer.kubeflow.org",
                 self._trainjob,
