@@ -17,11 +17,11 @@ from typing import Any
 class StrategyEntry:
     """A value of `--strategy`, declared in the constant `STRATEGIES` of a module in `trainer/strategy`.
 
-    `target` is the `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
-    only. An optional function `preload(config)` of the module imports before the fork what the class needs.
-    `elastic` is the class for --elastic, where each node has the whole state; without it --elastic is
-    refused. `optimizers` are those that work with the tensors it gives them. `sharded` says what its ranks
-    divide among them, `weights` or `optimizer`, for the estimate of `--micro-batch auto`.
+    `target` is the `module:class` of a `strategy.base.Strategy`. `flags` are settings of only such strategies.
+    An optional function `preload(config)` of the module does the imports of the class before the fork.
+    `elastic` is the class for --elastic, where each node has the complete state; without it the flag is
+    refused. `optimizers` are the optimizers that accept the strategy's tensors. `sharded` names the state that
+    its ranks divide, `weights` or `optimizer`, for the estimate of `--micro-batch auto`.
     """
 
     target: str

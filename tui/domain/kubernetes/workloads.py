@@ -240,7 +240,7 @@ def tpus(group: ManifestGroup) -> int:
 
 
 def accelerator(group: ManifestGroup) -> str:
-    """Return the accelerator that the group's nodes must have, in GKE's name."""
+    """Return the accelerator that the group's nodes must have, by GKE's name."""
     selector = fields(group.pod, "nodeSelector")
     selected = selector.get(ACCELERATOR) or selector.get(TPU_ACCELERATOR)
     if selected:

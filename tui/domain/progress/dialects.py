@@ -17,7 +17,7 @@ FORMATS: list[Any] = sorted(
     (importlib.import_module(f"{formats.__name__}.{m.name}") for m in pkgutil.iter_modules(formats.__path__)),
     key=lambda module: module.PRIORITY,
 )
-"""The modules of `formats/`, in the order in which they are tried."""
+"""The modules of `formats/`, by priority."""
 DIALECTS: tuple[Callable[[str], LineReading | None], ...] = tuple(module.read for module in FORMATS)
 _SIGNS = [sign for module in FORMATS for sign in getattr(module, "SIGNS", ())]
 EXPRESSIONS = tuple(expression for _, expression in _SIGNS)
