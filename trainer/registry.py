@@ -17,11 +17,11 @@ from typing import Any
 class StrategyEntry:
     """A value of `--strategy`, declared in the constant `STRATEGIES` of a module in `trainer/strategy`.
 
-    `target` is the `module:class` of a `strategy.base.Strategy`. `flags` are settings of only such strategies.
+    `target` is the `module:class` of a `strategy.base.Strategy`. `flags` are its own settings.
     An optional function `preload(config)` of the module does the imports of the class before the fork.
     `elastic` is the class for --elastic, where each node has the complete state; without it the flag is
-    refused. `optimizers` are the optimizers that accept the strategy's tensors. `sharded` names the state that
-    its ranks divide, `weights` or `optimizer`, for the estimate of `--micro-batch auto`.
+    refused. `optimizers` are the optimizers that accept the strategy's tensors. `sharded` names the state
+    that its ranks divide, `weights` or `optimizer`, for the estimate of `--micro-batch auto`.
     """
 
     target: str
