@@ -18,11 +18,6 @@ from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.resources import Obj
 
 OLD, NEW = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
-_PRIORITIES = {
-    "kueue.x-k8s.io/workloadpriorityclass": ("kueue.x-k8s.io", "WorkloadPriorityClass"),
-    "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
-}
-"""`priorityClassSource` of v1beta1, and group and kind of the `priorityClassRef` of v1beta2."""
 
 
 class OlderKueue:
@@ -81,10 +76,6 @@ def newer(obj: Any) -> Any:
         older = {"Preempt": "MayStopSearch", "Borrow": "MayStopSearch"}
         chosen = fields(spec, "flavorFungibility").items()
         spec["flavorFungibility"] = {name: older.get(str(value), value) for name, value in chosen}
-    name, source = spec.pop("priorityClassName", ""), spec.pop("priorityClassSource", "")
-    if source in _PRIORITIES:
-        group, kind = _PRIORITIES[source]
-        spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name}
     if not isinstance(obj, dict):
         return obj
     version = {"apiVersion": NEW} if obj.get("apiVersion") == OLD else {}
@@ -112,9 +103,5 @@ def _as_older(value: Any) -> Any:
         spec = dict(fields(obj, "spec"))
         if "cohortName" in spec:
             spec["cohort"] = spec.pop("cohortName")
-        reference = spec.pop("priorityClassRef", None)
-        for source, named in _PRIORITIES.items():
-            if reference and named == (reference.get("group"), reference.get("kind")):
-                spec |= {"priorityClassSource": source, "priorityClassName": reference.get("name", "")}
         obj |= {"spec": spec} if spec else {}
     return obj
