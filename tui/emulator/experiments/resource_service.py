@@ -22,6 +22,7 @@ from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied, current_time
 from tui.emulator.rpc.methods import Method, WireError, invalid, methods_of, not_found
 from tui.emulator.rpc.paging import (
+    in_slices,
     keep_only,
     mask_fields,
     page_at,
@@ -110,19 +111,19 @@ class ResourceServer:
         kind = self.kind
         if not kind.parents.fullmatch(request.parent):
             raise invalid(("parent", f"{request.parent!r} must be the name of a parent of {kind.plural}"))
-        return self.page(self.rows(request.parent), request, request.parent, kind.reply("List")())
+        return await self.page(self.rows(request.parent), request, request.parent, kind.reply("List")())
 
     def rows(self, parent: str) -> Sequence[Pb]:
         """Return the resources that a list of `parent` shows, in the default order."""
         return self._store.below(parent, self.kind)
 
-    def page(self, rows: Sequence[Pb], request: Pb, scope: str, reply: Pb) -> Pb:
+    async def page(self, rows: Sequence[Pb], request: Pb, scope: str, reply: Pb) -> Pb:
         """Fill `reply` with the page of `rows` that a list request of `scope` selects."""
         text, order = getattr(request, "filter", ""), getattr(request, "order_by", "")
         mask = getattr(request, "read_mask", None)
         fields = mask_fields(mask.paths if mask is not None else (), self.kind.message.DESCRIPTOR)
         condition = request_filter(text, self._fields)
-        matches = ordered([pb for pb in rows if condition(pb)], order, self.ORDERS)
+        matches = ordered([pb async for pb in in_slices(rows) if condition(pb)], order, self.ORDERS)
         digest = query_digest(scope, text, order)
         page, token = page_at(matches, request.page_token, page_size(request.page_size), digest)
         reply.next_page_token = token

@@ -10,6 +10,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeVar
 
 from tui.emulator.database import Change, Database, created_us, together
@@ -170,7 +171,10 @@ class ResourceStore:
         return Change(write, show)
 
     def _deleting(self, names: Sequence[str]) -> Change:
-        gone = {name for name in self._resources if any(name == n or name.startswith(f"{n}/") for n in names)}
+        roots = set(names)
+        gone = {
+            name for name in self._resources if any(n in roots for n in accumulate(name.split("/"), _joined))
+        }
         dead = [
             link
             for by_source in self._links.values()
@@ -199,6 +203,10 @@ class ResourceStore:
         parent, collection, _ = pb.name.rsplit("/", 2)
         self._resources[pb.name] = pb
         self._children[parent, collection][pb.name] = None
+
+
+def _joined(above: str, part: str) -> str:
+    return f"{above}/{part}"
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ that is written again replaces its earlier point (docstring of TimeSeriesDataPoi
 from __future__ import annotations
 
 import fnmatch
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from tui.emulator.filters.fields import FieldTable, FilterField
 from tui.emulator.filters.value_types import Ordered, rfc3339_value
 from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import Method, invalid, methods_of
-from tui.emulator.rpc.paging import page_at, query_digest
+from tui.emulator.rpc.paging import in_slices, page_at, query_digest
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import request_filter
@@ -183,8 +184,9 @@ class TensorboardServer:
     async def _points(self, series: Pb, text: str = "") -> list[Pb]:
         """Return the points that match a filter. Raises WireError."""
         condition = request_filter(text, _POINT_FIELDS)
-        points = [PointPb.FromString(point.body) for point in await self._store.points(series.name)]
-        return [point for point in points if condition(point)]
+        rows = await self._store.points(series.name)
+        points = [PointPb.FromString(row.body) async for row in in_slices(rows)]
+        return [point async for point in in_slices(points) if condition(point)]
 
 
 def _point(series: Pb, data: Pb, value: Pb) -> Point:
@@ -220,8 +222,7 @@ def _thinned(points: Sequence[Pb], limit: int) -> Sequence[Pb]:
 
 
 def _distinct(resources: Sequence[Pb]) -> Sequence[Pb]:
-    names = [pb.name for pb in resources]
-    double = next((name for name in names if names.count(name) > 1), None)
-    if double is not None:
+    (double, count), *_ = Counter(pb.name for pb in resources).most_common(1) or [("", 0)]
+    if count > 1:
         raise invalid(("requests", f"{double} is created twice"))
     return resources

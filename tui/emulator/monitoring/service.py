@@ -85,8 +85,13 @@ class MonitoringService:
     def _finder(self, project: str, question: Question) -> Callable[[], Iterator[TimeSeries]]:
         """A function that reads the series. The catalog is read here, in the event loop that changes it."""
         if question.metric.resource == TRAINING_RESOURCE:
-            jobs = [job for job in self._catalog.list(project) if question.wants_resource(_job_labels(job))]
-            return lambda: (s for job in jobs for s in self._training(job, question))
+            jobs = list(self._catalog.list(project))
+            return lambda: (
+                series
+                for job in jobs
+                if question.wants_resource(_job_labels(job))
+                for series in self._training(job, question)
+            )
         if question.metric.resource == ENDPOINT_RESOURCE:
             since = question.interval.start - question.look_back
             counted = list(self._predictions(project, question.metric, since))

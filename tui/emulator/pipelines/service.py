@@ -142,8 +142,8 @@ class PipelineServer(JobHandlers[PipelineJob]):
         assert pipeline is not None
         return requested, pipeline
 
-    def _page(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
-        return self._ordered(request) if request.order_by else super()._page(request)
+    async def _page(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
+        return await (self._ordered(request) if request.order_by else super()._page(request))
 
     async def _delete(self, job: PipelineJob) -> operations_pb2.Operation:
         await self._table.delete(job)
@@ -173,14 +173,14 @@ class PipelineServer(JobHandlers[PipelineJob]):
         except (OSError, ValueError, yaml.YAMLError, json_format.ParseError) as error:
             raise invalid((f"{where}.template_uri", f"{uri} must be a compiled pipeline: {error}")) from error
 
-    def _ordered(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
+    async def _ordered(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
         """Return a page in the requested order; its token is a position."""
         field, _, way = request.order_by.strip().partition(" ")
         if field not in _ORDERS or way.strip() not in {"", "desc"}:
             raise invalid(("order_by", f"must be one of {', '.join(_ORDERS)}, optionally followed by desc"))
         digest = query_digest(request.parent, request.filter, request.order_by)
         jobs = sorted(
-            matching(self._table, request, _FIELDS),
+            await matching(self._table, request, _FIELDS),
             key=lambda job: (time_of(field, job.pb), job.number),
             reverse=bool(way.strip()),
         )

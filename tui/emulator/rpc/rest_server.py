@@ -7,6 +7,7 @@ the token of the state directory, accepts only loopback names as host (a web pag
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import logging
@@ -15,8 +16,9 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from google.longrunning import operations_pb2
@@ -34,6 +36,10 @@ log = logging.getLogger(__name__)
 BODY_LIMIT = 32 * 1024 * 1024
 """Largest request body in bytes."""
 
+LARGE = 64 * 1024
+"""Bytes from which a message is converted in a thread."""
+
+T = TypeVar("T")
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -171,14 +177,17 @@ class RestApp:
                 sent = getattr(request, method.raw)
                 sent.content_type, sent.data = content_type, body
             else:
-                read_request(request, match.groupdict(), query, route.body, body)
+                await _converted(
+                    len(body), partial(read_request, request, match.groupdict(), query, route.body, body)
+                )
             response: Any = await method.unary(request)
             if isinstance(response, RawReply):
                 return response.data, {}
             if isinstance(response, HttpReply):
                 return response.body.data, {"content-type": response.body.content_type, **response.headers}
             integer_enums = any(name == "$alt" and "enum-encoding=int" in value for name, value in query)
-            answer = write_response(response, integer_enums=integer_enums)
+            writing = partial(write_response, response, integer_enums=integer_enums)
+            answer = await _converted(response.ByteSize(), writing)
             is_beta = path.startswith("/v1beta1/") and isinstance(response, operations_pb2.Operation)
             return (json_as_beta(answer) if is_beta else answer), {}
         allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
@@ -191,6 +200,11 @@ class RestApp:
         # 404 would mean that the resource is missing: the SDK would then try to create, e.g., a metadata
         # store.
         raise not_served(f"{verb} {path}", [route.method for route in self._routes])
+
+
+async def _converted(size: int, convert: Callable[[], T]) -> T:
+    """Convert a message of this many bytes; a large one in a thread, as it takes seconds."""
+    return convert() if size < LARGE else await asyncio.to_thread(convert)
 
 
 async def _body(headers: dict[str, str], receive: Receive) -> bytes:

@@ -161,7 +161,7 @@ class ModelService(ResourceServer):
     async def list_versions(self, request: Pb) -> Pb:
         model = self.registry.model(request.name)
         rows = [self.registry.shown(version) for version in self.registry.versions(model)]
-        return self.page(rows, request, model.name, _Versions())
+        return await self.page(rows, request, model.name, _Versions())
 
     async def update(self, request: Pb) -> Pb:
         """Change a model, or a version if its name has @VERSION."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tui.emulator.rpc.paging import in_slices
 from tui.emulator.storage.http import BucketRequest, Reply
 from tui.emulator.storage.resources import media_headers, object_json
 from tui.emulator.storage.store import (
@@ -169,7 +170,8 @@ class ObjectHandler:
                 raise StoreError(501, "notImplemented", f"The emulator does not support {name} in lists.")
         query = request.query
         limit = max(1, min(request.number("maxResults", PAGE) or PAGE, PAGE))
-        objects = self._store.page(
+        objects = await asyncio.to_thread(
+            self._store.page,
             bucket,
             prefix=query.get("prefix", ""),
             delimiter=query.get("delimiter") or "\0",
@@ -178,7 +180,9 @@ class ObjectHandler:
             limit=limit,
             trailing=request.flag("includeTrailingDelimiter"),
         )
-        items = [object_json(obj, self._base) for obj in await self._all_summed(objects.items)]
+        items = [
+            object_json(obj, self._base) async for obj in in_slices(await self._all_summed(objects.items))
+        ]
         page: dict[str, Any] = {"kind": "storage#objects", "items": items, "prefixes": list(objects.prefixes)}
         if objects.more:
             page["nextPageToken"] = base64.urlsafe_b64encode(objects.more.encode()).decode()

@@ -143,7 +143,7 @@ class BucketStore:
         self.root = root
         self.parts = root / PART_FOLDER
         self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._db = sqlite3.connect(file, isolation_level=None)
+        self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")

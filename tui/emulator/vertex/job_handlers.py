@@ -116,7 +116,7 @@ class JobHandlers(Generic[R]):
 
     async def list(self, request: Pb) -> Pb:
         fields = mask_fields(request.read_mask.paths, self.TYPE.pb.DESCRIPTOR)
-        page, token = self._page(request)
+        page, token = await self._page(request)
         jobs = {self.TYPE.plural: [job.pb for job in page]}
         reply = message_class(self.TYPE.types, f"{self.TYPE.lists}Response")(**jobs, next_page_token=token)
         listed = getattr(reply, self.TYPE.plural)
@@ -152,8 +152,8 @@ class JobHandlers(Generic[R]):
         """Return the job with this name. Raises WireError."""
         return find(self.jobs, self.TYPE.collection, self.TYPE.resource_type, name)
 
-    def _page(self, request: Pb) -> tuple[Sequence[R], str]:
-        return list_page(self.jobs, request, self.TYPE.fields)
+    async def _page(self, request: Pb) -> tuple[Sequence[R], str]:
+        return await list_page(self.jobs, request, self.TYPE.fields)
 
     async def _delete(self, job: R) -> operations_pb2.Operation:
         """Delete an ended job. The custom jobs that it started remain."""

@@ -12,7 +12,7 @@ from tui.emulator.filters.syntax import FilterError
 from tui.emulator.interfaces import project_id
 from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import invalid, not_found
-from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
+from tui.emulator.rpc.paging import in_slices, page_size, query_digest, read_token, write_token
 from tui.emulator.vertex.resource_table import Key, R, ResourceTable
 
 _PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
@@ -45,7 +45,7 @@ def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
     return resource
 
 
-def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> tuple[list[R], str]:
+async def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> tuple[list[R], str]:
     """Return one page of a list request, newest first, and the token of the next page, "" after the last
     page.
 
@@ -58,31 +58,25 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> t
     last = read_token(request.page_token, digest, (int, int))
     condition = request_filter(request.filter, fields)
     resources = _in_parent(table, request.parent, None if last is None else (int(last[0]), int(last[1])))
-    page, more = take(resources, condition, size)
-    return page, write_token(page[-1].key, digest) if more else ""
+    page: list[R] = []
+    async for resource in in_slices(resources):
+        if condition(resource.pb):
+            if len(page) == size:
+                return page, write_token(page[-1].key, digest)
+            page.append(resource)
+    return page, ""
 
 
-def matching(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> list[R]:
+async def matching(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> list[R]:
     """Return all resources that match a list request, without pages. Raises WireError as `list_page` does."""
     resources = _in_parent(table, request.parent)
     condition = request_filter(request.filter, fields)
-    return [resource for resource in resources if condition(resource.pb)]
+    return [resource async for resource in in_slices(resources) if condition(resource.pb)]
 
 
 def _in_parent(table: ResourceTable[R], parent: str, before: Key | None = None) -> Iterator[R]:
     project, location = _read_parent(parent)
     return (resource for resource in table.newest_first(before) if resource.record.is_in(project, location))
-
-
-def take(resources: Iterator[R], condition: Condition[Pb], size: int) -> tuple[list[R], bool]:
-    """Return up to `size` resources that match, and whether there are more."""
-    page: list[R] = []
-    for resource in resources:
-        if condition(resource.pb):
-            if len(page) == size:
-                return page, True
-            page.append(resource)
-    return page, False
 
 
 def _read_parent(parent: str) -> tuple[str, str]:
