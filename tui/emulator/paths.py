@@ -165,6 +165,10 @@ class AttemptDir:
     database = FileIn("runner.db")
     """The runner's record: processes, exit codes, samples. Read-only for the server."""
     runner_log = FileIn("runner.log")
+    reaper = FileIn("reaper")
+    """Pid, start in ticks and boot of the runner's parent."""
+    reaped = FileIn("reaped")
+    """Ends of the processes that a killed runner left, see `tui.emulator.runner.reaper`."""
 
     def output(self, replica: str, stream: str) -> Path:
         """Return the output file of one replica. `stream` is "stdout" or "stderr"."""

@@ -1,7 +1,8 @@
-"""One attempt of a job on this machine: `python -m tui.emulator.runner.attempt ATTEMPT_DIR`.
+"""One attempt of a job on this machine: `python -m tui.emulator.runner.attempt ATTEMPT_DIR [again]`.
 
 It acts as the machines' node agents. It has a separate session, outlives the server, and ends when no
-descendant of any replica is left. Standard library only, so that it stays small.
+descendant of any replica is left. Its parent (`reaper`) starts another runner if this one is killed. Standard
+library only, so that it stays small.
 
 A replica ends as a container does: when its first process ends, the runner kills all its other processes. The
 runner sends SIGTERM to every process of a replica, because a shell or a launcher in front of the trainer may
@@ -13,8 +14,6 @@ itself means that the machine shuts down, which preempts every replica.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import logging
 import os
@@ -22,8 +21,9 @@ import select
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tui.emulator.paths import AttemptDir
@@ -32,6 +32,7 @@ from tui.emulator.runner.exit_codes import ExitMeaning
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE, ProcessOwners
 from tui.emulator.runner.process_tree import Proc
+from tui.emulator.runner.reaper import AGAIN
 from tui.emulator.runner.recorder import RETRY, Recorder
 from tui.emulator.runner.replica_start import START_ERROR, CannotStart, remove_tmpdir_link, start_replica
 from tui.emulator.runner.sampler import ReplicaSampler, memory_used
@@ -88,8 +89,9 @@ class AttemptRunner:
         self._ending: Ending | None = None
         self._recorder = Recorder(home, list(self.replicas))
         self._sampler = ReplicaSampler({r.id: r for r in self.plan.replicas})
-        self._owners = ProcessOwners(list(self.replicas))
-        self._commands_read = 0
+        self._reaper = os.getppid()
+        self._owners = ProcessOwners(list(self.replicas), self._reaper)
+        self._commands_read = self._reaped_read = 0
         self._next_sample = self._next_memory_check = 0.0
         self._limited = [r for r in self.replicas.values() if r.plan.memory_limit]
         self._deadline = time.monotonic() + self.plan.timeout if self.plan.timeout else None
@@ -97,17 +99,23 @@ class AttemptRunner:
         self._shutting_down = False
         self._wake, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def run(self) -> None:
-        """Start every replica and run until the end."""
+    def run(self, *, again: bool = False) -> None:
+        """Start every replica, or take `again` over from a killed runner, and run until the end."""
+        outcome, state, rows = database.read_runner(self.home.database)
+        if outcome is not None:
+            return
         process_tree.become_subreaper()
         self._take_signals()
+        if again:
+            self._take_over(json.loads(state), rows)
         for running in self.replicas.values():
             self._record(running)
         # The server must be able to identify this runner before it has processes to clean up.
-        self._recorder.flush()
+        self._flush()
         for running in self.replicas.values():
-            if self._ending is None:
+            if self._ending is None and not again:
                 self._start(running)
+                self._flush()
         while not self._tick():
             self._pause()
         self._conclude()
@@ -138,8 +146,20 @@ class AttemptRunner:
         if time.monotonic() >= self._next_sample:
             self._next_sample = time.monotonic() + self.plan.sample_period
             self._recorder.samples(self._sampler.sample(self._owners.scan(self._roots())))
-        self._recorder.flush()
+        self._flush()
         return finished
+
+    def _flush(self) -> None:
+        """Write the record, with all that a runner needs that takes over."""
+        state = {
+            "commands": self._commands_read,
+            "reaped": self._reaped_read,
+            "deadline": self._deadline,
+            "over_limit": [i for i, r in self.replicas.items() if r.over_limit],
+            "ending": asdict(self._ending) if self._ending is not None else None,
+        }
+        self._recorder.state(json.dumps(state, default=sorted))
+        self._recorder.flush()
 
     def _conclude(self) -> None:
         """Write the last stamps, then the outcome. Retry while the disk is full."""
@@ -155,6 +175,64 @@ class AttemptRunner:
                 break
             time.sleep(RETRY)
         self._recorder.close()
+
+    # -- taking over
+
+    def _take_over(self, state: dict[str, Any], rows: list[database.ReplicaRow]) -> None:
+        """Continue with the record of a killed runner."""
+        self._commands_read, self._reaped_read = state.get("commands", 0), state.get("reaped", 0)
+        self._deadline = state.get("deadline", self._deadline)
+        if ending := state.get("ending"):
+            self._ending = Ending(**{**ending, "now": set(ending["now"]), "next": set(ending["next"])})
+        for replica, pid, start, *known, oom in rows:
+            running = self.replicas[replica]
+            running.start, running.oom = start, bool(oom)
+            running.state, running.exit_code, running.restarts = known
+            running.over_limit = replica in state.get("over_limit", ())
+            running.process = SimpleNamespace(pid=pid) if pid is not None else None
+            running.purging = running.state == "exited"
+        for running in self.replicas.values():
+            if running.state == "starting" and not self._find(running) and self._ending is None:
+                # It had not started, or was to restart.
+                running.purging = running.restarting = True
+
+    def _find(self, running: RunningReplica) -> bool:
+        """Find the first process of a replica that was started and not recorded; it may have ended."""
+        if running.process is not None:
+            return False
+        known = {r.pid for r in self.replicas.values()}
+        new = [p.key for p in process_tree.scan().values() if p.ppid == self._reaper and p.session == p.pid
+               and process_tree.environment_has(p.pid, REPLICA_VARIABLE, running.plan.id)]  # fmt: skip
+        new += [(pid, start) for pid, start, first, *_ in self._reaped_since(self._reaped_read)[0] if first]
+        for pid, start in new:
+            if pid not in known:
+                running.process, running.start, running.state = SimpleNamespace(pid=pid), start, "running"
+                return True
+        return False
+
+    def _reaped_since(self, offset: int) -> tuple[list[tuple[int, int, int, int, float]], int]:
+        """Return what the reaper recorded from `offset` on, and where that ends."""
+        try:
+            text = self.home.reaped.read_bytes()[offset:]
+        except OSError:
+            return [], offset
+        text = text[: text.rfind(b"\n") + 1]
+        lines = [line.split() for line in text.splitlines()]
+        ends = [(int(a), int(b), int(c), int(d), float(e)) for a, b, c, d, e in lines]
+        return ends, offset + len(text)
+
+    def _reap_adopted(self) -> None:
+        """Read how processes of an earlier runner have ended."""
+        ends, offset = self._reaped_since(self._reaped_read)
+        for pid, start, _, code, used in ends:
+            self._sampler.reaped(self._roots().get(pid) or self._owners.owner(pid), used)
+            self._exited(pid, code, start)
+        self._reaped_read = offset
+        if os.getppid() != self._reaper:
+            for pid, replica in self._roots().items():
+                if not process_tree.is_running(pid, self.replicas[replica].start):
+                    # Nothing has read its exit code: the reaper was killed too.
+                    self._exited(pid, 128 + signal.SIGKILL)
 
     # -- replicas
 
@@ -181,21 +259,25 @@ class AttemptRunner:
         self._record(running)
 
     def _reap(self) -> None:
-        """Reap every ended child, including adopted orphans."""
-        while True:
-            try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            owner = self._roots().get(pid) or self._owners.owner(pid)
-            self._sampler.reaped(owner, usage.ru_utime + usage.ru_stime)
-            running = next((r for r in self.replicas.values() if r.pid == pid), None)
-            if running is not None:
-                # Otherwise the handle would wait for a pid that another process may own by then.
-                running.process.returncode = status
-                self._ended(running, exit_codes.from_wait_status(status))
+        """Reap every ended child, adopted orphans included."""
+        with contextlib.suppress(ChildProcessError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                pid = ended.si_pid
+                owner = self._roots().get(pid) or self._owners.owner(pid)
+                # Recorded first: if the runner is killed here, the reaper still gets the process.
+                self._exited(pid, process_tree.exit_code(ended))
+                _, _, usage = os.wait4(pid, 0)
+                self._sampler.reaped(owner, usage.ru_utime + usage.ru_stime)
+        self._reap_adopted()
+
+    def _exited(self, pid: int, code: int, start: int | None = None) -> None:
+        """Record the end of a process, if it is the first of a replica."""
+        running = next((r for r in self.replicas.values() if r.pid == pid), None)
+        if running is not None and start in {None, running.start}:
+            # Otherwise the handle would wait for a pid that may belong to another process by then.
+            running.process.returncode = code
+            self._ended(running, code)
+            self._flush()
 
     def _ended(self, running: RunningReplica, code: int) -> None:
         # Stamp the output before the replica counts as ended.
@@ -395,30 +477,14 @@ class AttemptRunner:
         self._end(Ending("preempted", preempted, others, detail=detail), self.plan.grace)
 
 
-def claim(home: AttemptDir) -> int | None:
-    """Lock the directory for this runner. Return `None` if another runner has or had the lock."""
-    file = os.open(home.plan, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        if error.errno in {errno.EAGAIN, errno.EACCES}:
-            return None
-        raise
-    return None if database.read_identity(home.database) else file
-
-
 def main() -> int:
-    """Run the attempt in the directory given as the only argument."""
+    """Run the attempt in the directory of the first argument."""
     home = AttemptDir(Path(sys.argv[1]))
     # A full disk must not make logging itself fail.
     logging.raiseExceptions = False
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
-        if claim(home) is None:
-            log.error("%s has, or had, a different runner", home.root)
-            return 1
-        AttemptRunner(home).run()
+        AttemptRunner(home).run(again=AGAIN in sys.argv[2:])
     except Exception:
         log.exception("the runner failed")
         return 1

@@ -18,7 +18,8 @@ from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runner (one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER, start INTEGER,
-  boot TEXT, outcome TEXT, failed_replica TEXT, exit_code INTEGER, detail TEXT NOT NULL DEFAULT '');
+  boot TEXT, outcome TEXT, failed_replica TEXT, exit_code INTEGER, detail TEXT NOT NULL DEFAULT '',
+  state TEXT NOT NULL DEFAULT '{}');
 CREATE TABLE IF NOT EXISTS replicas (id TEXT PRIMARY KEY, pid INTEGER, start INTEGER, state TEXT NOT NULL,
   exit_code INTEGER, restarts INTEGER NOT NULL DEFAULT 0, oom INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS events (at REAL NOT NULL, who TEXT NOT NULL, text TEXT NOT NULL);
@@ -70,11 +71,12 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         raise
 
 
-def put_runner(db: sqlite3.Connection, pid: int, start: int, boot: str) -> None:
-    """Store the process that writes this record. Only the first call has an effect."""
+def put_runner(db: sqlite3.Connection, who: Identity, state: str) -> None:
+    """Store the process that writes this record, and its state as JSON for the next runner."""
     db.execute(
-        "INSERT INTO runner (one, pid, start, boot) VALUES (1, ?, ?, ?) ON CONFLICT (one) DO NOTHING",
-        (pid, start, boot),
+        "INSERT INTO runner (one, pid, start, boot, state) VALUES (1, ?, ?, ?, ?) ON CONFLICT (one)"
+        " DO UPDATE SET pid=excluded.pid, start=excluded.start, state=excluded.state",
+        (who.pid, who.start, who.boot, state),
     )
 
 
@@ -116,6 +118,16 @@ def read_identity(path: Path) -> Identity | None:
     with reading(path) as db:
         row = db.execute("SELECT pid, start, boot FROM runner").fetchone() if db else None
     return Identity(*row) if row else None
+
+
+def read_runner(path: Path) -> tuple[str | None, str, list[ReplicaRow]]:
+    """Return the outcome, the state of the last runner, and the rows of the replicas."""
+    with reading(path) as db:
+        row = db.execute("SELECT outcome, state FROM runner").fetchone() if db else None
+        if db is None or row is None:
+            return None, "{}", []
+        columns = "id, pid, start, state, exit_code, restarts, oom"
+        return *row, db.execute(f"SELECT {columns} FROM replicas").fetchall()
 
 
 def read_processes(path: Path) -> list[tuple[int, int]]:

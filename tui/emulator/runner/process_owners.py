@@ -24,15 +24,17 @@ UNKNOWN = ""
 class ProcessOwners:
     """Assigns the runner's descendants to replicas, with one scan of /proc at a time."""
 
-    def __init__(self, replicas: list[str]) -> None:
-        self._replicas = replicas
+    def __init__(self, replicas: list[str], reaper: int = 0) -> None:
+        """`reaper` is the pid of the runner's parent, which has the processes of earlier runners."""
+        self._replicas, self._reaper = replicas, reaper
         self._owner: dict[tuple[int, int], str] = {}
 
     def scan(self, roots: Mapping[int, str]) -> dict[str, list[Proc]]:
         """The processes by replica, including zombies. `roots` names the replicas' first processes by pid."""
         me = os.getpid()
+        top = self._reaper if self._reaper == os.getppid() else me
         # Parents come before their children, so a parent's owner is known before its children's.
-        family = [p for p in process_tree.descendants(process_tree.scan(), [me]) if p.pid != me]
+        family = [p for p in process_tree.descendants(process_tree.scan(), [top]) if p.pid not in {me, top}]
         owner: dict[int, str] = {}
         orphans = []
         for proc in family:

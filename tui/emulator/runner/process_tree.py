@@ -57,6 +57,11 @@ def _read_bytes(path: str) -> bytes:
         os.close(file)
 
 
+def exit_code(ended: os.waitid_result) -> int:
+    """Return the exit code of an ended child; 128 + signal for the end by a signal."""
+    return ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
+
+
 def read(pid: int) -> Proc | None:
     """Return the process `pid`, `None` if there is none."""
     try:

@@ -32,12 +32,13 @@ class Recorder:
             for replica in replicas
             for stream in ("stdout", "stderr")
         ]
-        self._sizes = dict.fromkeys((output for output, _ in self._streams), 0)
+        self._sizes = {output: _stamped(stamps) for output, stamps in self._streams}
         self._db: sqlite3.Connection | None = None
         self._rows: dict[str, ReplicaRow] = {}
         self._events: list[tuple[float, str, str]] = []
         self._samples: list[Sample] = []
         self._outcome: tuple[str, str | None, int | None, str] | None = None
+        self._state = "{}"
         self._dirty = True
         self._retry_at = 0.0
         self._warned: dict[str, float] = {}
@@ -46,6 +47,11 @@ class Recorder:
         """Set the state of one replica."""
         self._rows[row[0]] = row
         self._dirty = True
+
+    def state(self, state: str) -> None:
+        """Set what a runner needs that takes over."""
+        self._dirty = self._dirty or state != self._state
+        self._state = state
 
     def event(self, source: str, text: str) -> None:
         """Add an event that the platform would log. `source` is a replica or "service"."""
@@ -112,7 +118,7 @@ class Recorder:
         me = process_tree.read(os.getpid())
         assert me is not None
         with database.transaction(self._db) as db:
-            database.put_runner(db, me.pid, me.start, boot_id())
+            database.put_runner(db, database.Identity(me.pid, me.start, boot_id()), self._state)
             database.put_replicas(db, self._rows.values())
             db.executemany("INSERT INTO events VALUES (?, ?, ?)", self._events)
             db.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", self._samples)
@@ -128,6 +134,16 @@ class Recorder:
         if now - self._warned.get(subject, -60.0) >= 60.0:
             self._warned[subject] = now
             log.warning("can't write %s, retrying: %s", subject, error)
+
+
+def _stamped(path: str) -> int:
+    """Return the size in the last stamp, 0 without one."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            file.seek(-_STAMP.size, os.SEEK_END)
+            return int(_STAMP.unpack(file.read())[0])
+    except OSError:
+        return 0
 
 
 def _append(path: str, record: bytes) -> None:

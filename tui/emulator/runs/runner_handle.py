@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -10,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -47,7 +48,7 @@ class LocalRunner:
         output = os.open(attempt.runner_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self._children[attempt.root] = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tui.emulator.runner.attempt", str(attempt.root)],
+                [sys.executable, "-P", "-m", "tui.emulator.runner.reaper", str(attempt.root)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -91,32 +92,36 @@ class LocalRunner:
             os.close(file)
 
     def pid(self, attempt: AttemptDir) -> int | None:
-        """Return the process id of the runner, or `None` if it does not run."""
+        """Return the process id of the runner's parent or else of the runner, `None` if neither runs."""
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return child.pid
-        identity = self._identity(attempt)
-        return identity.pid if identity is not None and self.alive(attempt) else None
+        return next((identity.pid for identity in self._running(attempt)), None)
 
     def alive(self, attempt: AttemptDir) -> bool:
-        """Whether the recorded runner still runs: pid, start time and boot agree."""
+        """Whether the runner or its parent still runs: pid, start time and boot agree."""
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return True
-        if child is not None and self._identity(attempt) is not None:
+        if child is not None and self._identities(attempt):
             del self._children[attempt.root]
-        identity = self._identity(attempt)
-        return (
-            identity is not None
-            and identity.boot == boot_id()
-            and process_tree.is_running(identity.pid, identity.start)
-        )
+        return any(self._running(attempt))
+
+    def _running(self, attempt: AttemptDir) -> Iterator[database.Identity]:
+        for identity in self._identities(attempt):
+            if identity.boot == boot_id() and process_tree.is_running(identity.pid, identity.start):
+                yield identity
 
     def _read(self, attempt: AttemptDir) -> AttemptStatus | None:
         return _from_record(attempt, database.read_status)
 
-    def _identity(self, attempt: AttemptDir) -> database.Identity | None:
-        return _from_record(attempt, database.read_identity)
+    def _identities(self, attempt: AttemptDir) -> list[database.Identity]:
+        """The recorded parent of the runner, and the runner."""
+        recorded = _from_record(attempt, database.read_identity)
+        with contextlib.suppress(OSError, ValueError):
+            pid, start, boot = attempt.reaper.read_text().split()
+            return [database.Identity(int(pid), int(start), boot), *([recorded] if recorded else [])]
+        return [recorded] if recorded else []
 
     def _planned_status(self, attempt: AttemptDir) -> AttemptStatus:
         """Return the status before the runner has recorded anything."""
@@ -128,7 +133,7 @@ class LocalRunner:
 
     def _starting(self, attempt: AttemptDir) -> bool:
         """Whether an earlier server has just started the runner, which has no record yet."""
-        if attempt.root in self._children or self._identity(attempt) is not None:
+        if attempt.root in self._children or self._identities(attempt):
             return False
         try:
             plan = AttemptPlan.load(attempt.plan)
@@ -140,8 +145,7 @@ class LocalRunner:
 
     def _kill_orphans(self, attempt: AttemptDir) -> None:
         """Kill every process of a dead runner: its replicas, and processes with the attempt's variable."""
-        identity = self._identity(attempt)
-        if identity is not None and identity.boot != boot_id():
+        if any(identity.boot != boot_id() for identity in self._identities(attempt)):
             return
         try:
             recorded = database.read_processes(attempt.database)
