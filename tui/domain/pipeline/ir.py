@@ -6,6 +6,7 @@ parts when a pipeline is created, not while it runs; a profile's rules report th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -23,6 +24,8 @@ AGAIN = "Compile the pipeline again: the compiler never writes this part."
 SCHEMAS = ("2.0.0", "2.1.0")
 DEEPEST = 100
 """Components in one another that the emulator runs. No limit of the service is documented."""
+_NAME = re.compile(r"[^/\x00-\x1f\x7f]+")
+"""Name of a task, which the service makes a folder of."""
 ALL_COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
@@ -275,6 +278,11 @@ class PipelineReader:
         }
         if not tasks:
             self._wrong((*where, "tasks"), "is required")
+        for name in tasks:
+            if not _NAME.fullmatch(name) or name in {".", ".."}:
+                self._wrong(
+                    (*where, "tasks", name), "must have a name without slashes and control characters"
+                )
         for task in tasks.values():
             for needed in task.depends_on:
                 if needed not in tasks:

@@ -23,6 +23,7 @@ from tui.emulator.messages import Pb
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all, fill_within
 from tui.emulator.pipelines.planner import BadInput, PlanNode, Values, typed_output
+from tui.emulator.storage.names import InvalidObjectName, file_at, uri_problem
 
 OUTPUT_FILE = "executor_output.json"
 _LARGEST = 10_000_000
@@ -41,12 +42,15 @@ class TaskPlace:
     state: StateDir
 
     def gcs(self, name: str = "") -> str:
-        """Return the path as a process on Vertex sees it: `/gcs/BUCKET/…`."""
-        return "/gcs/" + self.uri.removeprefix("gs://") + (f"/{name}" if name else "")
+        """Return the path as a process on Vertex sees it: `/gcs/BUCKET/…`. Raises TaskCannotStart."""
+        return f"/gcs/{self.local(name).relative_to(self.state.buckets)}"
 
     def local(self, name: str = "") -> Path:
-        """Return the path on this machine."""
-        return self.state.buckets / self.uri.removeprefix("gs://") / name
+        """Return the path on this machine. Raises TaskCannotStart."""
+        try:
+            return file_at(self.state.buckets, self.uri + (f"/{name}" if name else ""))
+        except InvalidObjectName as error:
+            raise TaskCannotStart(str(error)) from error
 
 
 def executor_input(node: PlanNode, place: TaskPlace) -> dict[str, Any]:
@@ -167,6 +171,8 @@ def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
     uri = node.inputs.parameters.get("uri", uri)
     if not isinstance(uri, str) or not uri:
         raise TaskCannotStart("the importer must have a URI.")
+    if uri.startswith("gs://") and (problem := uri_problem(uri)):
+        raise TaskCannotStart(problem)
     try:
         metadata = {
             fill(str(key), inputs, facts): fill_within(value, inputs, facts)
@@ -190,7 +196,10 @@ def _written(file: Path) -> Mapping[str, Any]:
 
 
 def _mounted(artifact: Mapping[str, Any]) -> dict[str, Any]:
+    """Let a process see an artifact in its bucket below /gcs. Raises TaskCannotStart."""
     uri = str(artifact.get("uri", ""))
+    if uri.startswith("gs://") and (problem := uri_problem(uri)):
+        raise TaskCannotStart(problem)
     return {**artifact, "uri": "/gcs/" + uri.removeprefix("gs://") if uri.startswith("gs://") else uri}
 
 

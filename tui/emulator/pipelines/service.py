@@ -37,6 +37,7 @@ from tui.emulator.pipelines.table import (
 from tui.emulator.rpc.methods import WireError, invalid
 from tui.emulator.rpc.paging import page_at, page_size, query_digest
 from tui.emulator.services.check_faults import ActiveCheckFaults
+from tui.emulator.storage.names import InvalidObjectName, file_at, uri_problem
 from tui.emulator.vertex.filter_fields import PIPELINE_STATE, derived_text, fields_of, text_field, time_field
 from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.operations import Operations
@@ -162,10 +163,12 @@ class PipelineServer(JobHandlers[PipelineJob]):
     def _load_template(self, requested: Pb, where: str) -> None:
         """Read the spec of a template in a bucket of the emulator."""
         uri = requested.template_uri
-        path = (self._state.buckets / uri.removeprefix("gs://")).resolve()
-        here = self._state.buckets.resolve()
-        if not uri.startswith("gs://") or not path.is_relative_to(here) or not path.is_file():
-            raise invalid((f"{where}.template_uri", f"{uri!r} must be a file in a bucket of the emulator"))
+        try:
+            path = file_at(self._state.buckets, uri)
+            if not path.is_file():
+                raise InvalidObjectName(f"{uri!r} must be a file in a bucket of the emulator")
+        except InvalidObjectName as error:
+            raise invalid((f"{where}.template_uri", str(error))) from error
         try:
             # A second document with settings of a platform may follow.
             spec = decode_yaml(read_regular(path, LARGEST_TEMPLATE))
@@ -218,14 +221,10 @@ def parameter_values(pb: Pb) -> dict[str, Any]:
 
 def _runtime_problems(pb: Pb) -> list[tuple[str, str]]:
     root = pb.runtime_config.gcs_output_directory
-    if not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/[^\s]*)?", root) or ".." in root:
-        return [
-            (
-                "runtime_config.gcs_output_directory",
-                f"{root!r} must be a folder of a bucket: gs://BUCKET/FOLDER",
-            )
-        ]
-    return []
+    problem = uri_problem(root.rstrip("/"))
+    if re.search(r"\s", root):
+        problem = f"{root!r} must be a folder of a bucket without white space: gs://BUCKET/FOLDER"
+    return [("runtime_config.gcs_output_directory", problem)] if problem else []
 
 
 def _value_problems(pipeline: Pipeline, pb: Pb) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ that no job sees the user's credentials.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -40,6 +41,7 @@ from tui.emulator.runs.local_paths import (
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
 from tui.emulator.shells.access_uris import PORT_VARIABLE, PRIMARY, dashboard_ports
+from tui.emulator.storage.names import InvalidObjectName, file_at
 
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
 
@@ -135,9 +137,10 @@ def _argv(address: ReplicaAddress, pool: Pb, images: ProgramTable, state: StateD
 
 
 def _package(uri: str, address: ReplicaAddress, state: StateDir) -> str:
-    path = (state.buckets / uri.removeprefix("gs://")).resolve()
-    if uri.startswith("gs://") and path.is_relative_to(state.buckets.resolve()) and path.is_file():
-        return str(path)
+    with contextlib.suppress(InvalidObjectName):
+        path = file_at(state.buckets, uri)
+        if path.is_file():
+            return str(path)
     raise CannotRun(
         f"The Python package {uri} of worker pool {address.pool} does not exist: on this machine gs:// is "
         f"{state.buckets}",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from tui.domain.vertex.catalog import machines
 from tui.emulator.messages import Pb
+from tui.emulator.storage.names import uri_problem
 from tui.emulator.vertex.validate import MAX_DISPLAY_NAME, below, resource_problems
 from tui.emulator.vertex.validate_pools import Problem, accelerator_name
 
@@ -22,6 +23,7 @@ MAX_TIMEOUT = 2 * 3600
 MAX_ALIAS = 128
 _SERIES = re.compile(r"[a-z][a-z0-9]{1,5}-(standard|highmem|highcpu|megamem|ultramem)-[0-9]+")
 """Machine type names of Compute Engine. Prediction offers series that training lacks, e.g. e2."""
+_ROUTE = re.compile(r"/[!-~]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 _DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
@@ -100,17 +102,16 @@ def split_problems(split: Mapping[str, int], known: set[str]) -> Iterator[Proble
 
 
 def _artifacts(model: Pb) -> Iterator[Problem]:
-    uri = model.artifact_uri
-    if uri and not re.match(r"gs://[^/]+", uri):
-        yield "artifact_uri", f"{uri!r} must have the form gs://BUCKET/PATH"
+    if model.artifact_uri and (problem := uri_problem(model.artifact_uri.rstrip("/"))):
+        yield "artifact_uri", problem
 
 
 def _container(spec: Pb) -> Iterator[Problem]:
     if not spec.image_uri:
         yield "image_uri", "is required"
     for route in ("predict_route", "health_route"):
-        if getattr(spec, route) and not getattr(spec, route).startswith("/"):
-            yield route, f"{getattr(spec, route)!r} must start with /"
+        if getattr(spec, route) and not _ROUTE.fullmatch(getattr(spec, route)):
+            yield route, f"{getattr(spec, route)[:200]!r} must start with / and have printable ASCII only"
     for index, port in enumerate(spec.ports):
         if not 1 <= port.container_port <= 65535:
             yield (

@@ -16,6 +16,8 @@ NAME_LIMIT = 1024
 PART_LIMIT = 255
 """Longest part between slashes in bytes, a file system's limit."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
+_FOLDER = re.compile(r"[a-z0-9][a-z0-9._-]*")
+"""Folder of a bucket that a message names; the service's own bucket names are longer."""
 _TOP = "\U0010ffff"
 
 
@@ -62,6 +64,32 @@ def check_object(name: str) -> str:
                 "that a file's name may be; the emulator stores objects as files."
             )
     return name
+
+
+def uri_problem(uri: str) -> str:
+    """Say what is wrong with gs://BUCKET or gs://BUCKET/OBJECT; "" for nothing."""
+    bucket, _, name = uri.removeprefix("gs://").partition("/")
+    if not uri.startswith("gs://") or not _FOLDER.fullmatch(bucket) or ".." in bucket:
+        return f"{uri[:200]!r} must have the form gs://BUCKET/PATH"
+    try:
+        if name:
+            check_object(name)
+    except InvalidObjectName as error:
+        return str(error)
+    return ""
+
+
+def file_at(buckets: Path, uri: str) -> Path:
+    """Return the file of gs://BUCKET/OBJECT, or the folder of gs://BUCKET, below the folder `buckets`.
+
+    It is never outside the bucket, not even through a link. Raises InvalidObjectName.
+    """
+    if problem := uri_problem(uri):
+        raise InvalidObjectName(problem)
+    path = buckets / uri.removeprefix("gs://")
+    if not path.resolve().is_relative_to((buckets / path.relative_to(buckets).parts[0]).resolve()):
+        raise InvalidObjectName(f"{uri[:200]!r} leads out of its bucket by a symbolic link.")
+    return path
 
 
 def file_of(root: Path, name: str) -> Path:

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 from tui.emulator.messages import Pb
+from tui.emulator.storage.names import uri_problem
 from tui.emulator.vertex.validate_pools import Problem, pool_problems
 from tui.emulator.vertex.validate_scheduling import SCHEDULING_RULES
 
@@ -187,8 +188,8 @@ def _service_account(spec: Pb) -> Iterator[Problem]:
 
 def _output(spec: Pb) -> Iterator[Problem]:
     prefix = spec.base_output_directory.output_uri_prefix
-    if spec.HasField("base_output_directory") and not re.match(r"gs://[^/]+", prefix):
-        yield "base_output_directory.output_uri_prefix", f"{prefix!r} must have the form gs://BUCKET/PATH"
+    if spec.HasField("base_output_directory") and (problem := uri_problem(prefix.rstrip("/"))):
+        yield "base_output_directory.output_uri_prefix", problem
 
 
 def _experiment(spec: Pb) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from google.cloud.aiplatform_v1.types import accelerator_type as accelerator_typ
 
 from tui.domain.vertex.catalog import Machine, machines
 from tui.emulator.messages import Pb
+from tui.emulator.storage.names import uri_problem
 
 Problem = tuple[str, str]
 """Field path, and a sentence on what is wrong and what is valid."""
@@ -158,6 +159,8 @@ def _python_package(spec: Pb) -> Iterator[Problem]:
     for index, uri in enumerate(spec.package_uris):
         if not re.match(r"gs://[^/]+/.", uri):
             yield f"{path}.package_uris[{index}]", f"{uri!r} must have the form gs://BUCKET/OBJECT"
+        elif problem := uri_problem(uri):
+            yield f"{path}.package_uris[{index}]", problem
 
 
 def _uri(path: str, uri: str) -> Iterator[Problem]:
