@@ -17,7 +17,7 @@ import pytest
 
 from tests.waiting import LIMIT, until
 from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir
-from tui.emulator.client import LauncherError, server_status, start_server
+from tui.emulator.client import LauncherError, server_status, start_server, stop_server
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.rest_server import BODY_LIMIT, read_token, serve_rest
@@ -204,8 +204,10 @@ async def test_unknown_paths_and_verbs(idle: Place) -> None:
     for path in ("/v1/nothing", "/v1beta1/projects/p/locations/l/featurestores/default"):
         missing = await idle.http.get(path)
         error = missing.json()["error"]
-        assert missing.status_code == 501 and error["status"] == "UNIMPLEMENTED"
+        assert missing.status_code == 400 and error["status"] == "UNIMPLEMENTED"
         assert path in error["message"] and "JobService" in error["message"]
+    verb = await idle.http.post("/v1/projects/p/locations/us-central1/endpoints/1:explain", json={})
+    assert verb.status_code == 400 and verb.json()["error"]["status"] == "UNIMPLEMENTED"
     refused = await idle.http.put(JOBS, json=BODY)
     assert refused.status_code == 405 and "GET, POST" in refused.json()["error"]["message"]
 
@@ -299,8 +301,23 @@ async def test_an_emulator_that_runs_opens_rest() -> None:
             for options in ({"no_auth": True}, {"simulate_accelerators": True}):
                 with pytest.raises(LauncherError, match="already"):
                     await start("127.0.0.1:0", **options)
-            with pytest.raises(LauncherError, match="already runs"):
-                await start(None)
+            assert (await start(None))["pid"] == shown["pid"], "it is the server that was to be started"
+
+
+def test_several_starts_at_once_end_with_one_server() -> None:
+    with state_dir() as state:
+        code = (
+            "import sys; from pathlib import Path; from tui.emulator.client import StateDir, start_server\n"
+            "print(start_server(StateDir(Path(sys.argv[1])))['pid'])"
+        )
+        command = [sys.executable, "-c", code, str(state.root)]
+        starts = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(5)]
+        said = [start.communicate() for start in starts]
+        try:
+            assert [start.returncode for start in starts] == [0] * 5
+            assert len({out for out, _ in said}) == 1
+        finally:
+            stop_server(state)
 
 
 async def test_a_token_is_kept_and_an_empty_one_refused() -> None:

@@ -33,7 +33,8 @@ def kill(one: Attempt) -> None:
 
 
 def until(path: object, code: int) -> str:
-    return f"import pathlib, sys, time\nwhile not pathlib.Path({str(path)!r}).exists(): time.sleep(0.01)\nsys.exit({code})"
+    waits = f"while not pathlib.Path({str(path)!r}).exists(): time.sleep(0.01)"
+    return f"import pathlib, sys, time\n{waits}\nsys.exit({code})"
 
 
 def test_a_new_runner_takes_over_living_replicas_and_reads_their_codes(one: Attempt) -> None:

@@ -118,19 +118,21 @@ def start_server(
 ) -> dict[str, Any]:
     """Start a server and return its `server_status`. A running server only gets REST on `rest` (HOST:PORT).
 
-    Raises LauncherError also when a server already runs on this state directory and needs more than `rest`.
+    Several processes may call it at once: one server starts, and serves all of them. Raises LauncherError
+    also when a server already runs on this state directory and must simulate accelerators.
     """
+    options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
+    options += ["--simulate-accelerators"] if simulate_accelerators else []
     running = server_status(state)
-    if running is not None and rest and not simulate_accelerators:
-        return _with_rest(state, rest, no_auth)
-    if running is not None:
+    if running is None:
+        running = _start(state, options, timeout, lambda: False, share=not simulate_accelerators)
+    elif simulate_accelerators:
         raise LauncherError(
             f"an emulator {_BUSY} {state.root} (pid {running['pid']}); "
             f"use it, stop it with `{state.COMMAND} stop`, or choose another state directory"
         )
-    options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
-    options += ["--simulate-accelerators"] if simulate_accelerators else []
-    return _start(state, options, timeout, lambda: False, share=False)
+    ours = any(process.pid == running["pid"] for process in _started)
+    return _with_rest(state, rest, no_auth) if rest and not ours else running
 
 
 def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:

@@ -38,7 +38,8 @@ _STATUS = {
     code_pb2.FAILED_PRECONDITION: 400,
     code_pb2.ABORTED: 409,
     code_pb2.OUT_OF_RANGE: 400,
-    code_pb2.UNIMPLEMENTED: 501,
+    # The service says 501, which gcloud retries for half a minute (apitools: each status from 500 on).
+    code_pb2.UNIMPLEMENTED: 400,
     code_pb2.UNAVAILABLE: 503,
 }
 

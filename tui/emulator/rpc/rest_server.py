@@ -191,7 +191,7 @@ class RestApp:
             is_beta = path.startswith("/v1beta1/") and isinstance(response, operations_pb2.Operation)
             return (json_as_beta(answer) if is_beta else answer), {}
         allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
-        if allowed:
+        if allowed and ":" not in path.rpartition("/")[2]:
             raise RequestRefused(
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 "UNIMPLEMENTED",

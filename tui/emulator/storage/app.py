@@ -258,5 +258,5 @@ def _check_metageneration(request: BucketRequest, current: int) -> None:
 def _unserved(request: BucketRequest) -> StoreError:
     path = "/" + "/".join(request.parts)
     return StoreError(
-        501, "notImplemented", f"The emulator does not serve {request.method} {path[:200]} of Cloud Storage."
+        400, "notImplemented", f"The emulator does not serve {request.method} {path[:200]} of Cloud Storage."
     )

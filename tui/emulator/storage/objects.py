@@ -65,7 +65,7 @@ class ObjectHandler:
             case ("POST", [name, "moveTo", "o", to_name]):
                 return await self._move(request, bucket, name, to_name)
         raise StoreError(
-            501, "notImplemented", f"The emulator does not serve {request.method} on {'/'.join(rest)[:200]}."
+            400, "notImplemented", f"The emulator does not serve {request.method} on {'/'.join(rest)[:200]}."
         )
 
     async def upload(self, request: BucketRequest, bucket: str) -> Reply:
@@ -167,7 +167,7 @@ class ObjectHandler:
     async def _list(self, request: BucketRequest, bucket: str) -> Reply:
         for name in _UNSERVED:
             if request.query.get(name, "false").lower() not in {"", "false"}:
-                raise StoreError(501, "notImplemented", f"The emulator does not support {name} in lists.")
+                raise StoreError(400, "notImplemented", f"The emulator does not support {name} in lists.")
         query = request.query
         limit = max(1, min(request.number("maxResults", PAGE) or PAGE, PAGE))
         objects = await asyncio.to_thread(

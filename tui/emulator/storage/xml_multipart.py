@@ -73,7 +73,7 @@ class XmlMultipartUploads:
     def _plain(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         if request.method not in {"GET", "HEAD"}:
             raise StoreError(
-                501, "NotImplemented", "The emulator supports single uploads with the JSON API only."
+                400, "NotImplemented", "The emulator supports single uploads with the JSON API only."
             )
         obj = self._store.get(bucket, name)
         kind = str(obj.body.get("contentType", "application/octet-stream"))
