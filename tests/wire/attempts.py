@@ -70,6 +70,14 @@ class Attempt:
         """The runner's own process."""
         return next(p for p in self.processes() if "tui.emulator.runner.attempt" in asked(p.cmdline, []))
 
+    def kill(self) -> None:
+        """Kill the runner and the parent that would start the next one."""
+        runner = self.keeper()
+        parent = runner.parent()
+        assert parent is not None and "tui.emulator.runner.reaper" in parent.cmdline()
+        parent.kill()
+        runner.kill()
+
     def processes(self) -> list[psutil.Process]:
         """The runner and everything that the replicas started, wherever it has hidden."""
         found = []

@@ -195,13 +195,13 @@ async def test_a_timeout_fails_the_job(clients: Clients) -> None:
     assert job.error.code == 4 and "timeout of 1 s" in job.error.message
 
 
-async def test_a_killed_runner_never_leaves_its_job_running(place: tuple[Emulator, Clients]) -> None:
+async def test_a_runner_killed_with_its_parent_never_leaves_its_job_running(place: tuple[Emulator, Clients]) -> None:
     running, clients = place
     job = await clients.create(python(FOREVER))
     await clients.reach(job.name, "RUNNING")
     found = processes_of(running.state.root)
-    runner = next(p for p in found if "tui.emulator.runner.attempt" in asked(p.cmdline, []))
-    runner.kill()
+    for module in ("reaper", "attempt"):
+        next(p for p in found if f"tui.emulator.runner.{module}" in asked(p.cmdline, [])).kill()
     job = await clients.reach(job.name, "FAILED")
     assert job.error.code == 13 and "died" in job.error.message
     assert await until(lambda: not processes_of(running.state.root), "its replicas to be gone")

@@ -122,7 +122,7 @@ def test_stop_ends_every_descendant_within_the_grace(one: Attempt) -> None:
     one.run(ORPHAN + "time.sleep(600)", ORPHAN + "time.sleep(600)")
     one.said("orphan")
     one.said("orphan", "workerpool1-0")
-    assert len(one.processes()) == 5
+    assert len(one.processes()) == 6
     began = time.monotonic()
     one.command(do="stop", reason="cancel")
     status = one.ended()
@@ -134,7 +134,7 @@ def test_what_a_replica_leaves_behind_ends_with_it(one: Attempt) -> None:
     one.run(FOREVER, ORPHAN)
     one.said("orphan", "workerpool1-0")
     wait_for(lambda: one.codes()["workerpool1-0"] == 0, "the worker to end")
-    wait_for(lambda: len(one.processes()) == 2, "its orphan to be gone")
+    wait_for(lambda: len(one.processes()) == 3, "its orphan to be gone")
     assert one.status().outcome is None
 
 
@@ -244,11 +244,11 @@ def test_one_restart_can_mean_all(one: Attempt) -> None:
     assert one.output("workerpool1-0").startswith("start 1\n")
 
 
-def test_a_killed_runner_is_lost_and_takes_its_processes_along(one: Attempt) -> None:
+def test_a_runner_killed_with_its_parent_is_lost_and_takes_its_processes_along(one: Attempt) -> None:
     one.run(ORPHAN + "time.sleep(600)")
     one.said("orphan")
-    assert len(one.processes()) == 3
-    one.keeper().kill()
+    assert len(one.processes()) == 4
+    one.kill()
     status = wait_for(lambda: s if (s := one.status()).outcome else None, "the loss to be seen")
     assert status.outcome == "lost" and [r.state for r in status.replicas] == ["exited"]
     assert one.processes() == []
@@ -350,7 +350,7 @@ def test_a_full_disk_costs_no_process_and_no_exit_code(one: Attempt) -> None:
     keeper = one.keeper()
     keeper.rlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     go.touch()
-    wait_for(lambda: len(one.processes()) == 1, "the replica to end")
+    wait_for(lambda: len(one.processes()) == 2, "the replica to end")
     time.sleep(0.5)  # The runner looks at least twice in this time.
     assert keeper.is_running() and one.status().outcome is None
     keeper.rlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

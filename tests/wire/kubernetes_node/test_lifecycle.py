@@ -92,13 +92,15 @@ async def test_an_always_container_that_is_polite_restarts_until_its_pod_is_dele
         assert pods.status("p")["phase"] == "Running"
 
 
-async def test_a_runner_that_is_killed_leaves_nothing_and_its_container_restarts() -> None:
+async def test_a_runner_that_is_killed_with_its_parent_leaves_nothing_and_its_container_restarts() -> None:
     async with cluster() as pods:
         pods.create("p", shell("exec sleep 600"), restartPolicy="OnFailure")
         await pods.runs("p")
         place = str(pods.emulator.state.root)
-        (runner,) = [p for p in running_in(place) if "tui.emulator.runner.attempt" in asked(p.cmdline, [""])]
-        runner.kill()
+        for module in ("reaper", "attempt"):
+            name = f"tui.emulator.runner.{module}"
+            (process,) = [p for p in running_in(place) if name in asked(p.cmdline, [""])]
+            process.kill()
         await until(lambda: pods.container("p")["restartCount"] == 1, "the restart")
         last = pods.container("p")["lastState"]["terminated"]
         assert (last["exitCode"], last["reason"]) == (137, "ContainerStatusUnknown")
