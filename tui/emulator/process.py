@@ -76,12 +76,19 @@ def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refu
     `refusals` are further exceptions, besides those of the state directory and the settings, whose text gives
     the reason for a refused start.
     """
+
+    async def work() -> None:
+        await serving()
+        # A thread that still reads a large request must not delay the end; nobody waits for its answer.
+        logging.shutdown()
+        os._exit(0)
+
     known: tuple[type[Exception], ...] = (StateDirError, ConfigError, *refusals)
     os.umask(0o077)
     try:
         state.prepare()
         _log_to(state)
-        asyncio.run(serving())
+        asyncio.run(work())
     except known as error:
         return refuse(state, str(error))
     except OSError as error:

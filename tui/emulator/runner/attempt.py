@@ -184,10 +184,10 @@ class AttemptRunner:
         self._deadline = state.get("deadline", self._deadline)
         if ending := state.get("ending"):
             self._ending = Ending(**{**ending, "now": set(ending["now"]), "next": set(ending["next"])})
-        for replica, pid, start, *known, oom in rows:
+        for replica, pid, start, progress, code, restarts, oom in rows:
             running = self.replicas[replica]
             running.start, running.oom = start, bool(oom)
-            running.state, running.exit_code, running.restarts = known
+            running.state, running.exit_code, running.restarts = progress, code, restarts
             running.over_limit = replica in state.get("over_limit", ())
             running.process = SimpleNamespace(pid=pid) if pid is not None else None
             running.purging = running.state == "exited"
