@@ -27,9 +27,6 @@ from tests.wire.control import (
 from tests.wire.pipelines import Pipelines, container, leaf, spec, task
 from tui.emulator.paths import StateDir
 
-LONGEST = 100.0
-"""CPU of one call in ms."""
-STOP_SECONDS = 3.0
 SECONDS = 15.0
 IMPORTER = {
     "importer": {"artifactUri": {"constant": "gs://b/x"}, "typeSchema": {"schemaTitle": "system.Artifact"}}

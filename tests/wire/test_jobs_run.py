@@ -195,7 +195,9 @@ async def test_a_timeout_fails_the_job(clients: Clients) -> None:
     assert job.error.code == 4 and "timeout of 1 s" in job.error.message
 
 
-async def test_a_runner_killed_with_its_parent_never_leaves_its_job_running(place: tuple[Emulator, Clients]) -> None:
+async def test_a_runner_killed_with_its_parent_never_leaves_its_job_running(
+    place: tuple[Emulator, Clients],
+) -> None:
     running, clients = place
     job = await clients.create(python(FOREVER))
     await clients.reach(job.name, "RUNNING")

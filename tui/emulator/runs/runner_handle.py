@@ -30,6 +30,8 @@ START_SECONDS = 10.0
 """Longest time until a runner started by an earlier server has written its record, in seconds."""
 KILL_SECONDS = 5.0
 """Longest wait until killed processes have ended, in seconds."""
+SETTLED_NS = 100_000_000
+"""Age of a change from which a later one certainly has another time, in ns."""
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -38,6 +40,7 @@ class LocalRunner:
 
     def __init__(self) -> None:
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
+        self._records: dict[Path, tuple[list[tuple[int, int]], AttemptStatus | None]] = {}
 
     def start(self, attempt: AttemptDir, plan: AttemptPlan) -> None:
         """Save the plan and spawn the runner in a separate session. Raises OSError."""
@@ -113,7 +116,15 @@ class LocalRunner:
                 yield identity
 
     def _read(self, attempt: AttemptDir) -> AttemptStatus | None:
-        return _from_record(attempt, database.read_status)
+        """Return the recorded status; a record that has not changed is not read again."""
+        changed = _changed_ns(attempt.database)
+        known = self._records.pop(attempt.root, None)
+        settled = bool(changed) and time.time_ns() - max(changed)[0] > SETTLED_NS
+        if known is None or known[0] != changed:
+            known = changed, _from_record(attempt, database.read_status)
+        if settled and known[1] is not None and known[1].outcome is None:
+            self._records[attempt.root] = known
+        return known[1]
 
     def _identities(self, attempt: AttemptDir) -> list[database.Identity]:
         """The recorded parent of the runner, and the runner."""
@@ -159,6 +170,16 @@ class LocalRunner:
             process_tree.send(left, signal.SIGKILL)
             time.sleep(0.01)
         log.error("could not kill the processes of %s", attempt.root)
+
+
+def _changed_ns(path: Path) -> list[tuple[int, int]]:
+    """Return time of change (ns) and size of a database and of its write-ahead log."""
+    states = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        with contextlib.suppress(OSError):
+            state = file.stat()
+            states.append((state.st_mtime_ns, state.st_size))
+    return states
 
 
 def _from_record(attempt: AttemptDir, read: Callable[[Path], T | None]) -> T | None:
