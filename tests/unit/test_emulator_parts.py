@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from google.cloud.aiplatform_v1.types import custom_job
+from google.cloud.aiplatform_v1.types.job_service import ListCustomJobsRequest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,10 +31,11 @@ from tui.emulator.runs.exit_text import exit_text
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
 from tui.emulator.runs.restart_policy import AttemptContext, EndOfAttempt, Restart, decide
 from tui.emulator.training_pipelines.table import TrainingPipelinePb, TrainingPipelineTable
+from tui.emulator.vertex.job_service import JobServer
 from tui.emulator.vertex.job_table import Control, CustomJob, CustomJobTable, State
 from tui.emulator.vertex.operations import read_operations
 from tui.emulator.vertex.quota import TrainingQuotas, check_quotas, demand, describe_lack
-from tui.emulator.vertex.resource_requests import take
+from tui.emulator.vertex.resource_requests import list_page
 
 CustomJobPb = custom_job.CustomJob.pb()
 ABOUT = AttemptContext(
@@ -209,13 +211,15 @@ def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataO
         table.add(stored(n))
     stays = set(data.draw(st.sets(st.integers(0, 11))))
     seen: list[int] = []
-    start, fresh = None, 12
+    token, fresh = "", 12
     while True:
-        page, more = take(table.newest_first(start), lambda _pb: True, data.draw(st.integers(1, 5)))
+        asked = ListCustomJobsRequest.pb()(
+            parent="projects/p/locations/l", page_size=data.draw(st.integers(1, 5)), page_token=token
+        )
+        page, token = asyncio.run(list_page(table, asked, JobServer.TYPE.fields))
         seen += [int(job.record.id) for job in page]
-        if not more:
+        if not token:
             break
-        start = page[-1].key
         table.add(stored(fresh))
         fresh += 1
         leaving = data.draw(st.sampled_from(range(12)))

@@ -60,7 +60,7 @@ def main() -> int:
     """Keep a runner in the directory given as the only argument; return its exit code."""
     home = AttemptDir(Path(sys.argv[1]))
     if claim(home) is None:
-        print(f"{home.root} has or had another runner", file=sys.stderr)  # noqa: T201
+        print(f"{home.root} has, or had, a different runner", file=sys.stderr)  # noqa: T201
         return 1
     process_tree.become_subreaper()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
