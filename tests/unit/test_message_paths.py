@@ -16,6 +16,7 @@ from tui.emulator.pipelines.executors import TaskCannotStart, TaskPlace, executo
 from tui.emulator.pipelines.planner import Planner
 from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.rpc.methods import WireError
+from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.serving.validate import model_problems
 from tui.emulator.storage.names import InvalidObjectName, file_at
 from tui.emulator.vertex.validate import spec_problems
@@ -45,7 +46,7 @@ def test_no_message_names_a_file_outside_of_a_bucket(uri: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("uri", OUTSIDE)
 def test_a_pipeline_names_no_file_outside_of_a_bucket(uri: str, tmp_path: Path) -> None:
-    server = PipelineServer(None, None, None, StateDir(tmp_path))  # type: ignore[arg-type]
+    server = PipelineServer(None, None, None, StateDir(tmp_path), ActiveCheckFaults())  # type: ignore[arg-type]
     made = spec({"a": task("say")}, {"say": leaf("e")}, {"e": container("true")})
     for body in (
         {"pipeline_spec": made, "runtime_config": {"gcs_output_directory": uri}},
