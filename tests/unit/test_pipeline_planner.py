@@ -62,6 +62,7 @@ def test_a_changed_record_costs_one_path_of_the_tree() -> None:
     assert time.process_time() - began < 0.1
 
 
+# A second each: they plan up to the limit.
 @pytest.mark.parametrize(
     "made", [grid([101, 100], RUN), grid([10_001], RUN), grid([1000, 1000, 0], RUN), copies(40)]
 )
