@@ -120,7 +120,7 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         await pilot.press("equals_sign")
         await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the prompt")
         await pilot.press("end", "backspace", "m", "enter")
-        assert "whole number" in str(app.screen.query_one("#problem", Static).content)
+        assert "must be an integer" in str(app.screen.query_one("#problem", Static).content)
         assert "2–5 workers by its elasticPolicy" in str(app.screen.query_one("#question", Static).content)
         await pilot.press("backspace", "6", "enter")
         assert "allows 2–5 workers, not 6" in str(app.screen.query_one("#problem", Static).content)
