@@ -18,8 +18,6 @@ from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import EXTRA_STATE, MANIFEST, damage, read, step_folders
 from trainer.distributed.process_group import ProcessGroup
 
-pytestmark = pytest.mark.arithmetic
-
 
 @pytest.fixture
 def checkpoints(tmp_path: Path, group: ProcessGroup) -> Iterator[CheckpointManager]:

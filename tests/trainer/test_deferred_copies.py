@@ -28,8 +28,6 @@ from trainer.strategy.build import build_strategy
 from trainer.strategy.deferred_copies import DeferredCopies
 from trainer.strategy.tensor_buffers import TensorBuffers
 
-pytestmark = pytest.mark.arithmetic
-
 CPU = torch.device("cpu")
 WORLD, WIDTH = 2, 64
 ORDERS = ("copied before the step", "copied by the step", "copied beside the step")

@@ -16,8 +16,6 @@ from trainer.errors import UsageError
 from trainer.strategy.deepspeed.deferred_files import DeferredFiles
 from trainer.strategy.deepspeed.settings import engine_settings
 
-pytestmark = pytest.mark.arithmetic
-
 
 class Disk:
     """Replaces DeepSpeed's engine: keeps the files in memory."""

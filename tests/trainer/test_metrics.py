@@ -26,8 +26,6 @@ from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
 from trainer.strategy.build import build_strategy
 
-pytestmark = pytest.mark.arithmetic
-
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
 def test_the_first_pass_is_counted_where_its_flops_are_not_known(group: ProcessGroup, name: str) -> None:

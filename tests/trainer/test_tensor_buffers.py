@@ -20,8 +20,6 @@ from trainer.models.workload import Workload
 from trainer.strategy.ddp import DDP
 from trainer.strategy.tensor_buffers import TensorBuffers
 
-pytestmark = pytest.mark.arithmetic
-
 
 class Scaler:
     def __init__(self) -> None:

@@ -14,8 +14,6 @@ from trainer.data.tokenizer import ByteTokenizer
 from trainer.errors import DataError
 from trainer.models.language import load_text
 
-pytestmark = pytest.mark.arithmetic
-
 TEXTS = ("first shard", "a second one", "x", "the last of them is longer than the others")
 
 
