@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 
 # A profile's bodies are those of the registered kinds; the console's own modules import the registry.
@@ -26,6 +31,31 @@ _SERVICES = ("multiprocessing", "wandb-core")
 # A shell starts its background jobs with SIGINT ignored, which their children inherit; tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Rewrite the asserts of all tests before the workers start, each of which would rewrite them all."""
+    if (
+        not config.getoption("numprocesses", None)
+        or hasattr(config, "workerinput")
+        or sys.dont_write_bytecode
+    ):
+        return
+    files = {
+        path: rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
+        for path in Path(__file__).parent.rglob("test_*.py")
+    }
+    stale = [path for path, written in files.items() if rewrite._read_pyc(path, written) is None]
+    child = os.fork()
+    for path in stale[::2] if child else stale[1::2]:
+        # A worker reports a file that can't be compiled.
+        with suppress(SyntaxError, OSError):
+            status, code = rewrite._rewrite_test(path, config)
+            files[path].parent.mkdir(exist_ok=True)
+            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, status, files[path])
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
 
 
 @pytest.hookimpl(trylast=True)
