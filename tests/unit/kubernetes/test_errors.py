@@ -46,12 +46,12 @@ def refused(code: int, message: str) -> BackendError:
         (
             400,
             'admission webhook "v.kb.io" denied the request without explanation',
-            "Change what the message names",
+            "Change the fields that the message names",
         ),
         (
             403,
             "jobs.batch b is forbidden: ValidatingAdmissionPolicy 'p' with binding 'q' denied request: no",
-            "Change what the message names",
+            "Change the fields that the message names",
         ),
     ],
 )

