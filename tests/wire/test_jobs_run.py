@@ -155,7 +155,7 @@ async def test_a_spot_preemption_restarts_the_job(place: tuple[Emulator, Clients
 async def test_a_replica_that_the_job_does_not_have(clients: Clients) -> None:
     job = await clients.create(python(FOREVER))
     await clients.reach(job.name, "RUNNING")
-    with pytest.raises(Exception, match="the job has workerpool0-0"):
+    with pytest.raises(Exception, match="must be a replica of the job: workerpool0-0"):
         await clients.admin(do="preempt", job=number(job.name), replica="workerpool7-0")
 
 
