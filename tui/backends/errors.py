@@ -31,6 +31,17 @@ class InvalidRequest(BackendError):
         self.fields = dict(fields or {})
 
 
+def unexpected_reply(action: str, expected: str, content: bytes | str) -> Unavailable:
+    """Return the error of a successful reply that is not what was asked for, with its first bytes.
+    `action` completes "Can't …"."""
+    text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
+    return Unavailable(
+        f"Can't {action}: the reply must be {expected}; it "
+        + (f"begins with {text[:60]!r}." if text else "is empty."),
+        fix="A proxy or a login page on the way may answer instead of the service; check it.",
+    )
+
+
 class NotOffered(BackendError):
     """The context lacks this service or operation. Actions that need the service or operation are hidden."""
 

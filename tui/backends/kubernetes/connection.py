@@ -22,8 +22,9 @@ from urllib.parse import urlsplit
 import httpx
 import httpx_ws
 
-from tui.backends.errors import BackendError, Unauthenticated, Unavailable
+from tui.backends.errors import BackendError, InvalidRequest, Unauthenticated, Unavailable, unexpected_reply
 from tui.backends.kubernetes.errors import from_exception, from_reply
+from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.login.cluster import Cluster, Login
 from tui.domain.document.decoding import decode_json
 
@@ -114,8 +115,8 @@ class ClusterConnection:
         within: float = READ,
         repeat: bool | None = None,
         patience: float | None = None,
-    ) -> Any:
-        """Return the reply's JSON in the media type that `accept` names.
+    ) -> dict[str, Any]:
+        """Return the reply's JSON object in the media type that `accept` names.
 
         `repeat` allows sending again after a lost reply; by default only reads (GET) are sent again.
         `patience` limits the repeats, in seconds.
@@ -125,10 +126,12 @@ class ClusterConnection:
             request, action, method == "GET" if repeat is None else repeat, patience
         )
         try:
-            return decode_json(content) if content else None
-        except ValueError as error:
-            fix = "A proxy between here and the cluster may change replies; check it."
-            raise Unavailable(f"Can't {action}: the reply is not JSON.", fix=fix) from error
+            reply = decode_json(content) if content or method == "GET" else {}
+        except ValueError:
+            reply = None
+        if not isinstance(reply, dict):
+            raise unexpected_reply(action, "a JSON object", content)
+        return reply
 
     async def items(
         self,
@@ -146,8 +149,8 @@ class ClusterConnection:
             page = await self.request(
                 "GET", path, action=action, params=query, accept=accept, patience=patience
             )
-            objects += (page or {}).get("items") or ()
-            query["continue"] = ((page or {}).get("metadata") or {}).get("continue") or ""
+            objects += [obj for obj in items_of(page, action) if isinstance(obj, dict)]
+            query["continue"] = mapping(page.get("metadata")).get("continue") or ""
             if not query["continue"]:
                 return objects
             # Parsing a page takes long: let the event loop handle key presses in between.
@@ -203,7 +206,7 @@ class ClusterConnection:
                 failure, cause = from_exception(error, action, self._server()), error
                 wait = backoff(attempt) if again or _not_sent(error) else None
             else:
-                if reply.status_code < 400:
+                if reply.is_success:
                     return reply.content
                 failure = from_reply(reply.status_code, reply.headers, reply.content, action)
                 wait = _wait_after(reply, again, attempt)
@@ -264,7 +267,7 @@ class ClusterConnection:
         except Exception as error:
             raise self._lost(from_exception(error, action, self._server()), action) from error
         try:
-            if reply.status_code >= 400:
+            if not reply.is_success:
                 body = await reply.aread()
                 raise self._lost(from_reply(reply.status_code, reply.headers, body, action), action)
             yield reply.aiter_bytes()
@@ -316,7 +319,13 @@ class ClusterConnection:
             if session is not None and session.login.line == login.line:
                 client = session.client
             else:
-                client = _client(login)
+                try:
+                    client = _client(login)
+                except (httpx.InvalidURL, ValueError, ImportError) as error:
+                    raise InvalidRequest(
+                        f"The cluster's address {login.server!r} or its proxy can't be used: {error}.",
+                        fix="Correct `server` and `proxy-url` in the kubeconfig.",
+                    ) from error
                 if session is not None:
                     self._replaced.append(session.client)
             self._session = _Session(client, login)
@@ -370,6 +379,18 @@ class _Request:
     def headers(self) -> dict[str, str]:
         sent = {} if self.body is None else {"content-type": self.content_type}
         return sent | ({"accept": self.accept} if self.accept else {})
+
+
+def items_of(page: Mapping[str, Any], action: str, name: str = "items") -> list[Any]:
+    """Return the objects in the field `name` of a list's reply. Raises Unavailable for a reply that is not a
+    list."""
+    objects = page.get(name)
+    # A server in Go may write an empty list as null.
+    if objects is None and str(page.get("kind")).endswith("List"):
+        return []
+    if not isinstance(objects, list):
+        raise unexpected_reply(action, "a list of objects", json.dumps(page))
+    return objects
 
 
 async def lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
-from tui.backends.kubernetes.connection import ClusterConnection
+from tui.backends.kubernetes.connection import ClusterConnection, items_of
+from tui.backends.kubernetes.fields import items, mapping
 from tui.domain.kubernetes.workloads import WORKLOADS, WorkloadKind
 
 
@@ -82,10 +83,11 @@ class Served:
 
 async def discover(connection: ClusterConnection) -> Served:
     """Read which API types the cluster serves. Raises BackendError."""
-    groups = await connection.request("GET", "/apis", action="list the APIs that the cluster serves")
+    action = "list the APIs that the cluster serves"
+    reply = await connection.request("GET", "/apis", action=action)
     versions = {
-        str(group.get("name")): [str(v.get("version")) for v in group.get("versions") or ()]
-        for group in (groups or {}).get("groups") or ()
+        str(group.get("name")): [str(mapping(v).get("version")) for v in items(group.get("versions"))]
+        for group in map(mapping, items_of(reply, action, "groups"))
     }
     known_types = {(w.group, v) for w in WORKLOADS for v in w.versions}
     known_types |= {(group, v) for group, known, _ in _PARTS for v in known}
@@ -110,14 +112,15 @@ def _of_kind(
 async def _types(connection: ClusterConnection, group: str, version: str) -> list[ApiType]:
     """Return the types of one API version; none if its server does not answer."""
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    action = f"list the resources of {group}/{version}"
     try:
-        reply = await connection.request("GET", path, action=f"list the resources of {group}/{version}")
+        reply = await connection.request("GET", path, action=action)
     except NotFound:
         return []
     return [
         ApiType(group, version, str(item["name"]), str(item["kind"]), bool(item.get("namespaced", True)))
-        for item in (reply or {}).get("resources") or ()
-        if "/" not in str(item.get("name") or "/")
+        for item in map(mapping, items_of(reply, action, "resources"))
+        if "/" not in str(item.get("name") or "/") and item.get("kind")
     ]
 
 
@@ -133,7 +136,7 @@ async def _positions(connection: ClusterConnection, served: Iterable[str]) -> Ap
             except BackendError:
                 # Kueue serves this API through the API server: it may be down while the rest works.
                 continue
-            names = {str(resource.get("name")) for resource in (reply or {}).get("resources") or ()}
+            names = {str(mapping(resource).get("name")) for resource in items(reply.get("resources"))}
             if "localqueues/pendingworkloads" in names:
                 return ApiType(_VISIBILITY, version, "localqueues", "LocalQueue")
     return None

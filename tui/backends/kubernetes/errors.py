@@ -94,6 +94,9 @@ def from_status(status: Mapping[str, Any], action: str) -> BackendError:
     if code == 429:
         fix = "The server limits the request rate. Wait a little and try again."
         return QuotaExceeded(message, fix=fix, retry_after=_seconds(details))
+    if 300 <= code < 400:
+        fix = "A proxy or a login page on the way may answer instead of the service; check it."
+        return Unavailable(f"Can't {action}: the reply is a redirect ({code}): {words}", fix=fix)
     if code in {408, 502, 503, 504} or reason in {"Timeout", "ServerTimeout"}:
         return Unavailable(message, fix=REACH_FIX)
     if "failed calling webhook" in words:

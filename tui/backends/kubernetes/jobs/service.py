@@ -139,6 +139,7 @@ class KubernetesJobs(JobService):
                 read_at = watch.as_of(key, scope) or datetime.now(UTC)
                 went = tuple(gone.get(namespace, ()))
                 soft = watch.probe.error or watch.namespaces.errors.get(namespace)
+                soft = soft or watch.unreadable(key, namespace)
                 pages.append(JobPage(namespace, tuple(shown), soft, read_at, whole=whole, gone=went))
             if whole and scope == EVERYWHERE and pages[-1].error is None:
                 pages.append(JobPage(EVERY_REGION))

@@ -12,7 +12,7 @@ from tui.backends.errors import BackendError, NotFound
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType, pod_label
 from tui.backends.kubernetes.jobs.queue_positions import QueuePositions
-from tui.backends.kubernetes.watch.reflector import PAGE
+from tui.backends.kubernetes.watch.reflector import ILL_TYPED, PAGE
 from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.core.job import Job
 from tui.domain.kubernetes.conditions import queue_of, status_of
@@ -59,9 +59,16 @@ class SingleReader:
         raise lost or NotFound(f"The cluster has no {self._workload.kind}.")
 
     async def job(self, name: JobName, obj: Obj | None = None) -> Job:
-        """Return the job with its replicas and the reasons why it waits."""
+        """Return the job with its replicas and the reasons why it waits. Raises BackendError."""
         if obj is None:
             _, obj = await self.object(name)
+        try:
+            return await self._converted(name, obj)
+        except ILL_TYPED as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise BackendError(f"The {self._workload.kind} {name.name} can't be read ({problem}).") from error
+
+    async def _converted(self, name: JobName, obj: Obj) -> Job:
         pods, job_set, runtime, events, workload, group = await asyncio.gather(
             self.pods(name, obj),
             self._job_set(name),

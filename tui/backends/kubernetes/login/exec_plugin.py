@@ -141,11 +141,15 @@ def _chosen(kubeconfig: str | dict[str, Any], context: str) -> _Chosen | None:
         return None
     cluster = _named(read, "cluster", str(chosen.value.get("cluster") or ""))
     user = _named(read, "user", str(chosen.value.get("user") or ""))
+    for part in (cluster, user):
+        _check_files(part)
     plugin = user.value.get("exec") if user is not None else None
     if cluster is None or user is None or not isinstance(plugin, Mapping):
         return None
     if plugin.get("apiVersion") not in VERSIONS:
-        return None
+        raise ValueError(
+            f"the apiVersion of the user's exec plugin must be one of {', '.join(sorted(VERSIONS))}"
+        )
     return _Chosen(name, chosen.value, _with_paths(cluster), user)
 
 
@@ -168,6 +172,14 @@ def _named(read: Sequence[_Part], kind: str, name: str) -> _Part | None:
         if isinstance(value, Mapping):
             return _Part(value, part.folder)
     return None
+
+
+def _check_files(part: _Part | None) -> None:
+    """Raise OSError for a named file that kr8s could not read to its end."""
+    for name in (part.value.get(key) for key in _FILES) if part is not None else ():
+        for path in (Path(str(name)), part.folder / str(name)) if name else ():
+            if path.exists():
+                open_regular(path, MOST_BYTES).close()
 
 
 def _with_paths(part: _Part) -> dict[str, Any]:

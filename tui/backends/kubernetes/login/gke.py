@@ -11,10 +11,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from tui.backends.errors import BackendError, InvalidRequest, NotFound, PermissionDenied, Unavailable
+from tui.backends.errors import (
+    BackendError,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+    unexpected_reply,
+)
+from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
 from tui.backends.vertex.transport.connect import SCOPE, google_login
 from tui.domain.core.resource_name import GKE_CLUSTER
+from tui.domain.document.decoding import decode_json
 
 API = "https://container.googleapis.com"
 SECONDS = 15.0
@@ -46,8 +55,8 @@ class GkeCluster(Cluster):
 
 def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
     """A kubeconfig for a cluster of the container API. Raises Unavailable while it has no address."""
-    dns = (cluster.get("controlPlaneEndpointsConfig") or {}).get("dnsEndpointConfig") or {}
-    authority = (cluster.get("masterAuth") or {}).get("clusterCaCertificate")
+    dns = mapping(mapping(cluster.get("controlPlaneEndpointsConfig")).get("dnsEndpointConfig"))
+    authority = mapping(cluster.get("masterAuth")).get("clusterCaCertificate")
     if dns.get("endpoint") and dns.get("allowExternalTraffic"):
         # This endpoint is reachable from anywhere and has a certificate of a public authority.
         place: dict[str, Any] = {"server": f"https://{dns['endpoint']}"}
@@ -56,7 +65,11 @@ def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
     else:
         state = cluster.get("status") or "unknown"
         raise Unavailable(f"The cluster {name} has no address (its state is {state}).")
-    if not urlsplit(place["server"]).hostname:
+    try:
+        host = urlsplit(place["server"]).hostname
+    except ValueError:
+        host = None
+    if not host:
         raise Unavailable(f"The cluster {name} has an address that can't be read: {place['server']}.")
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",
@@ -78,14 +91,18 @@ def _fetch(url: str) -> tuple[int, Mapping[str, Any]]:
     with AuthorizedSession(credentials) as session:
         reply = session.get(url, timeout=SECONDS)
         try:
-            answer = reply.json()
+            answer = decode_json(reply.content)
         except ValueError:
-            answer = {"error": {"message": reply.text[:200]}}
-    return reply.status_code, answer
+            answer = None
+    if isinstance(answer, dict):
+        return reply.status_code, answer
+    if reply.ok:
+        raise unexpected_reply("find the cluster", "a JSON object", reply.content)
+    return reply.status_code, {"error": {"message": reply.text[:200]}}
 
 
 def _refused(status: int, reply: Mapping[str, Any], path: str) -> BackendError:
-    reason = str((reply.get("error") or {}).get("message") or f"the container API answered {status}")
+    reason = str(mapping(reply.get("error")).get("message") or f"the container API answered {status}")
     message = f"Can't find the cluster {path}: {reason}"
     if status == 404:
         return NotFound(message, fix="`gcloud container clusters list` lists the clusters.")

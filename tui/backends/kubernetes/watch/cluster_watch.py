@@ -21,7 +21,7 @@ from tui.backends.kubernetes.watch.failed_pods import FailedPods
 from tui.backends.kubernetes.watch.namespaces import MissingNamespaces
 from tui.backends.kubernetes.watch.nodes import NodeReader
 from tui.backends.kubernetes.watch.probe import ClusterProbe
-from tui.backends.kubernetes.watch.reflector import Reflector
+from tui.backends.kubernetes.watch.reflector import ILL_TYPED, Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.core.job import Job
 from tui.domain.core.replica import NodeShare
@@ -80,8 +80,8 @@ class ClusterWatch:
         self._owners: dict[Place, Place] = {}
         self._objects: dict[Place, Any] = {}
         """Every stored object, of any type."""
-        self._jobs: dict[Place, Job] = {}
-        """The last conversion of each job."""
+        self._jobs: dict[Place, Job | str] = {}
+        """The last conversion of each job, or why the job can't be converted."""
         self._podless: set[Place] = set()
         """Jobs that were converted before their pods or Events were listed."""
         self._failed = FailedPods()
@@ -187,8 +187,34 @@ class ClusterWatch:
             return None
         known = self._jobs.get(place)
         if known is None:
-            known = self._jobs[place] = self._converted(place, obj)
-        return known
+            try:
+                known = self._converted(place, obj)
+            except ILL_TYPED as error:
+                known = f"{type(error).__name__}: {error}"
+            self._jobs[place] = known
+        return known if isinstance(known, Job) else None
+
+    def unreadable(self, key: str, namespace: str) -> BackendError | None:
+        """Return the error of a kind's objects in a namespace, or without one, that can't be read."""
+        kind = next(workload.kind for workload in WORKLOADS if workload.key == key)
+        known = {
+            f"{place[0]}/{place[2]}": reason
+            for place, reason in self._jobs.items()
+            if isinstance(reason, str) and place[1] == kind
+        }
+        for watched in self.of_kind(key):
+            known |= watched.reflector.unreadable
+        reasons = [
+            f"{name.strip('/') or 'without a name'} ({why})"
+            for name, why in known.items()
+            if name.partition("/")[0] in {"", namespace}
+        ]
+        if not reasons:
+            return None
+        return BackendError(
+            f"{len(reasons)} {kind} can't be read: {', '.join(reasons[:3])}.",
+            fix="The other jobs are shown; `kubectl get -o yaml` shows the object.",
+        )
 
     def take_changed(self, key: str) -> list[Place]:
         """The identities of jobs that have changed since the last call. Pass unhandled ones to `put_back`."""

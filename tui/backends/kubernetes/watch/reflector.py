@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from tui.backends.errors import BackendError, PermissionDenied, Unauthenticated
 from tui.backends.kubernetes.connection import backoff
 from tui.backends.kubernetes.errors import Expired, from_status
+from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.watch.source import ApiSource
 
 LOG = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ WATCH_SECONDS = 240, 300
 SHORT = 1.0
 """Duration in seconds below which an ended watch is not reopened at once, whatever ended it."""
 MOST_WAIT, MOST_WAIT_DENIED = 8.0, 60.0
+ILL_TYPED = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)
+"""Errors of reading an object whose fields have other types than their definition says."""
 RESTARTS = 3
 """Number of paged lists tried while pages expire. After that, the list is read as one page."""
 
@@ -63,6 +66,8 @@ class Reflector(Generic[T]):
         """The reason why the copy is not up to date."""
         self.read_at: datetime | None = None
         """Time at which the copy last equalled the server's list; see `as_of`."""
+        self.unreadable: dict[str, str] = {}
+        """Why objects can't be read, by key."""
         self.lists = 0
         """Number of completed lists."""
         self._source = source
@@ -149,17 +154,18 @@ class Reflector(Generic[T]):
         token, versions = "", dict[str, int]()
         while True:
             page = await self._source.page(limit, token)
-            for obj in page.get("items") or ():
+            for obj in page["items"]:
                 key, version = _identity(obj)
                 versions[key] = version
                 # Unchanged objects are not converted again. Most objects of a later list are unchanged.
                 if version and self._versions.get(key) == version and key not in self._deleted:
                     continue
                 self._keep(key, obj)
-            metadata = page.get("metadata") or {}
+            metadata = mapping(page.get("metadata"))
             token = str(metadata.get("continue") or "")
             if not token:
                 break
+        self.unreadable = {key: why for key, why in self.unreadable.items() if key in versions}
         for key in self.objects.keys() - versions.keys():
             del self.objects[key]
             self.changed(key)
@@ -186,13 +192,13 @@ class Reflector(Generic[T]):
         self._well()
 
     def _take(self, event: Obj) -> None:
-        kind, obj = event.get("type"), event.get("object") or {}
+        kind, obj = event.get("type"), mapping(event.get("object"))
         if not self._watching:
             self._opened()
         if kind == "ERROR":
             raise from_status(obj, f"watch the {self.title}")
         if kind == "BOOKMARK":
-            self._reach(str((obj.get("metadata") or {}).get("resourceVersion") or ""))
+            self._reach(str(mapping(obj.get("metadata")).get("resourceVersion") or ""))
             return
         key, version = _identity(obj)
         known = self._versions.get(key, 0)
@@ -206,6 +212,7 @@ class Reflector(Generic[T]):
             self._newest = str(version)
         if kind == "DELETED":
             self._deleted.add(key)
+            self.unreadable.pop(key, None)
             if key in self.objects:
                 # The last state may be new, e.g. how a pod ended.
                 self._keep(key, obj)
@@ -217,13 +224,19 @@ class Reflector(Generic[T]):
         self._keep(key, obj)
 
     def _keep(self, key: str, obj: Obj) -> None:
-        kept = self._reduce(obj)
-        if kept is None:
-            if self.objects.pop(key, None) is not None:
+        self.unreadable.pop(key, None)
+        try:
+            if key.endswith("/"):
+                raise TypeError("it must have a name")
+            kept = self._reduce(obj)
+            if kept is not None:
+                self.objects[key] = kept
                 self.changed(key)
-            return
-        self.objects[key] = kept
-        self.changed(key)
+                return
+        except ILL_TYPED as error:
+            self.unreadable[key] = f"{type(error).__name__}: {error}"
+        if self.objects.pop(key, None) is not None:
+            self.changed(key)
 
     def _reach(self, version: str) -> None:
         """Record that everything up to this version is delivered: older events can't arrive any more."""
@@ -241,8 +254,8 @@ class Reflector(Generic[T]):
 
 
 def _identity(obj: Obj) -> tuple[str, int]:
-    """Key and version of an object."""
-    metadata = obj.get("metadata") or {}
+    """Key and version of an object; an ill-typed one has no name."""
+    metadata = mapping(mapping(obj).get("metadata"))
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}", _number(
         metadata.get("resourceVersion")
     )

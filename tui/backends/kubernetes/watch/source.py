@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from tui.backends.errors import Unavailable
-from tui.backends.kubernetes.connection import ClusterConnection, lines
+from tui.backends.kubernetes.connection import ClusterConnection, items_of, lines
 from tui.domain.document.decoding import decode_json
 
 LIST_SECONDS = 30.0
@@ -30,15 +30,16 @@ class ApiSource:
         """Return one page of a list. `token` comes from the previous page. Raises Expired if it is old."""
         params = {"limit": limit or None, "continue": token, **self._selectors}
         # The reflector itself lists again. A repeated call here would only delay the report of the failure.
-        reply: Mapping[str, Any] = await self._connection.request(
+        action = f"list the {self._resource}"
+        reply = await self._connection.request(
             "GET",
             self._path,
-            action=f"list the {self._resource}",
+            action=action,
             params=params,
             within=LIST_SECONDS,
             patience=2.0,
         )
-        return reply or {}
+        return {**reply, "items": items_of(reply, action)}
 
     async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:
         """Yield the events since a resourceVersion, as {type, object}, for at most `seconds`."""
@@ -55,7 +56,9 @@ class ApiSource:
                         continue
                     try:
                         event = decode_json(line)
-                    except ValueError as error:
+                        if not isinstance(event, dict):
+                            raise TypeError("an event must be an object")
+                    except (ValueError, TypeError) as error:
                         # The last line of a broken stream is incomplete.
                         raise Unavailable(f"Can't {action}: the stream broke within an event.") from error
                     yield event
