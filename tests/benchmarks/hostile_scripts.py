@@ -16,6 +16,8 @@ from random import Random
 from tests.benchmarks.harness import ROOT, Result, cost
 
 SCRIPTS = 2000
+_AT_ONCE = 100
+"""Scripts that one process imports."""
 MOST_SECONDS = 3.0
 MOST_MB = 300
 CALL = "gcloud ai custom-jobs create --region=us-central1 --display-name=$A --args=$B\n"
@@ -95,11 +97,17 @@ def run() -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         surroundings_in(folder)
-        child = [sys.executable, "-m", "tests.benchmarks.hostile_scripts_child", str(folder), str(SCRIPTS)]
-        report = json.loads(cost(child).out.splitlines()[-1])
-        yield Result(f"{SCRIPTS} scripts: other than a profile or a problem", len(report["wrong"]), 0, "")
-        yield Result("the slowest", report["seconds"], MOST_SECONDS, "s")
-        yield Result("the most memory of one process", report["memory"], MOST_MB, "MB")
-        for seed in report["slowest"]:
+        wrong, times, memory = 0, [], 0.0
+        for first in range(0, SCRIPTS, _AT_ONCE):
+            words = [str(folder), str(first), str(first + _AT_ONCE)]
+            child = [sys.executable, "-m", "tests.benchmarks.hostile_scripts_child", *words]
+            report = json.loads(cost(child).out.splitlines()[-1])
+            wrong, times = wrong + len(report["wrong"]), times + report["times"]
+            memory = max(memory, report["memory"])
+        times.sort(reverse=True)
+        yield Result(f"{SCRIPTS} scripts: other than a profile or a problem", wrong, 0, "")
+        yield Result("the slowest", times[0][0], MOST_SECONDS, "s")
+        yield Result("the most memory of one process", memory, MOST_MB, "MB")
+        for _, seed in times[:5]:
             took = _ends_on_sigterm(script(Random(seed)), folder)
             yield Result(f"script {seed} after SIGTERM", took, MOST_SECONDS, "s")

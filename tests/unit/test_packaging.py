@@ -230,6 +230,21 @@ def test_what_ignore_files_leave_out_is_not_packed(folder: Path) -> None:
     assert collect(package(exclude=["*.md"]), folder).digest != found.digest
 
 
+def test_a_name_that_is_not_utf_8_is_refused_unless_it_is_ignored(folder: Path) -> None:
+    odd = folder / os.fsdecode(b"bad\xff.txt")
+    odd.write_text("x")
+    with pytest.raises(PackagingError, match=r"is not UTF-8: 'bad\\udcff.txt'"):
+        collect(package(script="task.py"), folder)
+    assert odd.name not in collect(package(script="task.py", exclude=["*.txt"]), folder).names
+
+
+def test_an_ignore_file_without_end_is_refused(folder: Path) -> None:
+    with (folder / ".gcloudignore").open("wb") as file:
+        file.truncate(100_000_000_000)
+    with pytest.raises(PackagingError, match=r"gcloudignore can't be read: it has more than 1,000,000 bytes"):
+        collect(package(script="task.py"), folder)
+
+
 def test_a_folder_that_is_a_loop_of_links_is_named(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "back")
     (tmp_path / "back").symlink_to(tmp_path / "loop")

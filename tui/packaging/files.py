@@ -66,13 +66,18 @@ def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
     # Imported here: the console starts without it.
     import pathspec  # noqa: PLC0415
 
-    ignored = pathspec.GitIgnoreSpec.from_lines([*ALWAYS_IGNORED, *_ignore_lines(root), *exclude])
+    spec = pathspec.GitIgnoreSpec.from_lines([*ALWAYS_IGNORED, *_ignore_lines(root), *exclude])
+
+    def ignored(name: str) -> bool:
+        # A name that is not UTF-8 can't be matched as it is.
+        return spec.match_file(name.encode(errors="replace").decode())
+
     count = 0
     for above, folders, names in os.walk(root):
         here = Path(above).relative_to(root).as_posix()
         prefix = "" if here == "." else f"{here}/"
         for name in [n for n in folders if (Path(above) / n).is_symlink()]:
-            if not ignored.match_file(f"{prefix}{name}") and not ignored.match_file(f"{prefix}{name}/"):
+            if not ignored(f"{prefix}{name}") and not ignored(f"{prefix}{name}/"):
                 raise PackagingError(
                     f"{root / prefix / name} is a link to a folder.",
                     "Copy the folder, or add the link to package.exclude.",
@@ -80,10 +85,10 @@ def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
         folders[:] = sorted(
             n
             for n in folders
-            if not ignored.match_file(f"{prefix}{n}/") and not (Path(above) / n).is_symlink()
+            if not ignored(f"{prefix}{n}/") and not (Path(above) / n).is_symlink()
         )
         for name in names:
-            if ignored.match_file(prefix + name):
+            if ignored(prefix + name):
                 continue
             count += 1
             if count > MAX_FILES:

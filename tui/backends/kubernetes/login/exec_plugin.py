@@ -141,7 +141,7 @@ def _chosen(kubeconfig: str | dict[str, Any], context: str) -> _Chosen | None:
         return None
     cluster = _named(read, "cluster", str(chosen.value.get("cluster") or ""))
     user = _named(read, "user", str(chosen.value.get("user") or ""))
-    for part in (cluster, user):
+    for part in filter(None, (cluster, user)):
         _check_files(part)
     plugin = user.value.get("exec") if user is not None else None
     if cluster is None or user is None or not isinstance(plugin, Mapping):
@@ -174,10 +174,10 @@ def _named(read: Sequence[_Part], kind: str, name: str) -> _Part | None:
     return None
 
 
-def _check_files(part: _Part | None) -> None:
+def _check_files(part: _Part) -> None:
     """Raise OSError for a named file that kr8s could not read to its end."""
-    for name in (part.value.get(key) for key in _FILES) if part is not None else ():
-        for path in (Path(str(name)), part.folder / str(name)) if name else ():
+    for name in [part.value[key] for key in _FILES if part.value.get(key)]:
+        for path in (Path(str(name)), part.folder / str(name)):
             if path.exists():
                 open_regular(path, MOST_BYTES).close()
 
