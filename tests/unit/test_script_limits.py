@@ -120,7 +120,7 @@ def test_random_scripts_are_a_profile_or_a_problem(tmp_path: Path, monkeypatch: 
 def test_a_regular_file_is_opened_up_to_its_limit(tmp_path: Path) -> None:
     surroundings_in(tmp_path)
     for path in (tmp_path / "fifo", Path("/dev/zero"), Path("/dev/tty"), tmp_path, tmp_path / "none"):
-        with pytest.raises(OSError, match=r"regular file|Is a directory|No such"):
+        with pytest.raises(OSError, match=r"must be a file, not a pipe|No such"):
             open_regular(path, 10)
     for path, limit in ((tmp_path / "big", 2_999_999), (Path("/proc/self/maps"), 10)):
         with pytest.raises(OSError, match="has more than"):
