@@ -83,9 +83,7 @@ def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
                     "Copy the folder, or add the link to package.exclude.",
                 )
         folders[:] = sorted(
-            n
-            for n in folders
-            if not ignored(f"{prefix}{n}/") and not (Path(above) / n).is_symlink()
+            n for n in folders if not ignored(f"{prefix}{n}/") and not (Path(above) / n).is_symlink()
         )
         for name in names:
             if ignored(prefix + name):

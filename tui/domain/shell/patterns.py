@@ -42,9 +42,9 @@ def _atoms(pattern: str, *, greedy: bool) -> list[str]:
     return atoms
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=4)
 def _compiled(regex: str) -> Any:
-    """RE2's pattern; `.` matches a line break too. Raises PatternError."""
+    """Return RE2's pattern, which may take 16 MB; `.` matches a line break too. Raises PatternError."""
     return compiled_with_groups(f"(?s){regex}")
 
 
