@@ -150,7 +150,7 @@ async def nodes_that_fit_are_looked_for(_: KubernetesEmulator, opened: Backend) 
     many = problem(
         await checks(opened, pytorch(pod=spot, resources={"limits": {"nvidia.com/gpu": 16}})), "nodes"
     )
-    assert "it has 8 of nvidia.com/gpu, but 16 is requested" in many.sentence
+    assert "the node has 8 of nvidia.com/gpu, but 16 is requested" in many.sentence
 
 
 async def test_the_server_has_the_last_word() -> None:
