@@ -47,14 +47,16 @@ def pytest_configure(config: pytest.Config) -> None:
     }
     stale = [path for path, written in files.items() if rewrite._read_pyc(path, written) is None]
     child = os.fork()
-    for path in stale[::2] if child else stale[1::2]:
-        # A worker reports a file that can't be compiled.
-        with suppress(SyntaxError, OSError):
-            status, code = rewrite._rewrite_test(path, config)
-            files[path].parent.mkdir(exist_ok=True)
-            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, status, files[path])
-    if not child:
-        os._exit(0)
+    try:
+        for path in stale[::2] if child else stale[1::2]:
+            # A worker reports a file that can't be compiled.
+            with suppress(SyntaxError, ValueError, OSError):
+                status, code = rewrite._rewrite_test(path, config)
+                files[path].parent.mkdir(exist_ok=True)
+                rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, status, files[path])
+    finally:
+        if not child:
+            os._exit(0)
     os.waitpid(child, 0)
 
 

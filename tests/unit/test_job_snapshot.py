@@ -48,22 +48,25 @@ def choices(kind: type) -> dict[str, st.SearchStrategy[Any]]:
     return {name: own[hint] for name, hint in get_type_hints(kind).items() if hint in own}
 
 
-labels = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2)
-values = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | finite, max_size=2)
-figures = st.dictionaries(st.text(max_size=5), finite, max_size=2)
-tasks = whole(Task, **choices(Task), parameters=values, outputs=values, metrics=figures)
-jobs = whole(
-    Job,
-    **choices(Job),
-    labels=labels,
-    web_access_uris=labels,
-    error=maybe(whole(JobError)),
-    groups=st.lists(whole(ReplicaGroup), max_size=3).map(tuple),
-    nodes=st.lists(whole(NodeShare, **choices(NodeShare), share=finite), max_size=2).map(tuple),
-    timeout=maybe(st.timedeltas(timedelta(0), timedelta(days=90))),
-    progress=whole(Progress, **choices(Progress)),
-    tasks=st.lists(tasks, max_size=2).map(tuple),
-)
+@st.deferred
+def jobs() -> st.SearchStrategy[Job]:
+    """Made when they are first drawn, not in every process that collects tests."""
+    labels = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2)
+    values = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | finite, max_size=2)
+    figures = st.dictionaries(st.text(max_size=5), finite, max_size=2)
+    tasks = whole(Task, **choices(Task), parameters=values, outputs=values, metrics=figures)
+    return whole(
+        Job,
+        **choices(Job),
+        labels=labels,
+        web_access_uris=labels,
+        error=maybe(whole(JobError)),
+        groups=st.lists(whole(ReplicaGroup), max_size=3).map(tuple),
+        nodes=st.lists(whole(NodeShare, **choices(NodeShare), share=finite), max_size=2).map(tuple),
+        timeout=maybe(st.timedeltas(timedelta(0), timedelta(days=90))),
+        progress=whole(Progress, **choices(Progress)),
+        tasks=st.lists(tasks, max_size=2).map(tuple),
+    )
 
 
 @settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
