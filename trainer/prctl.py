@@ -24,7 +24,7 @@ def set_process_name(name: str) -> None:
 
 
 def parent_id() -> str:
-    """Process id and start time of the parent: this pair is never reused. Raises: OSError: if the parent is
+    """Process id and start time of the parent: this pair is never reused. Raises OSError if the parent is
     hidden from this process."""
     parent = os.getppid()
     # The fields follow the name in parentheses; the 22nd is the start in clock ticks since the boot

@@ -297,8 +297,8 @@ class Trainer:
         return action is not GuardAction.KEEP
 
     def _roll_back(self) -> int:
-        """Restore the last checkpoint and continue with the next batches; return a signal, or 0. Raises:
-        Diverged: if there is no checkpoint, or restoring it did not help."""
+        """Restore the last checkpoint and continue with the next batches; return a signal, or 0. Raises
+        Diverged if there is no checkpoint, or restoring it did not help."""
         stop = self._read_outcomes(wait=True)
         reason, last_step = self.rollback.take(), self.state.step
         if stop:

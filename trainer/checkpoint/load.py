@@ -100,8 +100,8 @@ def _data(fingerprint: Mapping[str, Any]) -> str:
 def check_changes(
     checkpoint: FoundCheckpoint, changed: Sequence[ChangedSetting], allowed: Sequence[str]
 ) -> None:
-    """Refuse changes of the training curve that `allowed` does not name. Raises: UsageError: with all refused
-    changes, and the flag that allows them."""
+    """Refuse changes of the training curve that `allowed` does not name. Raises UsageError naming all refused
+    changes and the flag that allows them."""
     refused = [change for change in changed if change.changes_curve and change.name not in allowed]
     if refused:
         names = ",".join(dict.fromkeys([*allowed, *(change.name for change in refused)]))

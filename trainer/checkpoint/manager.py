@@ -155,7 +155,7 @@ class CheckpointManager:
         self._uploads.start(one_node=self._folder.shared or strategy.layout.replicated)
 
     def attach(self, strategy: Strategy, checkpoint: FoundCheckpoint | None) -> None:
-        """Prepare to save this strategy's state; `checkpoint` is the restored checkpoint. Raises: UsageError:
+        """Prepare to save this strategy's state; `checkpoint` is the restored checkpoint. Raises UsageError
         if a preemption would lose the entire run."""
         saver = self._make_saver(strategy)
         if self._config.async_save == "on":

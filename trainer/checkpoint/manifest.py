@@ -74,8 +74,8 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """Parse a manifest. Raises: FormatError: for a manifest of another format. ValueError, KeyError,
-        TypeError: for other content."""
+        """Parse a manifest. Raises FormatError for a manifest of another format, and ValueError, KeyError or
+        TypeError for any other invalid content."""
         fields = json.loads(text)
         if not isinstance(fields, dict) or not isinstance(fields.get("files"), dict):
             raise ValueError("the file must be a manifest")

@@ -91,7 +91,7 @@ class PreemptionBudget:
         self.warned = False
 
     def check(self, cost: SaveCost, *, resumed: bool) -> None:
-        """Check a measured cost at the start of the run. Raises: UsageError: if a preemption would lose the
+        """Check a measured cost at the start of the run. Raises UsageError if a preemption would lose the
         entire run."""
         self.cost = cost
         result = self._result()

@@ -122,7 +122,7 @@ class Saver:
         self._copies.finish()
 
     def result(self, *, wait: bool) -> SavedCheckpoint | None:
-        """The save that ended since the last call, or None. Raises: CheckpointError: if the save failed; its
+        """The save that ended since the last call, or None. Raises CheckpointError if the save failed; its
         files are deleted, and training may continue."""
         if self._pending is None or not (wait or self._pending.done()):
             return None

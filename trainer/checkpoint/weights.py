@@ -20,7 +20,7 @@ from trainer.weights.source import OverlaidWeights, RenamedWeights, WeightSource
 
 def newest_good(path: Path, report: Callable[[str], object]) -> Path:
     """The checkpoint at `path`, or the newest good checkpoint in the folder; report each skipped checkpoint.
-    Raises: CheckpointError: if there is no good checkpoint."""
+    Raises CheckpointError if there is no intact checkpoint."""
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a folder")
     try:
@@ -36,8 +36,8 @@ def newest_good(path: Path, report: Callable[[str], object]) -> Path:
 
 
 def open_weights(path: Path, manifest: Manifest) -> SavedWeights:
-    """Open every weight by its name in the model; for ZeRO, the full-precision copies. Raises:
-    CheckpointError: if some weights are on another node, or the strategy that saved them is unknown."""
+    """Open every weight by its name in the model; for ZeRO, the full-precision copies. Raises CheckpointError
+    if some weights are on another node, or the strategy that saved them is unknown."""
     layout = layout_of(manifest.strategy, manifest.layout)
     if not layout.replicated and not manifest.shared and manifest.nodes > 1:
         raise CheckpointError(

@@ -67,8 +67,8 @@ class FolderTemplate:
 
 
 def load_template(tokenizer: str) -> ChatTemplate:
-    """Load the template in the folder of `--tokenizer`; ChatML if the folder has no template. Raises:
-    DataError: if the folder's tokenizer can't be read."""
+    """Load the template in the folder of `--tokenizer`; ChatML if the folder has no template. Raises
+    DataError if the folder's tokenizer can't be read."""
     path = local_path(tokenizer)
     folder = path if path.is_dir() else path.parent
     if is_bytes(tokenizer) or not any((folder / name).is_file() for name in TEMPLATE_FILES):
@@ -104,8 +104,8 @@ class TemplatePart(NamedTuple):
 def chat_pieces(
     files: Sequence[DocumentFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The text of each conversation: the list of messages in the `field` of each line. Raises: DataError:
-    with the file and the line that can't be read."""
+    """The text of each conversation: the list of messages in the `field` of each line. Raises DataError
+    naming the file and the line that can't be read."""
     for file in files:
         if not file.has_json_lines:
             raise DataError(f"{file.path}: --format chat reads .jsonl files only")

@@ -52,7 +52,7 @@ def cache_name(**origin: Any) -> str:
 @contextlib.contextmanager
 def only_writer(path: Path, progress: DataProgress) -> Iterator[None]:
     """Wait until no other process of this machine writes the file. The lock of a dead process is released.
-    Raises: DataError: if the folder can't be written to."""
+    Raises DataError if the folder can't be written to."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_suffix(".lock").open("w")

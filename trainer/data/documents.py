@@ -138,7 +138,7 @@ def json_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[tuple[i
 
 
 def parse_json(path: Path, number: int, line: bytes, offset: int) -> Any:
-    """Parse a line that begins at byte `offset`. Raises: DataError: if the line is not JSON in UTF-8."""
+    """Parse a line that begins at byte `offset`. Raises DataError if the line is not JSON in UTF-8."""
     try:
         return json.loads(line.removeprefix(codecs.BOM_UTF8).decode())
     except UnicodeDecodeError as error:

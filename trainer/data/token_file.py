@@ -192,7 +192,7 @@ class TokenFile:
 
 class TokenShards:
     """The ids of several token files by slice, in the given order; a window may cross the edge of a file.
-    Raises: DataError: if a file is damaged, has conversations, or was written with another tokenizer."""
+    Raises DataError if a file is damaged, has conversations, or was written with another tokenizer."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._files = [TokenFile(path) for path in paths]

@@ -60,7 +60,7 @@ class ByteTokenizer:
 
 
 class TokenizerFile:
-    """A tokenizer from a `tokenizer.json`. Raises: DataError: if the file can't be read, or has no token that
+    """A tokenizer from a `tokenizer.json`. Raises DataError if the file can't be read, or has no token that
     separates documents."""
 
     needs_utf8 = True
@@ -100,7 +100,7 @@ class TokenizerFile:
 
 
 def load_tokenizer(spec: str) -> Tokenizer:
-    """Load `bytes`, a `tokenizer.json`, or a folder with one. Raises: DataError: if the tokenizer does not
+    """Load `bytes`, a `tokenizer.json`, or a folder with one. Raises DataError if the tokenizer does not
     exist."""
     if is_bytes(spec):
         return ByteTokenizer()
@@ -138,8 +138,8 @@ def tokenizer_of(weights: str) -> str:
 
 
 def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:
-    """Train a byte-level BPE of `size` tokens on texts, and save it at `path` as a `tokenizer.json`. Raises:
-    DataError: for a size below 257, the number of bytes and the separator."""
+    """Train a byte-level BPE of `size` tokens on texts, and save it at `path` as a `tokenizer.json`. Raises
+    DataError for a size below 257: the 256 bytes and the separator."""
     from tokenizers import Tokenizer as Rust  # noqa: PLC0415
     from tokenizers import decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
 

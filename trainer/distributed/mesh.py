@@ -24,7 +24,7 @@ class ParallelMesh:
     @classmethod
     def of(cls, parallel: ParallelConfig, world_size: int) -> ParallelMesh:
         """Divide the world by `--data-parallel-replicate` and `--tensor-parallel`; the quotient is the number
-        of shards. Raises: UsageError: if the product does not divide the world size."""
+        of shards. Raises UsageError if the product does not divide the world size."""
         replicate, tensor = parallel.data_parallel_replicate, parallel.tensor_parallel
         if world_size % tensor:
             raise UsageError(f"--tensor-parallel {tensor} does not divide the {world_size} processes")

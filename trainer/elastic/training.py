@@ -190,8 +190,8 @@ class ElasticTrainer(Trainer):
         return 0 if self._held is HeldState.COMPLETE else self.sync.received_signal
 
     def _await_decision(self, error: Exception) -> None:
-        """Return when another membership follows an error that the end of another rank explains. Raises:
-        Exception: `error`, if this rank caused it, or if no membership follows."""
+        """Return when another membership follows an error that the end of another rank explains. Raises
+        `error` itself if this rank caused it, or if no membership follows."""
         if not self._explained_by_others(error):
             raise error
         if self.group.replica is not None and not isinstance(error, Disagreed):

@@ -54,8 +54,8 @@ class MemoryEstimate:
 
 
 def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup, device: torch.device) -> int:
-    """The largest micro-batch that fits on every rank; a collective call. Raises: UsageError: for a model
-    whose forward pass can't be traced."""
+    """The largest micro-batch that fits on every rank; a collective call. Raises UsageError for a model whose
+    forward pass can't be traced."""
     dtype = compute_dtype(config, device)
     mesh = ParallelMesh.of(config.parallel, group.world_size)
     estimate = MemoryEstimate(
@@ -117,7 +117,7 @@ def fixed_bytes(
 
 
 def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float:
-    """Bytes that the forward pass of one sample saves for the backward pass. Raises: UsageError: if they
+    """Bytes that the forward pass of one sample saves for the backward pass. Raises UsageError if the sizes
     depend on values, which the trace does not have."""
     collate = workload.collate or _stacked
     batch = collate([workload.train[0]])

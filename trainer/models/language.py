@@ -39,8 +39,8 @@ class TextData:
 
 
 def load_text(config: Config, tokenizer: str) -> TextData:
-    """The samples of the text or the conversations of `--data`. Raises: DataError: if the data can't be read
-    or is too short."""
+    """The samples of the text or the conversations of `--data`. Raises DataError if the data can't be read or
+    is too short."""
     tokens, packs = _prepare(config, tokenizer, None)
     masked, context = config.data.document_masks == "on", config.model.context
     samples: Dataset = (
@@ -136,7 +136,7 @@ def gpt(config: Config) -> Workload:
 
 def causal_lm(config: Config) -> Workload:
     """The workload of a model of Hugging Face, with its own tokenizer or the tokenizer of `--tokenizer`.
-    Raises: UsageError: if the model does not fit the text."""
+    Raises UsageError if the model does not fit the text."""
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")

@@ -41,7 +41,7 @@ class Build(Protocol):
 
 
 def build_own(config: Config) -> Workload:
-    """Build the workload with the user's function. Raises: UsageError: if the function does not exist, fails,
+    """Build the workload with the user's function. Raises UsageError if the function does not exist, fails,
     or returns something else."""
     target = config.model.model
     if not _TARGET.fullmatch(target):

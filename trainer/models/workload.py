@@ -71,8 +71,8 @@ class Workload:
     tensor_plan: TensorPlan | None = None
 
     def materialize(self, device: torch.device) -> nn.Module:
-        """Set the weights on the meta device, on `device`, and return the model. Raises: UsageError: if
-        weights can't be read."""
+        """Set the weights on the meta device, on `device`, and return the model. Raises UsageError if weights
+        can't be read."""
         materialize(self.model, self.weights, device)
         return self.model
 

@@ -19,8 +19,8 @@ class NoTrial(Exception):
 
 
 def best_of(gcp_resources: str) -> tuple[list[str], float]:
-    """The flags and the metric of the best trial of the tuning job that Google's component ran. Raises:
-    NoTrial: if `gcp_resources` names no tuning job, or no trial has a measurement."""
+    """The flags and the metric of the best trial of the tuning job that Google's component ran. Raises
+    NoTrial if `gcp_resources` names no tuning job, or no trial has a measurement."""
     match = _NAME.search(json.loads(gcp_resources)["resources"][0]["resourceUri"])
     if match is None:
         raise NoTrial(f"no tuning job in {gcp_resources}")

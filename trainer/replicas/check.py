@@ -55,8 +55,8 @@ class ReplicaCheck:
         run: str,
         step: int,
     ) -> None:
-        """`folder` is the folder of the checkpoints; the run begins or continues at `step`. Raises:
-        UsageError: if no rank has a replica of another rank's state."""
+        """`folder` is the folder of the checkpoints; the run begins or continues at `step`. Raises UsageError
+        if no rank has a replica of another rank's state."""
         self._every, self._strategy, self._group, self._device = every, strategy, group, device
         self._folder, self._run = folder, run
         self._checked = -1
@@ -93,7 +93,7 @@ class ReplicaCheck:
 
     def check(self, step: int, last_save: Callable[[], int]) -> None:
         """Compare the replicas after this step. `last_save` waits for the last checkpoint and returns its
-        step. Raises: ReplicaError: on every rank, if replicas differ."""
+        step. Raises ReplicaError on every rank if replicas differ."""
         if step == self._checked:
             return
         state = self._strategy.replicas()

@@ -26,8 +26,8 @@ class ServedModel(Protocol):
 
 
 def open_answerer(uri: str) -> ServedModel:
-    """Load the model of the newest good checkpoint at `uri`. Raises: CheckpointError: if there is no good
-    checkpoint. UsageError: for a model that can't answer questions, or can't be built here."""
+    """Load the model of the newest good checkpoint at `uri`. Raises CheckpointError if there is no intact
+    checkpoint, and UsageError for a model that can't answer questions or can't be built here."""
     checkpoint = fetch(uri)
     manifest = read(checkpoint)
     name = str(manifest.config.get("model", {}).get("model", ""))
@@ -41,8 +41,8 @@ def open_answerer(uri: str) -> ServedModel:
 
 
 def fetch(uri: str) -> Path:
-    """The newest good checkpoint at `uri`, as a local path: a copy if no bucket is mounted. Raises:
-    CheckpointError: if there is no good checkpoint, or it can't be read."""
+    """The newest good checkpoint at `uri`, as a local path: a copy if no bucket is mounted. Raises
+    CheckpointError if there is no intact checkpoint, or it can't be read."""
     if not needs_client(uri):
         return newest_good(local_path(uri), _report)
     folder = Path(tempfile.mkdtemp(prefix="checkpoint-"))
@@ -64,7 +64,7 @@ def copy_of(uri: str, folder: Path) -> Path:
 
 
 def settings(manifest: Manifest, *flags: str) -> Config:
-    """The settings of a checkpoint for its model and questions, with further flags. Raises: UsageError: for a
+    """The settings of a checkpoint for its model and questions, with further flags. Raises UsageError for a
     flag that this trainer does not have, or weights that can't be copied."""
     saved = manifest.config
     model = {name: value for name, value in saved.get("model", {}).items() if name != "init_weights"}

@@ -71,7 +71,7 @@ class DeferredCopies:
 
     def complete(self) -> None:
         """Run the copies that training does not run, in the writing thread; return when all are complete.
-        Raises: CheckpointError: if the state changed before it was copied."""
+        Raises CheckpointError if the state changed before it was copied."""
         self._copy_what_is_left()
         if self._stream is not None:
             self._stream.synchronize()

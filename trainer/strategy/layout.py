@@ -62,8 +62,8 @@ COPIES = DcpLayout("copies", replicated=True)
 
 
 def layout_of(strategy: str, layout: str) -> CheckpointLayout:
-    """The layout of a checkpoint, by the names of strategy and layout in its manifest. Raises:
-    CheckpointError: if the strategy does not exist in this trainer."""
+    """The layout of a checkpoint, by the names of strategy and layout in its manifest. Raises CheckpointError
+    if the strategy does not exist in this trainer."""
     entry = STRATEGIES.get(strategy)
     if entry is None:
         raise CheckpointError(

@@ -48,8 +48,8 @@ class ForkServerClient:
         self._stream = MessageStream(ours)
 
     def gpu_count(self, wait: float) -> int | None:
-        """Number of GPUs of this node; None if it is unknown after `wait` seconds. Raises: RuntimeError: if
-        the fork server ended."""
+        """Number of GPUs of this node; None if it is unknown after `wait` seconds. Raises RuntimeError if the
+        fork server ended."""
         if self._gpus is None:
             self.start()
             if not self._requested:

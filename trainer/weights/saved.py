@@ -27,8 +27,8 @@ class SavedWeights(Protocol):
         """The data type of each weight."""
 
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Read these weights, or this rank's part of a DTensor. Raises: OSError, RuntimeError, ValueError,
-        CheckpointException: if the weights can't be read."""
+        """Read these weights, or this rank's part of a DTensor. Raises OSError, RuntimeError, ValueError or
+        CheckpointException if the weights can't be read."""
 
 
 class DcpWeights:

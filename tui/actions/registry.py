@@ -64,8 +64,8 @@ _KEY_TEXT = {
 
 
 def register(new: Iterable[Action]) -> None:
-    """Register actions that every kind of work has, before a screen reads its bindings. Raises: ValueError:
-    for an id that is registered already."""
+    """Register actions that every kind of work has, before a screen reads its bindings. Raises ValueError for
+    an id that is registered already."""
     for action in new:
         if action.id in _BY_ID:
             raise ValueError(f"two actions have the id {action.id}")
@@ -111,7 +111,7 @@ def _actions_of(kind: Kind) -> tuple[Action, ...]:
 
 
 def operation(operation_id: str) -> Action:
-    """The first action that runs this operation; its label names the operation. Raises: KeyError: for an
+    """The first action that runs this operation; its label names the operation. Raises KeyError for an
     operation that no action declares."""
     for action in actions():
         if action.operation == operation_id:

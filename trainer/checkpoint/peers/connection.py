@@ -183,8 +183,8 @@ class PeerConnection:
 
 
 def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> PeerConnection:
-    """Connect to this store; `seconds` limits each answer. Raises: PeerError: if the store can't be reached,
-    or has another key."""
+    """Connect to this store; `seconds` limits each answer. Raises PeerError if the store can't be reached, or
+    has another key."""
     try:
         sock = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
     except OSError as error:

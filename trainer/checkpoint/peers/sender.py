@@ -99,7 +99,7 @@ def _report(manifest: Manifest, target: StoreAddress, seconds: float) -> None:
 
 
 def send_part(folder: Path, manifest: Manifest, target: StoreAddress) -> bool:
-    """Send the files of this manifest; False if the store already has them. Raises: PeerError: if the files
+    """Send the files of this manifest; False if the store already has them. Raises PeerError if the files
     can't be read, or the store can't be reached or refuses them."""
     with ExitStack() as stack:
         # Open all files first: a newer save may delete the folder while they are sent.

@@ -70,8 +70,8 @@ class CopyStore:
 
 
 def check_part(manifest: Manifest, node: int) -> None:
-    """Check that the manifest is the part of `node`, and that its files can be written into a folder. Raises:
-    PeerError: with the first problem."""
+    """Check that the manifest is the part of `node`, and that its files can be written into a folder. Raises
+    PeerError naming the first problem."""
     if manifest.node != node or manifest.shared:
         raise PeerError(f"the copy must be the part of node {node}")
     if len(manifest.files) > _MAX_FILES:

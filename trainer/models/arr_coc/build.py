@@ -52,8 +52,8 @@ class ModelParts:
 
 
 def arr_coc(config: Config) -> Workload:
-    """Build the workload: questions about images, or generated shapes without a file. Raises: UsageError: for
-    a wrong model, or a tokenizer without its special tokens. DataError: for questions that can't be read."""
+    """Build the workload: questions about images, or generated shapes without a file. Raises UsageError for a
+    wrong model or a tokenizer without its special tokens, and DataError for questions that can't be read."""
     parts = build_parts(config)
     model, prompts = parts.model, parts.prompts
     train, evaluation = _questions(config, prompts, parts.limits)

@@ -66,8 +66,8 @@ class Prompts:
         length: int,
         identity: str = "",
     ) -> None:
-        """`identity` is the identity of the tokenizer. Raises: UsageError: if the template has no position
-        for an image, or `length` is too short for an answer."""
+        """`identity` is the identity of the tokenizer. Raises UsageError if the template has no position for
+        an image, or `length` is too short for an answer."""
         self._encode, self._decode, self._image_token, self._length = encode, decode, image_token, length
         self.identity = f"{identity} {template.identity} {length}"
         head, tail, end = _around(template)

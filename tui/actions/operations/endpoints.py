@@ -119,8 +119,8 @@ class EndpointOperations:
         return await self._run("endpoint.undeploy", endpoint, undeploy)
 
     async def before(self, endpoint: ServingEndpoint) -> dict[str, int]:
-        """The split before the last change, for the models that are deployed now. Raises: OperationError: if
-        no change is known, or the split was changed elsewhere since."""
+        """The split before the last change, for the models that are deployed now. Raises OperationError if no
+        change is known, or the split was changed elsewhere since."""
         changes = await asyncio.to_thread(self._history.changes, endpoint.name)
         if not changes:
             raise OperationError(

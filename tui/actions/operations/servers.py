@@ -40,8 +40,8 @@ class LocalServer:
             )
 
     async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request to the running server; return its response. Raises: OperationError: if no server
-        runs, or with the server's own sentence."""
+        """Send a request to the running server; return its response. Raises OperationError if no server runs,
+        or with the server's own message if it refuses."""
         await self.must_run()
         state = self.state()
         try:

@@ -60,8 +60,8 @@ def families() -> tuple[str, str]:
 
 
 def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
-    """Convert the job into a profile for the side `to`; `kind` is the kind of the object on a cluster.
-    Raises: CannotConvert: if the job has no counterpart."""
+    """Convert the job into a profile for the side `to`; `kind` is the kind of the object on a cluster. Raises
+    CannotConvert if the job has no counterpart."""
     if profile.format.family == to:
         raise CannotConvert(f"the profile {profile.name} is for {to} already.")
     if profile.format.body in _WHOLE:

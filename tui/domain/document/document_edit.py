@@ -31,8 +31,8 @@ class Edit:
 
 
 def edited(value: Any, edits: Sequence[Edit]) -> Any:
-    """Return a copy of plain values (mappings, lists, scalars) with `edits` applied in order. Raises:
-    LookupError: if a path leads through a value that does not exist and can't be created."""
+    """Return a copy of plain values (mappings, lists, scalars) with `edits` applied in order. Raises
+    LookupError if a path leads through a value that does not exist and can't be created."""
     root = copy.deepcopy(value)
     for edit in edits:
         root = _one(root, edit)

@@ -138,7 +138,7 @@ def dotted(path: Path) -> str:
 
 
 def decode(data: bytes, file: str) -> str:
-    """Decode a file's bytes, in UTF-8 or in UTF-16 with a byte order mark. Raises: ProfileInvalid: with the
+    """Decode a file's bytes, in UTF-8 or in UTF-16 with a byte order mark. Raises ProfileInvalid with the
     line and column of the first invalid byte."""
     encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8"
     try:

@@ -58,8 +58,8 @@ class Cron:
 
 
 def read_cron(text: str) -> Cron:
-    """Parse the `cron` of a schedule. Raises: NeverDue: for days that do not exist, such as February 30.
-    CronError: for any other invalid text."""
+    """Parse the `cron` of a schedule. Raises NeverDue for days that do not exist, such as February 30, and
+    CronError for any other invalid text."""
     if len(text) > _LONGEST:
         raise CronError(f"the cron must have at most {_LONGEST} characters")
     zone, fields = "UTC", text.strip()

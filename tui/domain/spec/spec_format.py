@@ -124,7 +124,7 @@ class SpecFormat(ABC):
         return path
 
     def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
-        """The body of a file without a header, with its problems and warnings. Raises: ProfileInvalid: if the
+        """The body of a file without a header, with its problems and warnings. Raises ProfileInvalid if the
         body can't be read."""
         return self.as_fields(document.value) or {}, [], []
 
@@ -203,7 +203,7 @@ class SpecFormat(ABC):
     @abstractmethod
     def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Convert a resource of the service to a profile's header with the body, and notes on omitted parts.
-        Raises: ProfileInvalid: for a resource whose work no profile can describe."""
+        Raises ProfileInvalid for a resource that no profile can describe."""
 
 
 _LOADERS: dict[str, Callable[[], SpecFormat]] = {}

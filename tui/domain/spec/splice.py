@@ -23,8 +23,8 @@ class CannotSplice(Exception):
 
 
 def splice(text: str, edit: Edit) -> str:
-    """Return `text` after one edit whose parents all exist. Raises: CannotSplice: if the layout does not
-    allow the edit; the caller rewrites a larger part."""
+    """Return `text` after one edit whose parents all exist. Raises CannotSplice if the layout does not allow
+    the edit; the caller rewrites a larger part."""
     for _ in range(100):
         tree = _Text(text)
         own = tree.owned(edit)
@@ -35,8 +35,8 @@ def splice(text: str, edit: Edit) -> str:
 
 
 def splice_shared(text: str, edit: Edit) -> str:
-    """Return `text` after one edit at the definition of the value, for all paths that share it. Raises:
-    CannotSplice: if the layout does not allow the edit."""
+    """Return `text` after one edit at the definition of the value, for all paths that share it. Raises
+    CannotSplice if the layout does not allow the edit."""
     return _Text(text).change_shared(edit)
 
 

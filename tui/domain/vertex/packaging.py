@@ -145,8 +145,8 @@ class PackageRequest:
         return posixpath.basename(posixpath.normpath(posixpath.join(self.beside, self.package.path)))
 
     def preview(self) -> dict[str, Any]:
-        """The job to send, with a placeholder for the package's URI, which depends on the content. Raises:
-        PackagingError: if no pool runs the package, or it has no bucket."""
+        """The job to send, with a placeholder for the package's URI, which depends on the content. Raises
+        PackagingError if no pool runs the package, or it has no bucket."""
         staging = staging_of(self.job, self.package, self.target.local)
         uri = package_uri(staging, self.folder, "made-at-launch")
         return with_task(
@@ -156,7 +156,7 @@ class PackageRequest:
 
 def with_task(job: Mapping[str, Any], package: Package, task: PackagedTask) -> dict[str, Any]:
     """Add the task to each pool without a task in a CustomJob (REST format). Args and env do not change.
-    Raises: PackagingError: if every pool has a task already."""
+    Raises PackagingError if every pool has a task already."""
     spec = dict(job.get("jobSpec") or {})
     pools = [dict(pool or {}) for pool in spec.get("workerPoolSpecs") or []]
     targets = [pool for pool in pools if runs_package(pool)]

@@ -94,7 +94,7 @@ def built_in() -> Prices:
 
 
 def from_json(raw: Any) -> Prices:
-    """Parse a table from JSON. Raises: ValueError: with the invalid part."""
+    """Parse a table from JSON. Raises ValueError naming the invalid part."""
     try:
         regions = {
             str(region): {str(key): _price(value) for key, value in prices.items()}
