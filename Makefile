@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 # modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run help test quick lint unit bench peers pipelines trainer-sdist clean
+.PHONY: run help test quick lint unit search bench peers pipelines trainer-sdist clean
 
 run: $(STAMP)
 	@$(BIN)/vxtui
@@ -18,6 +18,7 @@ help:
 	@echo "make quick          lint, types and unit tests: under 2 minutes on 2 cores"
 	@echo "make test           the same and every other test: under 15 minutes on 2 cores"
 	@echo "make lint           ruff, mypy and the import contract alone"
+	@echo "make search         property tests with fresh seeds, for 20 minutes (MINUTES=n, TESTS=path)"
 	@echo "make bench          benchmarks beside other tools (BENCH=name for one of them)"
 	@echo "make pipelines      compile the ready-made pipelines, and fail where one has changed"
 	@echo "make trainer-sdist  the trainer as a Python package (TO=gs://bucket/folder to upload it)"
@@ -38,6 +39,14 @@ lint: $(STAMP)
 # More processes than a small machine has cores: half of the time tests wait for what runs elsewhere.
 unit: $(STAMP)
 	$(BIN)/pytest -n 4 --dist loadgroup
+
+# `make test` takes the same examples on every machine; here each round takes others. The first failure ends it: its
+# example goes into the test as @example.
+MINUTES ?= 20
+TESTS ?= tests/unit
+search: $(STAMP)
+	end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
+	  $(BIN)/pytest -q -x -n 2 --hypothesis-profile=search -m "hypothesis and not slow" $(TESTS) || exit 1; done
 
 # Figures beside those of their peers (tests/benchmarks, docs/BENCHMARKS.md). It takes long and wants a quiet machine.
 bench: $(STAMP) peers

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,7 +22,10 @@ from tests.processes import asked, end, running_in
 
 # A property holds or not; how long an example takes depends on what else the machine does. So no example has
 # a deadline, and the generation of examples is not timed either. The suite's own timeout ends what hangs.
-settings.register_profile("vxtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_LIMITS: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+# The same examples on every machine; `make search` looks for others.
+settings.register_profile("vxtui", derandomize=True, **_LIMITS)
+settings.register_profile("search", **_LIMITS)
 settings.load_profile("vxtui")
 
 _SERVICES = ("multiprocessing", "wandb-core")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from tui.domain.document.source import ProblemSeverity, decode
 from tui.domain.interchange import ConfigFile, Imported, export, from_resource, from_text
+from tui.domain.kubernetes.export import kubectl_yaml
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.profile.edit import render_new
 
@@ -334,6 +336,26 @@ def test_the_python_program_sends_the_same_job() -> None:
     assert max(map(len, code.splitlines())) <= 100
 
 
+@pytest.mark.parametrize(
+    "text", ["\ue000HOME\ue001", "\ue000", "x\ue000HF_TOKEN\ue000", '"]); print(1); (["', "{job}"]
+)
+def test_a_text_of_somebody_else_stays_a_text_in_the_python_program(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = [
+        {"name": "HF_TOKEN", "value": "hf_secret1"},
+        {"name": "A", "value": f"{text} --api-key=k123 {text}"},
+    ]
+    container = {"imageUri": "i", "args": [text], "env": env}
+    spec = {"workerPoolSpecs": [{"containerSpec": container, "replicaCount": 1}]}
+    job = {"displayName": "x", "labels": {"a": text}, "jobSpec": spec}
+    _, code = example("python", job)
+    assert "hf_secret1" not in code and "k123" not in code
+    monkeypatch.setenv("HF_TOKEN", "hf_secret1")
+    monkeypatch.setenv("API_KEY", "k123")
+    assert sent_by(code) == as_message(job)
+
+
 def test_what_is_lost_is_said() -> None:
     text = render_new({**JOB, "description": "Fast.", "parameters": {"a": 1}})
     profile = load(text, "f", "demo")
@@ -380,7 +402,12 @@ def messages(descriptor: Any) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields).map(once)
 
 
-ODD = ["yes", "1e3", "${x}", "$${x}", "a: b", "<<", "- x", "1:30", "\x85", "😀\x07"]
+ODD = [
+    "yes", "1e3", "${x}", "$${x}", "a: b", "<<", "- x", "1:30", "\x85", "😀\x07", "\ue000x\ue001", "'", '"',
+    "\\", "YAML", "\nYAML\n", "\nJSON\n", "$(id)", "`id`", "{job}", "%s", "os.environ[", "--- ", "\n...\n",
+    "\u2028", "\ufeff", "#", "!x", "|",
+]  # fmt: skip
+"""Texts that mean something to YAML, a shell, Python or an export."""
 
 
 def scalars(field: Any) -> st.SearchStrategy[Any]:
@@ -393,8 +420,7 @@ def scalars(field: Any) -> st.SearchStrategy[Any]:
     if field.enum_type is not None:
         return st.sampled_from([v.name for v in field.enum_type.values])
     return {
-        field.TYPE_STRING: st.text(max_size=8)
-        | st.sampled_from(["yes", "1e3", "${x}", "$${x}", "a: b", "<<", "- x"]),
+        field.TYPE_STRING: st.text(max_size=8) | st.lists(st.sampled_from(ODD), max_size=3).map("".join),
         field.TYPE_BOOL: st.booleans(),
         field.TYPE_INT32: st.integers(-(2**31), 2**31 - 1),
         field.TYPE_INT64: st.integers(-(2**63), 2**63 - 1).map(str),
@@ -402,6 +428,56 @@ def scalars(field: Any) -> st.SearchStrategy[Any]:
 
 
 SPECS = messages(CustomJob.pb(CustomJob()).DESCRIPTOR.fields_by_name["job_spec"].message_type)
+
+
+SHELL = r"""
+gcloud() { [ "$1" = auth ] || { printf '%s\0' "$@"; printf '\1'; cat; }; }
+curl() { gcloud "$@"; }
+"""
+"""In place of both programs: prints the arguments and the standard input."""
+WORDS_OF_ANYBODY = st.lists(st.sampled_from(ODD) | st.text(max_size=4), max_size=4).map("".join)
+
+
+def sent_in_a_shell(text: str) -> tuple[list[str], str]:
+    """(arguments, standard input) of the program that an exported command or script starts."""
+    done = subprocess.run(["bash", "-c", SHELL + text], capture_output=True, check=True, timeout=30)
+    arguments, _, body = done.stdout.decode().partition("\1")
+    return arguments.split("\0")[:-1], body
+
+
+@settings(max_examples=40)
+@given(texts=st.lists(WORDS_OF_ANYBODY, min_size=4, max_size=4))
+def test_the_texts_of_any_job_pass_through_a_shell(texts: list[str]) -> None:
+    # No argument of a program can have NUL; the byte 1 ends the arguments here.
+    name, label, word, value = (text.replace("\0", "").replace("\1", "") for text in texts)
+    container = {"imageUri": f"i{word}", "args": [word, value], "env": [{"name": "A", "value": value}]}
+    spec = {"workerPoolSpecs": [{"containerSpec": container, "replicaCount": "1"}]}
+    job = {"displayName": f"x{name}", "labels": {"a": label}, "jobSpec": spec}
+    first = as_message(job)
+    profile = load(render_new(json_format.MessageToDict(first)), "f", "x")
+    request = profile.check().request
+    done = export(profile, request, "gcloud", project="p", region="r", reveal=True)
+    arguments, body = sent_in_a_shell(done.text)
+    assert f"--display-name={request.custom_job['displayName']}" in arguments
+    assert as_message({**job, "jobSpec": yaml.safe_load(body)}) == first
+    done = export(profile, request, "rest", project="p", region="r", reveal=True)
+    _, body = sent_in_a_shell(done.text)
+    assert as_message(json.loads(body)) == first
+
+
+@given(texts=st.lists(WORDS_OF_ANYBODY, min_size=3, max_size=3))
+def test_the_texts_of_any_manifest_survive_kubectl(texts: list[str]) -> None:
+    name, label, word = texts
+    pod = {"spec": {"containers": [{"name": "pytorch", "image": "i", "args": [word], "env": [
+        {"name": "A", "value": label}]}]}}  # fmt: skip
+    obj = {
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+        "metadata": {"name": "x", "annotations": {"a": name}},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": pod}}},
+    }  # fmt: skip
+    text = kubectl_yaml({"displayName": "x", "manifest": {"objects": [obj]}}, "n", ["a remark"])
+    (found,) = yaml.safe_load_all(text)
+    assert found["spec"] == obj["spec"] and found["metadata"]["annotations"] == {"a": name}
 
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import textwrap
@@ -14,7 +15,7 @@ from tui.domain.core.resource_name import log_project
 from tui.domain.core.text import json_text, plain
 from tui.domain.interchange import gcloud_command
 from tui.domain.interchange.imports import from_resource
-from tui.domain.interchange.python_code import environment_value, python_code
+from tui.domain.interchange.python_code import EnvironmentValue, JoinedText, python_code
 from tui.domain.kubernetes.export import kubectl_yaml
 from tui.domain.masking import concealed, mask_text
 from tui.domain.profile import Profile, Request, load
@@ -125,20 +126,36 @@ def export_job(
 def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, ...]]:
     """The request with a placeholder for each secret, and a note about the replacements."""
     names: dict[str, None] = {}
+    # The job has no such character, whatever its texts; a value of the environment becomes an object at once.
+    present = set(json.dumps(request.custom_job, ensure_ascii=False, default=str))
+    end = next(character for character in map(chr, range(0xE000, 0x110000)) if character not in present)
 
     def cover(name: str) -> str:
         variable = re.sub(r"\W+", "_", name).strip("_").upper() or "SECRET"
         names[variable] = None
-        return environment_value(variable) if form == "python" else f"{REPLACE}{variable}"
+        return f"{end}{variable}{end}" if form == "python" else f"{REPLACE}{variable}"
 
     job, count = concealed(request.custom_job, request.secrets, cover)
     if not count:
         return request, ()
     if form == "python":
+        job = _with_values(job, end)
         instruction = f"set {', '.join(names)} in the environment before you run it"
     else:
         instruction = f"replace {', '.join(f'{REPLACE}{name}' for name in names)}, or export with --reveal"
     return replace(request, custom_job=job), (f"{pieces(count, 'secret')} left out: {instruction}",)
+
+
+def _with_values(spec: Any, end: str) -> Any:
+    """The specification with an object in place of each name between two `end`."""
+    if isinstance(spec, Mapping):
+        return {key: _with_values(value, end) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [_with_values(value, end) for value in spec]
+    if not isinstance(spec, str) or end not in spec:
+        return spec
+    parts = enumerate(spec.split(end))
+    return JoinedText(tuple(EnvironmentValue(part) if at % 2 else part for at, part in parts if part))
 
 
 def _lost(profile: Profile) -> tuple[str, ...]:

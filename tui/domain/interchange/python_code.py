@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,6 @@ from tui.domain.spec.field_table import VALUE, FieldType
 from tui.domain.spec.spec_format import SpecFormat
 
 WIDE = 88
-_VARIABLE = re.compile("\ue000(.*?)\ue001")
 
 _PROGRAM = '''\
 #!/usr/bin/env python3
@@ -94,19 +94,28 @@ def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
     return _text(value)
 
 
-def environment_value(name: str) -> str:
-    """A placeholder for an environment variable that the program reads when it runs."""
-    return f"\ue000{name}\ue001"
+@dataclass(frozen=True, slots=True)
+class EnvironmentValue:
+    """In place of a text: the value of this environment variable when the program runs."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedText:
+    """In place of a text: texts and values of the environment, one after the other."""
+
+    parts: tuple[str | EnvironmentValue, ...]
 
 
 def _text(value: Any) -> str:
-    """A literal in double quotes; an `environment_value` inside becomes a sum of literals and variables."""
+    """A literal in double quotes; values of the environment as an expression."""
+    if isinstance(value, JoinedText):
+        return " + ".join(map(_text, value.parts))
+    if isinstance(value, EnvironmentValue):
+        return f"os.environ[{_text(value.name)}]"
     if not isinstance(value, str):
         return repr(value)
-    parts = _VARIABLE.split(value)
-    if len(parts) > 1:
-        terms = [f'os.environ["{part}"]' if at % 2 else _text(part) for at, part in enumerate(parts) if part]
-        return " + ".join(terms)
     plain = repr(value)
     if plain[0] == '"' or '"' in value:
         return plain
