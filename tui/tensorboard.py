@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import shutil
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -31,6 +33,16 @@ GCS_READERS = ("gcsfs", "tensorflow")
 """Packages of which TensorBoard needs one to read gs:// itself."""
 _LOGS = "logs"
 """Folder below a job's output: AIP_TENSORBOARD_LOG_DIR (docs/facts/vertex.md 3.6)."""
+
+
+_PARENT_DEATH_SIGNAL = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """Make the kernel end this new process with its parent, whatever ends that (Linux only)."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 class TensorBoardError(Exception):
@@ -168,6 +180,7 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            preexec_fn=_end_with_parent,
         )
     except OSError as error:
         raise TensorBoardError(f"{program} can't be started: {error.strerror}.") from error

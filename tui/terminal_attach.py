@@ -23,11 +23,13 @@ CHUNK = 65536
 LOST_PROGRAM = ShellEnd(None, "The connection ended.")
 LOST_TERMINAL = ShellEnd(None, "The terminal was closed.")
 RESET = (
+    "\x1b\\\x1b[?2026l\x1b[2l\x1b[4l\x1b[20l\x1b[?5l\x1b[?9l\x1b[?1005l\x1b[?1015l\x1b[?69l\x1b[>4m"
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[?1l\x1b>\x1b[=0;1u\x1b[?1047l"
-    "\x1b7\x1b[r\x1b8\x1b[?7h\x1b[m\x1b[?25h"
+    "\x1b7\x1b[r\x1b8\x1b[?7h\x1b[m\x1b[?25h\x0f\x1b(B\x1b)B\x1b[0 q"
 )
-"""Resets mouse, paste, focus, cursor keys, keyboard protocol, alternate screen, scroll region, wrap, colour,
-cursor.
+"""Ends an unfinished sequence. Resets synchronized output, keyboard lock, insert and newline mode, reverse
+video, mouse, margins, keys, paste, focus, keypad, keyboard protocol, alternate screen, scroll region, wrap,
+colour, cursor, character sets.
 
 Of the two sequences that leave the alternate screen, this one preserves the cursor position.
 """

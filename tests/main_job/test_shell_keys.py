@@ -10,6 +10,7 @@ import termios
 from collections.abc import Iterator
 
 import psutil
+import pyte
 import pytest
 
 from tests.processes import asked
@@ -139,10 +140,16 @@ def test_a_shell_has_the_replicas_environment_and_the_screen_comes_back(
 
 def test_a_killed_shell_leaves_the_terminal_as_it_was(place: Home, screen: Terminal) -> None:
     before = open_shell(screen)
-    # As an editor that is killed does: the other screen, the mouse, no echo, no cursor.
-    screen.press(r"printf '\033[?1049h\033[?1000h\033[?25l\033[31m'; stty raw -echo; kill -9 $$", "enter")
+    # As an editor that is killed does: the other screen, the mouse, no echo, no cursor, insert mode, line
+    # drawing, and half of a title.
+    modes = r"\033[?1049h\033[?1000h\033[?25l\033[31m\033[4h\033(0\016\033]0;half"
+    screen.press(f"printf '{modes}'; stty raw -echo; kill -9 $$", "enter")
     screen.wait("ended with exit code 137")
     screen.wait(lambda text: settled(text) == settled(before))
+    assert pyte.modes.IRM not in screen.screen.mode
+    # The emulator behind this terminal has no character sets; others do.
+    after = bytes(screen.raw).rpartition(b"\x1b]0;half")[2]
+    assert after.startswith(b"\x1b\\") and b"\x0f\x1b(B" in after
 
 
 def test_a_shell_has_the_terminals_size_and_follows_it(place: Home, screen: Terminal) -> None:

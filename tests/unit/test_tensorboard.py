@@ -15,6 +15,7 @@ import pytest
 
 from tests.ui.double import job
 from tests.ui.job_double import JobBackend
+from tests.waiting import until
 from tui import tensorboard
 from tui.backends.group import GroupBackend
 from tui.backends.interface import StorageService
@@ -30,6 +31,7 @@ from tui.tensorboard import (
     interpreter,
 )
 
+REAL_PYTHON = sys.executable
 BASE = {"baseOutputDirectory": {"outputUriPrefix": "gs://b/run/"}}
 SERVES = f"""#!{sys.executable}
 import http.server, sys
@@ -119,6 +121,24 @@ async def test_it_answers_and_ends_with_whoever_started_it(program: Path, tmp_pa
             assert reply.status == 200
         assert process.is_running()
     assert not process.is_running()
+
+
+async def test_it_ends_with_a_killed_parent(program: Path, tmp_path: Path) -> None:
+    """SIGKILL, as SIGHUP of a lost SSH line, leaves no time to end it."""
+    code = (
+        "import asyncio, sys\nfrom tui.tensorboard import tensorboard\n"
+        "async def run():\n    async with tensorboard(sys.argv[1], 0) as running:\n"
+        "        print(running.pid, flush=True)\n        await asyncio.Event().wait()\n"
+        "asyncio.run(run())"
+    )
+    parent = await asyncio.create_subprocess_exec(
+        REAL_PYTHON, "-c", code, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(await parent.stdout.readline()))
+    parent.kill()
+    await parent.wait()
+    await until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "its end")
 
 
 async def test_its_last_words_are_told_where_it_does_not_start(program: Path) -> None:

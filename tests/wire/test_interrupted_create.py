@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,52 @@ async def test_an_interrupted_launch_prints_the_job_that_it_made(
     assert fake.calls["CreateCustomJob"] == 1
     lines = [json.loads(line) for line in (tmp_path / "s" / "audit.jsonl").read_text().splitlines()]
     assert [(x["result"], x["target"]) for x in lines] == [("asked", "x"), ("done", NAME)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+async def test_the_next_verb_tells_what_became_of_a_launch_whose_verb_was_killed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """SIGHUP is what a lost SSH line brings."""
+    fake = Fake()
+    silent(fake)
+    async with launching(tmp_path, fake) as launch:
+        await until(lambda: fake.jobs, "the create")
+        launch.process.send_signal(number)
+        await launch.end()
+    async with vxtui(tmp_path, fake, "jobs", "--json") as shown:
+        _, out, err = await shown.end()
+    assert [job["id"] for job in json.loads(out)["jobs"]] == ["1"]
+    assert "The launch of x at " in err and "its job exists: x (1)" in err
+    async with vxtui(tmp_path, fake, "jobs") as shown:
+        _, _, err = await shown.end()
+    assert "The launch" not in err
+    assert fake.calls["CreateCustomJob"] == 1
+
+
+async def test_a_killed_launch_that_made_no_job_names_its_label(tmp_path: Path) -> None:
+    fake = Fake()
+
+    async def lose(_request: object) -> None:
+        await asyncio.Event().wait()
+
+    fake.before["CreateCustomJob"] = lose
+    async with launching(tmp_path, fake) as launch:
+        await until(lambda: fake.calls["CreateCustomJob"], "the create")
+        async with vxtui(tmp_path, fake, "jobs") as shown:
+            _, _, err = await shown.end()
+        assert "The launch" not in err, "its verb still waits"
+        launch.process.kill()
+        await launch.end()
+    async with vxtui(tmp_path, fake, "jobs") as shown:
+        _, _, err = await shown.end()
+    assert f"no job with the label vxtui-launch={mark_of(fake)} is there yet" in err
+    path = tmp_path / "s" / "audit.jsonl"
+    path.write_text(path.read_text().replace(datetime.now(UTC).strftime('"time": "%Y'), '"time": "2025'))
+    for said in (True, False):
+        async with vxtui(tmp_path, fake, "jobs") as shown:
+            _, _, err = await shown.end()
+        assert ("nothing was created" in err) is said
 
 
 async def test_a_reply_that_comes_after_the_interrupt_counts(tmp_path: Path) -> None:
@@ -272,6 +319,20 @@ def test_quitting_with_a_launch_on_its_way_says_what_became_of_it(tmp_path: Path
         assert (
             f"x was sent, but no reply has come. `vxtui jobs --filter vxtui-launch:{mark_of(fake)}`" in said
         )
+    assert fake.calls["CreateCustomJob"] == 1
+
+
+def test_the_next_console_tells_what_became_of_a_launch_whose_console_was_killed(tmp_path: Path) -> None:
+    fake = Fake()
+    silent(fake)
+    with console(tmp_path, fake, 20) as screen:
+        launch(screen, fake)
+        os.kill(screen.process.pid, signal.SIGKILL)
+        screen.wait_exit()
+    with console(tmp_path, fake, 20) as screen:
+        screen.wait("its job exists: x (1)")
+        screen.type(b"\x11")
+        screen.wait_exit()
     assert fake.calls["CreateCustomJob"] == 1
 
 

@@ -196,8 +196,22 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.standing.tick()
             if self.costs.prices is None:
                 background(self, self.load_prices, "prices")
+        if status.state is ConnectionState.LIVE and self.journal.looks_back(self.connection.context.name):
+            background(self, self._tell_unfinished_launches, "launches")
         self.connection_changed.publish(status)
         self._open_now()
+
+    async def _tell_unfinished_launches(self) -> None:
+        """Say what became of launches whose process was killed before the reply."""
+        name = self.connection.context.name
+        # The operations' modules are imported when something is first changed.
+        if not await asyncio.to_thread(self.journal.unfinished, name):
+            return
+        operations = self.operations.jobs()
+        if operations is not None:
+            async for text in operations.unfinished():
+                self.journal.add("console", text)
+                self.notify(text, severity="warning", timeout=60, markup=False)
 
     async def _preload_screens(self) -> None:
         await preload.import_modules(preload.screen_modules())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -48,6 +49,10 @@ class AuditEntry:
     action: str
     """Id of the operation, e.g. `job.cancel`."""
     target: str
+    mark: str = ""
+    """Value of the label by which the job of a launch is found; "" for other operations."""
+    kind: str = ""
+    """Kind of the job that a launch creates, e.g. `custom_job`; "" for other operations."""
 
 
 class Journal:
@@ -55,7 +60,8 @@ class Journal:
 
     The audit file holds one JSON object per line: time, user (`name@host`), surface ("console" or "verb"),
     context, project, region, action, target, result ("asked", "done" or "failed") and, for a failure, the
-    error's code and message. It is appended to, never rewritten.
+    error's code and message; also the process, and of a launch the value of its job's label. It is appended
+    to, never rewritten.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
@@ -72,6 +78,11 @@ class Journal:
         """Number of launches of each job name, by context."""
         self._launches_read_to = 0
         self._reading = threading.Lock()
+        self._looked_back: set[str] = set()
+
+    def now(self) -> datetime:
+        """The journal's time."""
+        return self._clock()
 
     def add(self, kind: str, text: str, job: str = "") -> Event:
         """Record an event in memory."""
@@ -154,6 +165,35 @@ class Journal:
         counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]
         return {name for context_counts in counts for name, times in context_counts if times > 0}
 
+    def looks_back(self, context: str) -> bool:
+        """Return whether this run has yet to tell of the context's unfinished launches; true only once."""
+        first = context not in self._looked_back
+        self._looked_back.add(context)
+        return first
+
+    def unfinished(self, context: str) -> list[tuple[datetime, AuditEntry]]:
+        """Return the launches of this context, with their times, whose process ended before it knew their
+        result (blocking). Only the end of the file is read."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._first_line(file, file.seek(0, os.SEEK_END)))
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            return []
+        waiting: dict[str, tuple[datetime, AuditEntry]] = {}
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                record = json.loads(line)
+                mark = record.get("mark")
+                if not mark or record["context"] != context or record["user"] != user():
+                    continue
+                entry = AuditEntry(**{field: record[field] for field in AuditEntry.__slots__})
+                if record["result"] != "asked":
+                    waiting.pop(mark, None)
+                elif not Path(f"/proc/{int(record['process'])}").exists():
+                    waiting[mark] = (datetime.fromisoformat(record["time"]), entry)
+        return list(waiting.values())
+
     @staticmethod
     def _first_line(file: BinaryIO, size: int) -> int:
         """Return the offset of the first complete line in the end of the file."""
@@ -166,7 +206,11 @@ class Journal:
         """Append one line to the audit file, mode 0600 (blocking). Raises OSError if it can't be written."""
         target = mask_text(entry.target)
         line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "target": target}
-        line |= {"result": result, **({"code": code, "message": mask_text(message)} if code else {})}
+        line |= {
+            "result": result,
+            "process": os.getpid(),
+            **({"code": code, "message": mask_text(message)} if code else {}),
+        }
         text = json.dumps(line, ensure_ascii=False)
         self._own.add(text)
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -76,6 +76,9 @@ class Run:
         async with open_backend(context or self.context, self.settings) as backend:
             # A verb reads once: a member that connects later would be missing from its result.
             await backend.settle()
+            if context is None or context == self.context:
+                async for text in self.job_operations(backend).unfinished():
+                    note(text)
             yield backend
 
     @property

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tui.actions.availability import WRONG_STATE, ActionSelection, job_refusal
 from tui.actions.operations.creation import SentLaunch, create, sent_launch
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
-from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
+from tui.backends.interface import Backend, BackendError, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.core.formatting import pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
@@ -21,11 +22,16 @@ from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
 from tui.domain.spec.spec_format import format_of
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
+from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_of, kind_of_body
 from tui.store.log.retention import remove_logs
 
 if TYPE_CHECKING:
     from tui.packaging.prepare import PackagePlan, PackagingStep
+
+
+MAY_APPEAR = timedelta(minutes=1)
+"""Time after a launch in which its job may still appear in the list."""
 
 
 class JobOperations:
@@ -92,11 +98,13 @@ class JobOperations:
     async def rerun(self, job: Job) -> Outcome[Job]:
         """Create an ended pipeline again; the service's cache has the results of its successful tasks."""
 
+        mark = secrets.token_hex(8)
+
         async def rerun() -> Job:
             self._must_allow("job.rerun", job)
             service = self._backend.job_service(job.name)
             resource = rerun_resource(await service.spec(job.name))
-            return await create(service, LaunchRequest(job.region, resource, secrets.token_hex(8)))
+            return await create(service, LaunchRequest(job.region, resource, mark))
 
         return await self._runner.run(
             "job.rerun",
@@ -106,6 +114,8 @@ class JobOperations:
             region=job.region,
             context=job.context,
             created=lambda created: created.name,
+            mark=mark,
+            kind=kind_of(job).key,
         )
 
     async def launch(
@@ -124,6 +134,8 @@ class JobOperations:
         `on_interrupt`, and the outcome says whether the job exists (`creation.create`).
         """
 
+        mark = secrets.token_hex(8)
+
         async def launch() -> Job:
             ready = request
             if package is not None:
@@ -132,7 +144,7 @@ class JobOperations:
             sent = LaunchRequest(
                 ready.region,
                 ready.resource,
-                secrets.token_hex(8),
+                mark,
                 on_send=lambda: on_send(sent_launch(sent)),
                 title=format_of(request.body).resource_title(ready.resource),
             )
@@ -148,11 +160,41 @@ class JobOperations:
             lambda job: f"Launched {plain(job.display_name)}",
             region=request.region,
             created=lambda job: job.name,
+            mark=mark,
+            kind=self._kind(request.body, request.resource).key,
         )
+
+    async def unfinished(self) -> AsyncGenerator[str, None]:
+        """Yield what became of each launch whose process was killed while it waited for the reply."""
+        runner = self._runner
+        for asked_at, entry in await asyncio.to_thread(runner.journal.unfinished, runner.context.name):
+            if entry.kind not in self._backend.jobs:
+                continue
+            request = LaunchRequest(entry.region, mark=entry.mark)
+            about = (
+                f"The launch of {plain(entry.target)} at {asked_at.astimezone():%H:%M:%S} lost its console"
+            )
+            try:
+                found = await self._backend.jobs[entry.kind].launched(request)
+            except BackendError as error:
+                yield f"{about}. Whether its job exists is not known: {error.message} {request.look_first}"
+                continue
+            if found is not None:
+                await runner.settle(replace(entry, target=found.name), "done")
+                yield f"{about}; its job exists: {found.display_name} ({found.id})."
+            elif runner.journal.now() - asked_at < MAY_APPEAR:
+                yield f"{about}; no job with the label {request.label} is there yet. {request.look_first}"
+            else:
+                await runner.settle(entry, "failed")
+                yield f"{about}; no job with the label {request.label} exists: nothing was created."
+
+    @staticmethod
+    def _kind(body: str, resource: Mapping[str, Any]) -> Kind:
+        return kind_of_body(body, format_of(body).job_of(resource))
 
     def _service_for(self, body: str, resource: Mapping[str, Any]) -> JobService:
         """The service that creates this resource. Raises OperationError if the context has none."""
-        kind = kind_of_body(body, format_of(body).job_of(resource))
+        kind = self._kind(body, resource)
         service = self._backend.jobs.get(kind.key)
         if service is None:
             raise OperationError(

@@ -77,11 +77,14 @@ class OperationRunner:
         region: str = "",
         context: str = "",
         created: Callable[[T], str] | None = None,
+        mark: str = "",
+        kind: str = "",
     ) -> Outcome[T]:
         """Run `act` unless the context is read-only. Its `BackendError` and `OperationError` become outcomes.
 
         `context` is the context of the job, which may belong to a member of a group. `done` is the text of a
-        success, and `created` is the name of the created object for the journal's last line.
+        success, and `created` is the name of the created object for the journal's last line. `mark` and
+        `kind` identify the job of a launch.
 
         Raises:
             KeyError: for an operation that the registry does not know.
@@ -94,7 +97,7 @@ class OperationRunner:
             error = OperationError(refusal.reason, fix=refusal.fix, code=refusal.code)
             return Outcome(False, error.message, error.fix, error=error)
         project = self._projects.get(where, self.context.project)
-        entry = AuditEntry(self._surface, where, project, region, operation_id, target)
+        entry = AuditEntry(self._surface, where, project, region, operation_id, target, mark, kind)
         try:
             await self._audit(entry, "asked")
             value = await act()
@@ -121,6 +124,11 @@ class OperationRunner:
         text = done(value)
         self.journal.add("action", text, created(value) if created else target)
         return Outcome(True, plain(text), value=value)
+
+    async def settle(self, entry: AuditEntry, result: str) -> None:
+        """Record the result of an operation whose process ended without recording one."""
+        code = ("UNKNOWN", "Its process was killed before the reply.") if result == "failed" else ("", "")
+        await self._audit(entry, result, *code)
 
     async def _audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
         """Write an entry. A full disk must not prevent a cancel: the user is warned, and the operation
