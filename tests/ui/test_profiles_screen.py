@@ -254,7 +254,7 @@ async def test_a_wrong_value_is_said_at_once_and_blocks(
     async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
         await choose(app, pilot, "local-2node")
         await pilot.press("l", "tab", "tab", "tab", *"many")
-        assert "whole number" in app.screen.query_one(LaunchForm).parameters["steps"].problem
+        assert "an integer" in app.screen.query_one(LaunchForm).parameters["steps"].problem
         assert "not valid: steps" in text(app, "#problems")
         await pilot.press("escape", "enter")
         assert not backend.created and "Can't be launched: steps must be an integer" in said(app)
