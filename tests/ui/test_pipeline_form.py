@@ -49,7 +49,7 @@ async def test_parameters_have_their_type_default_and_help_and_are_edited(tmp_pa
         assert row(app, f"{VALUES}.steps").note == "5"
         await until(pilot, lambda: detail(app) == "integer. How many.", "its type and help")
         await pilot.press("enter", *"many")
-        await until(pilot, lambda: "whole number" in detail(app), "what is expected")
+        await until(pilot, lambda: "an integer" in detail(app), "what is expected")
         await pilot.press("ctrl+u", "7", "enter")
         await settled(pilot, app, "steps: 7")
 
