@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.interfaces import CustomJobPb, JobRecord, project_number
 from tui.emulator.paths import StateDir
 from tui.emulator.runner.exit_codes import ExitMeaning, from_wait_status, meaning
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
@@ -73,7 +73,10 @@ def test_one_replica_is_told_of_nobody(state: StateDir, monkeypatch: pytest.Monk
     absent = {"TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "AIP_MODEL_DIR"}
     assert not absent & set(only.env)
     assert "/secret" not in only.env.values() and only.env["STORAGE_EMULATOR_HOST"] == "http://127.0.0.1:1"
-    assert only.env["CLOUD_ML_PROJECT_ID"] == "100000000001" and only.env["CLOUD_ML_JOB_ID"] == RECORD.id
+    assert (
+        only.env["CLOUD_ML_PROJECT_ID"] == project_number(RECORD.project)
+        and only.env["CLOUD_ML_JOB_ID"] == RECORD.id
+    )
     assert only.env["HOME"] == only.workdir == str(state.attempt(RECORD.id, 1).workdir("workerpool0-0"))
 
 
@@ -191,7 +194,7 @@ def test_a_program_that_needs_torch_is_refused_where_torch_is_missing(
     # As after a failed import.
     monkeypatch.setitem(sys.modules, "torch", None)
     for image, command in ((trainer, ()), (python, ("python3", "-m", "torch.distributed.run", "a.py"))):
-        with pytest.raises(CannotRun, match=r"torch is not installed .*pip install 'vxtui\[trainer\]'"):
+        with pytest.raises(CannotRun, match=r"needs torch, which .*pip install 'vxtui\[trainer\]'"):
             images.program(image, command)
     assert container_torch_missing(trainer, ()) is not None
     assert container_torch_missing(python, ()) is None

@@ -46,6 +46,7 @@ KEY = "projects/p/locations/us-east1/keyRings/r/cryptoKeys/k"
 EXAMPLES: dict[str, Job] = {
     "shape.display-name": {**job(), "displayName": "x" * 129},
     "shape.labels": {**job(), "labels": {"Team": "nlp"}},
+    "shape.label-count": {**job(), "labels": {f"k{n}": "" for n in range(65)}},
     "shape.encryption": {**job(), "encryptionSpec": {"kmsKeyName": KEY}},
     "shape.pools": {"displayName": "x", "jobSpec": {}},
     "shape.primary": job(times(POOL, 4)),

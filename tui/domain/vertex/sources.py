@@ -6,6 +6,7 @@ DOCS = "https://docs.cloud.google.com/gemini-enterprise-agent-platform"
 REST = f"{DOCS}/reference/rest"
 TRAINING = f"{DOCS}/machine-learning/training"
 
+LABELS = "https://docs.cloud.google.com/resource-manager/docs/labels-overview"
 JOB = f"{REST}/v1/projects.locations.customJobs"
 SPEC = f"{REST}/Shared.Types/CustomJobSpec"
 COMPUTE = f"{TRAINING}/configure-compute"

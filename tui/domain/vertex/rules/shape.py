@@ -11,7 +11,7 @@ from tui.domain.document.source import ProblemSeverity
 from tui.domain.spec.custom_job_spec import task_of, whole, within
 from tui.domain.spec.display_name import name_problem
 from tui.domain.spec.findings import Case, Finding, Rule
-from tui.domain.vertex.sources import DISTRIBUTED, GCLOUD_JOB, JOB, REST, SPEC, TRAINING, UNDOCUMENTED
+from tui.domain.vertex.sources import DISTRIBUTED, GCLOUD_JOB, JOB, LABELS, REST, SPEC, TRAINING, UNDOCUMENTED
 
 MAX_LABEL = 63
 MAX_LABEL_BYTES = 127
@@ -212,7 +212,7 @@ def arguments(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("shape.display-name", JOB, display_name),
     Rule("shape.labels", JOB, labels),
-    Rule("shape.label-count", "docs/facts/vertex.md 16", label_count),
+    Rule("shape.label-count", LABELS, label_count),
     Rule("shape.encryption", f"{REST}/v1/EncryptionSpec", encryption),
     Rule("shape.pools", SPEC, pool_count),
     Rule("shape.trailing-pool", DISTRIBUTED, trailing, ProblemSeverity.NOTE),
