@@ -89,7 +89,7 @@ async def test_what_is_wrong_is_said_while_it_is_typed(tmp_path: Path) -> None:
     async with form(tmp_path) as (app, pilot, _):
         to(app, f"{POOL}[1].replicaCount")
         await pilot.press("enter", "ctrl+u", *"many")
-        await until(pilot, lambda: "whole number" in detail(app), "what is expected")
+        await until(pilot, lambda: "an integer" in detail(app), "what is expected")
         await pilot.press("enter")
         assert not screen(app).draft.changed and screen(app).line.has_focus
         await pilot.press("ctrl+u", "0")
