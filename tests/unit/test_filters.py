@@ -76,7 +76,7 @@ def test_conditions_side_by_side_are_not_nested() -> None:
         ("labels.a.b=1", 0, "labels.KEY"),
         ("display_name.x=1", 0, "display_name"),
         ('labels.a."b"c', 12, "an operator"),
-        ('display_name=a."b"', 13, "all of it in quotes"),
+        ('display_name=a."b"', 13, "the entire value in quotes"),
         ("create_time:*", 0, "use = != < <= > >="),
     ],
 )

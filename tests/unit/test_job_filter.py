@@ -191,5 +191,5 @@ def test_training_pipelines_have_states_and_a_definition_of_their_own() -> None:
         assert compile_filter(text, TRAINING_PIPELINE_FIELDS)(job) is wanted, text
     with pytest.raises(FilterError, match="did you mean PIPELINE_STATE_FAILED"):
         compile_filter('state="JOB_STATE_FAILED"', TRAINING_PIPELINE_FIELDS)
-    with pytest.raises(FilterError, match="not a field"):
+    with pytest.raises(FilterError, match="unknown field"):
         compile_filter('training_task_definition="x"', CUSTOM_JOB_FIELDS)

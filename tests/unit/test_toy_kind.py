@@ -258,7 +258,7 @@ def test_what_it_lacks_is_said_by_its_own_name(
 
     for command, what in ((metrics, "metrics"), (logs, "logs")):
         error = refused(command)
-        assert (error["code"], error["message"]) == ("UNIMPLEMENTED", f"A toy has no {what} of its own.")
+        assert (error["code"], error["message"]) == ("UNIMPLEMENTED", f"A toy has no {what}.")
     assert refused(delete, "--yes")["fix"] == "vxtui cancel 1"
     monkeypatch.setattr(service, "cancel", JobService.cancel)
     # It is refused before the question.

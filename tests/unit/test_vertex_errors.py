@@ -90,7 +90,7 @@ def test_a_used_up_quota_says_which_and_how_long_to_wait() -> None:
     assert isinstance(found, interface.QuotaExceeded)
     assert found.retry_after == 2.5
     assert "project:p" in found.message
-    assert "wait" in found.fix
+    assert "Wait" in found.fix
 
 
 def test_a_training_quota_points_to_the_quotas() -> None:
