@@ -106,6 +106,7 @@ def model_entry(name: str) -> ModelEntry | None:
 
 
 def resolve(target: str) -> Any:
-    """Import the object `module:name`. Raises ModuleNotFoundError, also for a missing dependency."""
+    """Import the object `module:name`. Raises ModuleNotFoundError if the module or one of its dependencies is
+    missing."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)

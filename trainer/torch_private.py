@@ -95,7 +95,7 @@ def storage_id(storage: torch.UntypedStorage) -> int:
 
 
 def local_part(weight: DTensor) -> tuple[slice, ...]:
-    """Return this rank's part of the complete tensor, also for shards of different sizes."""
+    """Return this rank's part of the complete tensor, even if the shards differ in size."""
     shape, offset = compute_local_shape_and_global_offset(weight.shape, weight.device_mesh, weight.placements)
     return tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
 

@@ -183,8 +183,8 @@ def saves(folder: Path) -> frozenset[tuple[str, int]]:
 
 
 def other_run(path: Path, run: RunIdentity) -> RunIdentity | None:
-    """The run of the checkpoint at `path` if it differs from `run`. None also if the manifest can't be
-    read."""
+    """The run of the checkpoint at `path` if it differs from `run`. None if they are the same, or the
+    manifest can't be read."""
     with suppress(CheckpointError):
         saved_by = read(path).run
         return saved_by if saved_by.id != run.id else None

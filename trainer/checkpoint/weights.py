@@ -20,7 +20,7 @@ from trainer.weights.source import OverlaidWeights, RenamedWeights, WeightSource
 
 def newest_good(path: Path, report: Callable[[str], object]) -> Path:
     """The checkpoint at `path`, or the newest good checkpoint in the folder; report each skipped checkpoint.
-    Raises CheckpointError if there is no intact checkpoint."""
+    Raises CheckpointError if there is no good checkpoint."""
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a folder")
     try:

@@ -74,7 +74,7 @@ class ElasticTrainer(Trainer):
         """The epoch of this rank's membership (0 before the first), and whether this step is the last one in
         it."""
         self._profiles = False
-        """Whether this rank has the profiler of rank 0."""
+        """Whether this rank has created the profiler, which only rank 0 runs."""
         self._held = HeldState.NONE
         self._stepped_at = 0.0
         """Time (monotonic) at which the last step ended, or the training began in this membership."""

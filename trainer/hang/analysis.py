@@ -246,7 +246,7 @@ def _wrong_order(
 
 
 def _in_own_code(records: Sequence[RankRecord]) -> HangFinding:
-    """The finding without a pending collective, as far as known."""
+    """The finding without a pending collective, from what is known."""
     unwell = [record for record in records if record.state in STOPPED]
     if unwell:
         others = tuple((record.rank, None) for record in records if record not in unwell and record.waits)

@@ -134,8 +134,8 @@ def _watch(beat: RankHeartbeat) -> dict[str, float]:
 
 
 def _stacks(pid: int, state: ProcessState, file: Path, main_thread: int) -> tuple[list[Thread], str]:
-    """The threads of a process and the tool that read them: py-spy, also for a stopped process, or its
-    handler."""
+    """The threads of a process and the tool that read them: py-spy, which can read even a stopped process, or
+    the process's signal handler."""
     for by, read in (
         ("py-spy", lambda: from_py_spy(_py_spy(pid, stopped=state.state in STOPPED))),
         ("faulthandler", lambda: from_faulthandler(_handler(pid, state, file), main_thread)),

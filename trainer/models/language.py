@@ -59,8 +59,8 @@ def load_text(config: Config, tokenizer: str) -> TextData:
 def _prepare(
     config: Config, tokenizer: str, progress: DataProgress | None
 ) -> tuple[TokenFile | TokenShards, Path | None]:
-    """The tokens, and the index of conversations that share a sample, both written now if they do not
-    exist."""
+    """Return the tokens, and the index of conversations that share a sample. Create either file if it does
+    not exist."""
     spec, context, masked = config.data.data, config.model.context, config.data.document_masks == "on"
     tokens = open_tokens(token_files_of(config, tokenizer, progress))
     info = tokens.info

@@ -36,7 +36,7 @@ class LowRank(nn.Module):
         self._divided: tuple[DeviceMesh, Placement] | None = None
 
     def divide(self, mesh: DeviceMesh, *, inputs: bool) -> None:
-        """Divide the update over `mesh` as tensor parallelism divides the layer: by its inputs, or its
+        """Shard the update over `mesh` like tensor parallelism shards the layer: by its inputs or by its
         outputs. Each rank then has its columns of A, or its rows of B, and all of the other matrix."""
         parts = (Shard(1), Replicate()) if inputs else (Replicate(), Shard(0))
         for name, part in zip(("lora_a", "lora_b"), parts, strict=True):

@@ -26,7 +26,7 @@ _FLOAT = 4
 class LossHead(nn.Linear):
     """Maps hidden states [..., D] and targets [...] to their mean cross-entropy; without targets to logits.
 
-    `logits_memory` limits the logits that the loss holds at once, in MiB of float32; 0 is no limit.
+    `logits_memory` limits the logits that the loss holds at once, in MiB of float32; 0 means no limit.
     `of_layer` applies only in the loss: without targets the result is the layer's output.
     """
 

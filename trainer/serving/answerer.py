@@ -26,7 +26,7 @@ class ServedModel(Protocol):
 
 
 def open_answerer(uri: str) -> ServedModel:
-    """Load the model of the newest good checkpoint at `uri`. Raises CheckpointError if there is no intact
+    """Load the model of the newest good checkpoint at `uri`. Raises CheckpointError if there is no good
     checkpoint, and UsageError for a model that can't answer questions or can't be built here."""
     checkpoint = fetch(uri)
     manifest = read(checkpoint)
@@ -42,7 +42,7 @@ def open_answerer(uri: str) -> ServedModel:
 
 def fetch(uri: str) -> Path:
     """The newest good checkpoint at `uri`, as a local path: a copy if no bucket is mounted. Raises
-    CheckpointError if there is no intact checkpoint, or it can't be read."""
+    CheckpointError if there is no good checkpoint, or it can't be read."""
     if not needs_client(uri):
         return newest_good(local_path(uri), _report)
     folder = Path(tempfile.mkdtemp(prefix="checkpoint-"))

@@ -31,7 +31,8 @@ class Deployment:
     """Full resource name of the model, with @VERSION."""
     machine: str
     percents: Mapping[str, int]
-    """Traffic split once the version serves, with "0" as its own key. Empty leaves the split unchanged."""
+    """Traffic split to set once the version serves; "0" stands for this version. Empty leaves the split
+    unchanged."""
     id: str = ""
     """Id of the deployed model, up to ten digits; "" lets the service choose an id."""
     accelerator: tuple[str, int] = ("", 0)

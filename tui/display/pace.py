@@ -29,9 +29,9 @@ MIN_WINDOW, MAX_WINDOW = 2048, 262_144
 SHARE = 0.5
 """Fraction of a slow line for frames not caused by a key. The rest is reserved for keys."""
 KEY_TAKES = 0.012
-"""Seconds that a key has to change something before its frame is sent."""
+"""Seconds to wait for the changes that a key press causes before the frame is sent."""
 KEY_LASTS = 0.5
-"""Seconds after which a key that changed nothing is forgotten."""
+"""Seconds after which a key press that caused no frame is forgotten."""
 ROOM = 4096
 """Smallest number of bytes in the buffers when a write had to wait."""
 FAST = 2_000_000

@@ -102,7 +102,7 @@ class LineWriter:
 
     @property
     def behind(self) -> int:
-        """Number of accepted bytes that are not on the line yet, as far as the system reports."""
+        """Number of accepted bytes that are not on the line yet, if the system reports it."""
         return self._unsent + self._in_device()
 
     def _in_device(self) -> int:

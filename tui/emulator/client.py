@@ -118,8 +118,8 @@ def start_server(
 ) -> dict[str, Any]:
     """Start a server and return its `server_status`. A running server only gets REST on `rest` (HOST:PORT).
 
-    Several processes may call it at once: one server starts, and serves all of them. Raises LauncherError
-    also when a server already runs on this state directory and must simulate accelerators.
+    Several processes may call it at once: one server starts, and serves all of them. Also raises
+    LauncherError if a server that must simulate accelerators already runs on this state directory.
     """
     options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
     options += ["--simulate-accelerators"] if simulate_accelerators else []

@@ -143,7 +143,8 @@ class Emulator(process.Server[StateDir]):
         return shells.methods()
 
     def _with_faults(self, app: Any) -> Any:
-        """Wrap the bucket server's application with the API faults, both imported at its first connection."""
+        """Wrap the bucket server's application so that API faults apply to it. Imported on its first
+        connection."""
         from tui.emulator.storage.fault_injection import FaultyHttp  # noqa: PLC0415
 
         return FaultyHttp(app, self.api_faults, self.disk)

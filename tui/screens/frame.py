@@ -182,7 +182,7 @@ class FrameScreen(Screen[None]):
         return (self.SCOPE, "app") if self.SCOPE else ("app",)
 
     def target(self, action: Action) -> object:
-        """Return the object with the action's method, `action_<method>`."""
+        """Return the object that has the action's method, `action_<method>`: the app or this screen."""
         return self.app if action.scope == "app" else self
 
     def selection(self, scope: str) -> ActionSelection:

@@ -67,7 +67,7 @@ class Polling:
         """Monotonic time of the last complete read."""
 
     def usual(self, session: Session) -> float | None:
-        """Return the seconds between two reads, as declared."""
+        """Return the usual interval between reads in seconds; `None` if the data is read only once."""
         every = self._polled.every
         return every[session.backend.info.local] if every is not None else None
 

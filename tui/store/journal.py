@@ -159,7 +159,7 @@ class Journal:
             self._launched[context][name] -= 1
 
     def launched(self, contexts: Collection[str]) -> set[str]:
-        """Return the names of jobs launched in these contexts, as far as `read_launches` has read. Deleted
+        """Return the names of jobs launched in these contexts, that `read_launches` has read so far. Deleted
         jobs are included: their outputs may still exist."""
         # Copy at once: another thread may be reading.
         counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]

@@ -350,7 +350,7 @@ def _told_apart_by(jobs: Sequence[Job]) -> str:
 
 
 async def parent_of(backend: Backend, job: Job) -> Job | None:
-    """Return the parent of the job; `None` also if it can't be read."""
+    """Return the parent of the job; `None` if there is none, or it can't be read."""
     try:
         return await backend.parent_of(job)
     except BackendError:

@@ -46,7 +46,7 @@ class Checks(LabelledLines):
         self._paint()
 
     def end(self) -> None:
-        """End the checks: remove outdated results."""
+        """Finish the round of checks, and remove results of earlier rounds."""
         self._known = {id: check for id, check in self._known.items() if id in self._fresh}
         self.running, self.waiting = False, ""
         self._paint()

@@ -21,7 +21,7 @@ WIDTHS = 2
 
 
 class LongLines(LabelledLines):
-    """Labelled lines, most of which are out of view."""
+    """Labelled lines, usually too many to fit, of which only the rows in view are rendered."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id)

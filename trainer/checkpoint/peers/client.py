@@ -146,7 +146,7 @@ def _by_step(copies: list[HeldCopy]) -> dict[int, HeldCopy]:
 
 
 def _receive_file(connection: PeerConnection, path: Path, expected: Mapping[str, int]) -> None:
-    """Receive a file. Raises PeerError, also for a wrong checksum, or OSError."""
+    """Receive a file. Raises OSError, or PeerError, which includes a wrong checksum."""
     path.parent.mkdir(parents=True, exist_ok=True)
     block = memoryview(bytearray(min(_BLOCK, expected["bytes"])))
     left, checksum = expected["bytes"], 0

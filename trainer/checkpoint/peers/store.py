@@ -31,7 +31,7 @@ class Copy:
             start += file["bytes"]
 
     def receive(self, connection: PeerConnection) -> None:
-        """Receive the files. Raises PeerError, also for a wrong checksum."""
+        """Receive the files. Raises PeerError, for example for a wrong checksum."""
         for name, view in self.files():
             if connection.receive_into(view) != self.manifest.files[name]["crc32"]:
                 raise PeerError(f"{name} does not match its checksum")

@@ -130,7 +130,7 @@ class GcsStore:
         A token file is copied with the files beside it. A copy that is up to date is not copied again.
 
         Raises:
-            RemoteStoreError: also if there is no such object.
+            RemoteStoreError: if the copy fails or the object does not exist.
         """
         name = self._prefix.rstrip("/")
         stem = name.removesuffix(".bin")

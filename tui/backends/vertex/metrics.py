@@ -140,7 +140,7 @@ async def list_series(
     action: str,
     aggregation: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """Return the series of every page of a ListTimeSeries as plain protobuf."""
+    """Return the time series of all pages of ListTimeSeries, as plain protobuf messages."""
     request = {
         "name": f"projects/{project}",
         "filter": text,

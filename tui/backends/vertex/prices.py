@@ -34,7 +34,7 @@ class PriceList(PriceService):
         self._clients = clients
 
     async def read(self) -> Prices:
-        """Return today's training prices. Raises BackendError, also if the catalogue has none."""
+        """Return today's training prices. Raises BackendError, including when the catalogue has none."""
         await in_thread(lambda: lazy_imports.load(CLIENT))
         return await _read(self._clients)
 

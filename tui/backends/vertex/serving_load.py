@@ -1,7 +1,7 @@
 """Requests, errors and latencies of deployed models, from Cloud Monitoring.
 
 The metrics are documented in 'Google Cloud metrics', aiplatform: response_count by class of the HTTP status,
-and prediction_latencies, which every model has with the `latency_type` total.
+and prediction_latencies, whose series with the `latency_type` total exists for every model.
 """
 
 from __future__ import annotations

@@ -88,10 +88,10 @@ class Job:
     error: JobError | None = None
     groups: tuple[ReplicaGroup, ...] = ()
     nodes: tuple[NodeShare, ...] = ()
-    """Cluster nodes with its pods, as far as they are known."""
+    """The known cluster nodes that run the job's pods."""
     strategy: str = "STANDARD"
     persistent_resource: str = ""
-    """Id of the persistent resource that it runs on; "" for dedicated machines."""
+    """Id of the persistent resource that the job runs on; "" for dedicated machines."""
     timeout: timedelta | None = None
     replicas: tuple[Replica, ...] = ()
     progress: Progress = NO_PROGRESS

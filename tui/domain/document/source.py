@@ -103,7 +103,7 @@ class Document:
         return self.place(path)[0]
 
     def spelled(self, path: Path) -> Path:
-        """Return `path` with the file's spelling of the keys, as far as they exist."""
+        """Return `path` with the file's spelling of the keys, where the keys exist."""
         here, spelling = self.value, []
         for part in path:
             if isinstance(here, Mapping) and part == 0:

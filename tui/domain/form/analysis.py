@@ -68,7 +68,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
 
 
 def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analysis:
-    """Check a text with a wrong structure, as far as possible."""
+    """Check as much as possible of a text whose structure is wrong."""
     problems = tuple(inspect(text, file, name, local=local))
     try:
         value = read(text, file, several=True).value

@@ -185,7 +185,7 @@ def _in_source(problem: Problem, document: Document) -> Problem:
 
 
 def _is_document(text: str) -> bool:
-    """Whether the text has fields of a job; a value of one may call gcloud."""
+    """Whether the text is a document with a job's fields, even if one of the values calls gcloud."""
     try:
         value = read(text, "").value
     except ProfileInvalid:

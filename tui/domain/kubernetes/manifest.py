@@ -40,7 +40,7 @@ OBJECTS = "objects"
 
 class ManifestFormat(SpecFormat):
     """The body `manifest`: one object, or a list of objects with the job last. Its fields are always
-    `{objects: […]}`, also for another layout in the file; the paths of findings follow these fields."""
+    `{objects: […]}`, even if the file has another layout; the paths of findings follow these fields."""
 
     body = BODY
     family = "kubernetes"

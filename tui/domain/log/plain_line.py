@@ -123,7 +123,7 @@ def collapsed(text: str) -> str:
 
 
 def _is_level(start: str, begin: int, end: int) -> bool:
-    """Whether a word stands in the position of a level: in a sentence a word is no level."""
+    """Whether a word stands where a log level would; the same word within a sentence is not a level."""
     before, after = start[begin - 1 : begin], start[end : end + 1]
     if before.isalnum() or after.isalnum() or "_" in {before, after}:
         return False

@@ -120,7 +120,7 @@ def bare(spec: Json) -> Json:
 
 
 def inputs_of(spec: Json) -> dict[str, Input]:
-    """The parameters of a pipeline, as far as its spec is readable."""
+    """The parameters of a pipeline that can be read from its spec."""
     parameters = within(bare(spec), "root", "inputDefinitions", "parameters")
     items = parameters.items() if isinstance(parameters, Mapping) else ()
     return {str(name): _input(declared) for name, declared in items if isinstance(declared, Mapping)}

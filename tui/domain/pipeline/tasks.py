@@ -32,7 +32,7 @@ class _Step:
     runs: int | None
     why: str
     values: Mapping[str, Any]
-    """The component's parameters, as far as the values are known."""
+    """The component's parameters, without those whose values are unknown."""
 
 
 def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:

@@ -1,5 +1,5 @@
-"""Commands whose output a launch fills in for a parameter: `at_launch` of a profile. No shell runs a command:
-the launch computes the output of these few commands."""
+"""The commands that `at_launch` of a profile's parameter accepts. A launch sets the parameter to the
+command's output. It computes the output of these few commands itself, without a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the job that created a version of a model, as far as the model has the information."""
+"""Finds the job that created a version of a model, if the model has the information."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _BACKLOG = 128
 
 
 class KubernetesEmulator(process.Server[KubernetesState]):
-    """One running API with its controllers; an async context manager, also for tests."""
+    """One running API with its controllers; an async context manager, which tests use too."""
 
     def __init__(self, state: KubernetesState, config: KubernetesConfig | None = None) -> None:
         super().__init__(state)

@@ -21,7 +21,7 @@ _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 def punch_hole(path: Path, end: int) -> int:
     """Free the complete blocks before offset `end`. Return the end of the hole.
 
-    Raises OSError, also if the file system has no holes (EOPNOTSUPP).
+    Raises OSError, including EOPNOTSUPP if the file system does not support holes.
     """
     end -= end % _BLOCK
     if end <= 0:

@@ -159,7 +159,7 @@ class Question:
     series: Condition[QueryTarget]
     interval: Interval
     aggregations: tuple[Aggregation, ...]
-    """Aggregations in order, at most two."""
+    """The aggregations to apply, in this order; at most two."""
 
     @classmethod
     def of(cls, request: Pb) -> Question:

@@ -461,7 +461,8 @@ def _with_defaults(component: Component, values: Json, besides: str = "") -> dic
 
 
 def typed_output(value: Any, kind: str, name: str) -> Any:
-    """Convert the value of an output, which a file holds as text, to its type. Raises BadInput."""
+    """Convert an output's value, which was read as text from a file, to its declared type. Raises
+    BadInput."""
     return _typed(value, kind, name)
 
 

@@ -135,7 +135,7 @@ _BUCKET_TYPES, _OBJECT_TYPES = (
 class BucketStore:
     """All buckets of one emulator: folders of `root`, and the database `file`.
 
-    Every method may raise sqlite3.Error, also for a row that can't be decoded.
+    Every method may raise sqlite3.Error, including for a row that can't be decoded.
     """
 
     def __init__(self, root: Path, file: Path) -> None:

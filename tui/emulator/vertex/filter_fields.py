@@ -3,9 +3,9 @@
 They follow the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter:
 `display_name` and `training_task_definition` with = != and : (wildcard), `state` with = and !=, `create_time`
 with all comparisons against an RFC 3339 time, `labels.KEY` with = and `:*`. Names may be in camelCase, as
-REST clients write them. The documentation leaves the following open: `!=` is true where `=` is false, so also
-for a resource without that label; `*` in the value of `:` matches any text and the rest must match in full;
-`labels.KEY` accepts != and : too.
+REST clients write them. The documentation leaves the following open: `!=` is true where `=` is false, so it
+is also true for a resource without that label; `*` in the value of `:` matches any text and the rest must
+match in full; `labels.KEY` accepts != and : too.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class TrainingQuotas:
         self._grant()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
-        """Add a job to the end of the queue. The event is set once the job holds its amounts."""
+        """Add a job to the end of the queue. Return an event that is set once the job has its quota."""
         claim = _claim(job)
         self._waiting[job.record.id] = claim
         self._grant()

@@ -54,7 +54,7 @@ class ChoiceScreen(ModalScreen[str]):
             yield Static(Content.styled("esc back", "$text-muted"), id="answers")
 
     def on_key(self, event: Key) -> None:
-        """Close with the answer of the key."""
+        """Close the dialog with the pressed key if the key is one of the answers."""
         if event.character in {key for key, _, _ in self._answers}:
             event.stop()
             self.dismiss(event.character)

@@ -37,7 +37,7 @@ class LaunchRows(VerticalGroup):
             self.watch(part, "virtual_size", self._share)
 
     def on_resize(self) -> None:
-        """Share the rows after a resize."""
+        """Divide the rows again after a resize."""
         self._share()
 
     def _share(self) -> None:

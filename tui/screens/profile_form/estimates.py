@@ -91,7 +91,7 @@ class Estimates:
     # Price
 
     def price_text(self) -> Content:
-        """Return the job's cost, as far as it fits in the line."""
+        """Return the job's cost, shortened to fit in the line."""
         if self._cost is None:
             return Content.styled("? price not known yet", "$text-muted")
         estimate = self._cost.estimate

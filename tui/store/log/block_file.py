@@ -33,7 +33,8 @@ _LEVEL = 1
 _MAX_BLOCK = 1 << 30
 """Largest size of a block's columns in bytes, so that a damaged block can't claim more."""
 _HEAD = struct.Struct("<4sIIIQIHH4I")
-"""Magic, size of the rest, CRC of the rest, size of the header, id, lines, part, parts, four counts."""
+"""Header fields: magic number, size and CRC of the rest, header size, id, number of lines, part, number of
+parts, and four counts."""
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _PARTS = 1000
 """Number of buffers per pwritev call; the kernel accepts at most 1,024."""

@@ -118,7 +118,7 @@ class Unsaved:
     # Changes
 
     def write(self, path: Path, text: str, base: str) -> None:
-        """Store this console's changes."""
+        """Store this console's unsaved changes to a profile."""
         record = {"path": str(path), "base": base, "text": text, "time": datetime.now(UTC).isoformat()}
         with contextlib.suppress(OSError):
             write_whole(self._own, json.dumps(record).encode())

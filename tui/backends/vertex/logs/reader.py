@@ -110,7 +110,7 @@ class LogReader:
         """Return the earliest own time that an entry can have: an unbounded read is slow
         (docs/facts/vertex.md 5.2).
 
-        The job's creation is no bound, because a replica's clock may be behind by any time.
+        The job's creation time is not a bound, because a replica's clock may be behind by any time.
         """
         if query.since is not None:
             return query.since - RETENTION

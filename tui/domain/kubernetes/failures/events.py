@@ -105,7 +105,7 @@ class EventIndex:
     def __init__(self) -> None:
         self._events: dict[str, ClusterEvent] = {}
         self._about: dict[tuple[str, str, str], dict[str, None]] = {}
-        """Keys by namespace, kind and name of the object."""
+        """The keys of the Events about each object, by the object's namespace, kind and name."""
         self._pods: dict[str, list[str]] = {}
         """Sorted names of pods with Events, by namespace."""
         self._assigned: dict[str, dict[tuple[str, str], None]] = {}

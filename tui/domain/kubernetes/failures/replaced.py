@@ -278,8 +278,8 @@ def _reports_of(owner: OwningJob, events: EventIndex) -> _Reports:
 
 
 def _counts(pods: Iterable[Pod], reports: _Reports, removed: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of failed deleted pods by name, as far as the Events of the job count them. `removed`
-    is the number of pods that were ended on purpose, by name."""
+    """Return the number of failed deleted pods by name, where the job's Events count them. `removed` is the
+    number of pods that were ended on purpose, by name."""
     present = Counter(pod.name for pod in pods)
     counts = {}
     for name, created in reports.created.items():

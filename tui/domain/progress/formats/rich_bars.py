@@ -2,7 +2,7 @@
 
     Epoch 3/9  ━━━━━━╸━━━━━━━━━━━━ 61/500 0:00:10 • 0:01:11 6.10it/s v_num: 0.000 train_loss: 2.130
 
-Epochs count from 0, and the second number is that of the last one.
+Epochs count from 0, and the second number is the last epoch's.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class LineReading:
 
 
 def number(text: str) -> float | None:
-    """The number in `1,234`, `6.9E+00`, `41.8k`, `nan`; `None` for other texts and out of range."""
+    """The number in texts such as `1,234`, `6.9E+00`, `41.8k` or `nan`; `None` if the text is not a number or
+    is out of range."""
     text = text.strip().replace(",", "")
     scale = _SCALES.get(text[-1:], 1.0)
     try:

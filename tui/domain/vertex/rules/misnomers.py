@@ -163,7 +163,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
 
 
 def _plain(pools: Any) -> list[Mapping[str, Any]]:
-    """Return the machines of the pools in REST format, as far as their structure is valid."""
+    """Return the machines of the pools in REST format, where their structure is valid."""
     machines: list[Mapping[str, Any]] = []
     for pool in pools if isinstance(pools, list) else []:
         machine = _get(pool, "machineSpec")

@@ -1,4 +1,4 @@
-"""Node pools as settings, and their Node objects as on GKE."""
+"""The settings of node pools, and Node objects that look like GKE's."""
 
 from __future__ import annotations
 

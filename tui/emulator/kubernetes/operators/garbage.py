@@ -50,7 +50,7 @@ class GarbageCollector(Controller):
         return None
 
     def _collect(self, key: Key, obj: Obj) -> None:
-        """Delete an object without remaining owners, else drop its references to deleted owners."""
+        """Delete an object that has no owners left; otherwise drop its references to deleted owners."""
         references = obj["metadata"].get("ownerReferences") or []
         owners = [self._owner(key, reference) for reference in references]
         if not references or None in owners:  # an owner of an unknown type may exist
