@@ -1,8 +1,8 @@
 """`python -m trainer.package [TARGET]`: package the trainer for jobs without its image.
 
-The package is a source distribution as from `python setup.py sdist`; equal code gives equal bytes. TARGET is
-a folder or gs://BUCKET/FOLDER, by default ./dist. The package requires the dependencies of `vxtui[trainer]`;
-those of `vxtui[vision]` are an extra. An image keeps its own torch.
+The package is a source distribution as from `python setup.py sdist`; the same code gives the same bytes.
+TARGET is a folder or gs://BUCKET/FOLDER, by default ./dist. The package requires the dependencies of
+`vxtui[trainer]`; those of `vxtui[vision]` are an extra. An image keeps its own torch.
 """
 
 from __future__ import annotations

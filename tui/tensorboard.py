@@ -117,7 +117,7 @@ def event_folder(resource: Mapping[str, Any]) -> str:
 
 
 def find_program() -> str:
-    """Return the installed program: beside this Python, else on PATH. Raises TensorBoardError."""
+    """Return the installed program: beside this Python, or on PATH. Raises TensorBoardError."""
     beside = Path(sys.executable).with_name(NAME)
     program = str(beside) if beside.is_file() else shutil.which(NAME)
     if program is None:

@@ -12,7 +12,7 @@ from trainer import exit_codes
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """The end of a run; every rank has an equal copy.
+    """The end of a run; every rank has the same copy.
 
     `save_problem` and `upload_problem` say why the last step is not saved or uploaded, "" if it is.
     `saved_step` and `uploaded_step` are the steps of the newest good checkpoints in `folder` and in `store`,

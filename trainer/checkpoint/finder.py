@@ -123,8 +123,8 @@ class Finder:
         self._patience, self._report = patience, report
         self.regroup(peers, shared=shared)
         self._remote: Copies = {}
-        """The store's checkpoints as rank 0 listed them; only rank 0 lists, so that all ranks see equal
-        lists."""
+        """The store's checkpoints as rank 0 listed them; only rank 0 lists, so that all ranks see the same
+        list."""
         self._unread: frozenset[int] = frozenset()
         """Steps in the store whose manifests were not read."""
         self._rejected: set[tuple[str, float]] = set()

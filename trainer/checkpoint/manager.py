@@ -270,7 +270,7 @@ class CheckpointManager:
     def finish(
         self, step: int, progress: dict[str, Any], seconds: float, *, preempted: bool = False
     ) -> RunEnding:
-        """Save and upload this step within `seconds`; return an equal result on all ranks. With `preempted`,
+        """Save and upload this step within `seconds`; return the same result on all ranks. With `preempted`,
         upload the newest checkpoint instead if a save would take longer than `seconds`."""
         began = time.monotonic()
         self.poll(wait=True)

@@ -55,8 +55,8 @@ class RunUploads:
         return self._uploader.last_step if self._uploader is not None else -1
 
     def start(self, *, one_node: bool) -> None:
-        """Start the thread on the ranks that upload: with `one_node` one node uploads all files, else each
-        node its part."""
+        """Start the thread on the ranks that upload: with `one_node` one node uploads all files, otherwise
+        each node uploads its part."""
         group = self._group
         self.in_parts = not one_node
         uploads = group.rank == 0 if one_node else group.local_rank == 0

@@ -27,7 +27,7 @@ OnRead = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """A file with documents; `name` is its path below the requested folder, equal on every machine."""
+    """A file with documents; `name` is its path below the requested folder, the same on every machine."""
 
     path: Path
     name: str
@@ -214,8 +214,8 @@ def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
 
 
 def _cut(data: bytes) -> int:
-    """The index for a cut: after a line, else before a space (which begins the next word), never within a
-    character."""
+    """The index for a cut: after a line if possible, otherwise before a space, which begins the next word;
+    never within a character."""
     cut = data.rfind(b"\n") + 1 or max(0, data.rfind(b" "))
     if cut:
         return cut

@@ -1,4 +1,4 @@
-"""A fingerprint of the training data, which must be equal on all nodes and in a resumed run."""
+"""A fingerprint of the training data, which must be the same on all nodes and in a resumed run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ = 16
 
 @runtime_checkable
 class HasFingerprint(Protocol):
-    """A dataset with a hash of everything that determines its samples, equal on every machine and fast to
+    """A dataset with a hash of everything that determines its samples, identical on every machine and fast to
     get. The hash of a file's content is computed when the file is written."""
 
     def fingerprint(self) -> str: ...

@@ -33,8 +33,8 @@ class Sampler:
 
     A position counts samples over all ranks and epochs. A global batch is the next `plan.batch` positions at
     any world size. Rank r has every world_size-th position of the batch, from the r-th on. As `batch_sampler`
-    of a DataLoader the sampler yields equal batches with any number of workers. `position` must be the first
-    position of a step.
+    of a DataLoader the sampler yields the same batches with any number of workers. `position` must be the
+    first position of a step.
     """
 
     def __init__(self, count: int, plan: BatchPlan, *, seed: int, rank: int, position: int = 0) -> None:

@@ -96,7 +96,7 @@ class ProcessGroup:
         return values
 
     def first_problem(self, problem: str | None, group: Any = None) -> str | None:
-        """The problem of the first rank with a problem; equal on all ranks."""
+        """The problem of the first rank that has one; all ranks get the same result."""
         return next(filter(None, self.all_gather(problem, group)), None)
 
     def broadcast_file(self, path: Path, source: int, *, lacks: bool) -> None:

@@ -1,6 +1,6 @@
 """One reduction in each step: mean loss, gradient norm, and the signal of any rank.
 
-The reduction runs between the backward pass and the optimizer's step, so that all ranks decide by equal
+The reduction runs between the backward pass and the optimizer's step, so that all ranks decide on the same
 values. On a GPU the host reads the values one step later and never waits for the device; all ranks still stop
 at the same step.
 """

@@ -17,7 +17,7 @@ VERSION = 2
 LINK = "VXTUI_ELASTIC"
 """Variable with the path of the supervisor's socket, in the processes of an elastic run."""
 SHARDS = ", shards: "
-"""Separates the hash of the data from the number of shards, in runs whose nodes need equal numbers of
+"""Separates the hash of the data from the number of shards, in runs whose nodes need the same number of
 shards."""
 _MAX_PORT = 65535
 

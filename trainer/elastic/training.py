@@ -123,7 +123,7 @@ class ElasticTrainer(Trainer):
         return code
 
     def _data_signature(self, data: Mapping[str, Any]) -> str:
-        """The data signature, equal on all nodes: the run refuses a node that joins later with another
+        """The data signature, the same on all nodes: the run refuses a node that joins later with another
         signature."""
         shards = "" if self.group.replica is None else f"{SHARDS}{self.group.replica.size}"
         return f"{data['samples']} {data['hash']}{shards}"

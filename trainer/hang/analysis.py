@@ -172,8 +172,8 @@ def _deviating(
     *,
     background: bool,
 ) -> HangFinding:
-    """The deviating collectives and their ranks, judged by the ranks' earlier collectives, else by the
-    majority."""
+    """The deviating collectives and their ranks, judged by the ranks' earlier collectives or, if these do not
+    decide, by the majority."""
     by_rank = {record.rank: record for record in records}
     usual = {
         rank: _usual(by_rank[rank].known(background=background), collective)

@@ -89,7 +89,8 @@ def main_frames(threads: Sequence[Thread]) -> tuple[Frame, ...]:
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame outside of libraries, else the innermost frame; None for no frames."""
+    """The innermost frame outside libraries, or the innermost frame if all are in libraries; None if there
+    are no frames."""
     return next((frame for frame in frames if not is_library(frame.file)), frames[0] if frames else None)
 
 

@@ -72,7 +72,8 @@ class ScriptProgram:
         return {CHECKPOINT_DIR: str(Path(self.checkpoint_dir).absolute())} if self.checkpoint_dir else {}
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The environment with the rank of this node: from --nnodes, else `env`."""
+        """Return `env`, with the cluster's variables replaced by those from --nnodes or --standalone if
+        given."""
         if not self.nodes:
             return dict(env)
         return {k: v for k, v in env.items() if k not in _CLUSTER_VARIABLES} | dict(self.nodes)

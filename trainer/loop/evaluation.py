@@ -23,7 +23,7 @@ from trainer.strategy.base import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The mean loss over the targets, equal on all ranks, or the signal that ended the evaluation early.
+    """The mean loss over the targets, the same on all ranks, or the signal that ended the evaluation early.
     `accuracy` is the accuracy of generated answers, 0 to 1, if the model generates answers."""
 
     loss: float
@@ -93,7 +93,7 @@ class Evaluation:
         return Evaluated(total / max(1, targets), accuracy=self._mean(right))
 
     def _accuracies(self, samples: Sequence[int], batch: Batch, strategy: Strategy) -> list[float]:
-        """The accuracies of this rank's samples; all ranks generate at the same time, with equal numbers of
+        """The accuracies of this rank's samples; all ranks generate at the same time, with the same number of
         tokens."""
         check = self._workload.answers
         if check is None:
@@ -112,7 +112,7 @@ class Evaluation:
 def sample_rows(count: int, held_out: int, rank: int, world_size: int, micro_batch: int) -> list[list[int]]:
     """This rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
 
-    All ranks have equal numbers of micro-batches; the last one may be empty. No sample occurs twice, so all
+    All ranks have the same number of micro-batches; the last one may be empty. No sample occurs twice, so all
     samples have equal weights in the mean.
     """
     count = min(count, held_out)

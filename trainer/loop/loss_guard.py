@@ -37,7 +37,7 @@ class LossGuard:
 
     A step is skipped if its loss or norm is not finite, or if its loss exceeds the recent median by more than
     `spike` median deviations. More than `patience` consecutive skipped steps request a rollback. All ranks
-    must pass equal values, so that all ranks decide alike. With `spike` 0 only finiteness counts.
+    must pass the same values, so that they make the same decision. With `spike` 0 only finiteness counts.
     """
 
     spike: float = 0.0

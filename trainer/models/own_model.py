@@ -33,7 +33,7 @@ class Build(Protocol):
     """The function that `--model my.module:build` names."""
 
     def __call__(self, config: Config, **options: Any) -> Workload:
-        """Return the model and its data. Every rank calls the function after setting an equal seed.
+        """Return the model and its data. Every rank calls the function after setting the same seed.
 
         `config` has all flags: a custom dataset may read `config.data.data`, `config.model.context` and
         others. `options` are the values of `--model-args`. Any error here ends the run with exit code 2.
@@ -83,8 +83,8 @@ def _function(target: str) -> Build:
 
 
 def _options(text: str) -> dict[str, Any]:
-    """Parse `width=64,name=relu` as keyword arguments: numbers, True, False, None as in Python, else
-    strings."""
+    """Parse `width=64,name=relu` as keyword arguments: numbers, True, False and None as in Python, any other
+    value as a string."""
     options = {}
     for item in names_in(text):
         name, equals, value = item.partition("=")

@@ -32,8 +32,8 @@ def sweep_pools(pools: Pools, *, steps: int, samples: int) -> Pools:
 def stage_folders(
     folder: str, pools: Pools, best: Sequence[str], *, steps: int, samples: int
 ) -> dict[str, str]:
-    """The checkpoint folder of each stage. Equal settings give equal folders: checkpoints of cached steps
-    remain valid, and a retried stage continues."""
+    """The checkpoint folder of each stage. The same settings give the same folders: checkpoints of cached
+    steps remain valid, and a retried stage continues."""
     settings = json.dumps([pools, list(best), steps, samples], sort_keys=True)
     run = hashlib.sha256(settings.encode()).hexdigest()[:12]
     return {name: f"{folder.rstrip('/')}/{run}/{name}" for name, _ in STAGES}

@@ -15,8 +15,8 @@ class Topology:
 
     Node 0 listens at `address`:`port`. `trains` is false for a replica that does not train (a reducer, a
     parameter server, an evaluator). With `per_process` a launcher already started one process per device, so
-    `node_rank` and `nodes` count processes. `job` is equal on all nodes of a run, and differs between runs if
-    the variables do.
+    `node_rank` and `nodes` count processes. `job` is the same on all nodes of a run, and differs between runs
+    if the variables do.
     """
 
     source: str

@@ -1,1 +1,1 @@
-"""Compare replicas of the state, which must be equal, at intervals, to detect faulty machines."""
+"""Compare replicas of the state, which must be identical, at intervals, to detect faulty machines."""

@@ -60,7 +60,7 @@ def _sum(words: torch.Tensor) -> torch.Tensor:
 
 
 def _factors_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two odd pseudorandom numbers for each word of a block, equal on every rank."""
+    """Two odd pseudorandom numbers for each word of a block, the same on every rank."""
     factors = _factors.get(device)
     if factors is None:
         mixed = torch.arange(1, _BLOCK + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB

@@ -80,10 +80,10 @@ class Strategy(Protocol):
 
     def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
         """This rank's parts of weights and optimizer state, by part and name; not copied. Ranks with the same
-        part have equal values. A state without a replica on any rank may be missing."""
+        part have the same values. A state without a replica on any rank may be missing."""
 
     def extra_state(self) -> dict[str, Any]:
-        """Small values, equal on every rank, that `stage` does not write."""
+        """Small values that are the same on every rank and that `stage` does not write."""
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         """Restore the values of `extra_state`."""

@@ -98,8 +98,8 @@ def _style(name: str) -> ParallelStyle | None:
 def _own_random_numbers(module: nn.Module, rank: int) -> None:
     """Give the ranks different dropout masks in a module in which they compute different heads.
 
-    In all other modules they compute equal values and draw equal numbers. The seed is one of these numbers,
-    so a resumed run and a recomputed block draw an equal seed.
+    In all other modules they compute the same values and draw the same numbers. The seed is one of these
+    numbers, so a resumed run and a recomputed block draw the same seed.
     """
     entered: list[AbstractContextManager[None]] = []
 

@@ -45,7 +45,7 @@ _EXPECTED: dict[type[Exception], int] = {
 }
 """Exit codes of errors whose text is complete without a traceback."""
 _FIRST_SECONDS = 2.0
-"""Seconds that a process without a supervisor waits for local rank 0 to report an equal error."""
+"""Seconds that a process without a supervisor waits for local rank 0 to report the same error."""
 _MAX_TRACEBACK = 32_000
 """Largest traceback in characters: container runtimes split long lines; Cloud Logging's limit is 256 KiB."""
 
@@ -262,7 +262,7 @@ def _write(path: Path, record: ErrorRecord) -> None:
 
 
 def _another_reports(message: str) -> bool:
-    """Whether another process of this node has an equal error and reports it. Below torchrun no supervisor
+    """Whether another process of this node has the same error and reports it. Below torchrun no supervisor
     selects an error: local rank 0 reports its error, the other ranks only different errors."""
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     try:

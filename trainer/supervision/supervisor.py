@@ -158,7 +158,7 @@ class Supervisor:
             self._hangs.ask()
 
     def _run_attempt(self, number: int) -> tuple[int, int]:
-        """Run an attempt; return its number, equal on all nodes, and its exit code."""
+        """Run an attempt; return its number, which is the same on all nodes, and its exit code."""
         top, self._cause = self._topology, None
         self._report("rendezvous", f"node {top.node_rank} of {top.nodes} waits for the others", number)
         try:
@@ -301,7 +301,7 @@ class Supervisor:
 def environments(
     attempt: Attempt, topology: Topology, failures: NodeFailures, max_restarts: int
 ) -> list[dict[str, str]]:
-    """The variables of each process of a node, equal to torchrun's."""
+    """The variables of each process of a node, the same as torchrun's."""
     node = topology.node_rank
     first, count, world = sum(attempt.processes[:node]), attempt.processes[node], str(sum(attempt.processes))
     common = {

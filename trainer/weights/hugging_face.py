@@ -29,7 +29,8 @@ class DeferredModel:
         self._source: WeightSource | None = None
 
     def build(self, make: Callable[[], Any], folder: str = "") -> Any | None:
-        """The model that `make` creates; with the weights of `folder`, a folder or name, else random ones.
+        """The model that `make` creates; with the weights of `folder` (a folder or name), or random weights
+        if `folder` is empty.
 
         The result is `None` if the weights can't be read part by part: the folder has no safetensors files,
         is quantised, or has other names than the model.

@@ -16,7 +16,7 @@ from trainer.torch_private import local_part
 
 
 class WeightSource(Protocol):
-    """A source of a model's initial weights, equal for every strategy and number of ranks."""
+    """A source of a model's initial weights, the same for every strategy and number of ranks."""
 
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Set these weights, by their names in the model: complete weights, or this rank's part of a DTensor.

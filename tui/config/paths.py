@@ -13,8 +13,8 @@ def config_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Return the folder for snapshots, the audit file, logs and the emulator: `$VXTUI_STATE_DIR`, else
-    `$XDG_STATE_HOME/vxtui`."""
+    """Return the folder for snapshots, the audit file, logs and the emulator: `$VXTUI_STATE_DIR`, or
+    `$XDG_STATE_HOME/vxtui` if it is unset."""
     own = os.environ.get("VXTUI_STATE_DIR")
     if own:
         return Path(own)

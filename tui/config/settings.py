@@ -46,7 +46,8 @@ class Context:
     readable ones, and the kubeconfig's for a launch."""
 
     kubeconfig: str = ""
-    """File of a cluster's login; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own account."""
+    """File of a cluster's login; if empty, the first that exists of $KUBECONFIG, ~/.kube/config and the pod's
+    own account."""
 
     cluster: str = ""
     """Name of the kubeconfig's context; empty means its current one."""
@@ -178,8 +179,8 @@ def members_of(settings: Settings, group: Context) -> Sequence[Context]:
 
 
 def choose_context(settings: Settings, name: str = "") -> Context:
-    """Return the context called `name`, else the settings' own, else the first. Raises SettingsError if no
-    context has that name."""
+    """Return the context called `name`; by default the context that the settings name, or the first one.
+    Raises SettingsError if no context has that name."""
     contexts = all_contexts(settings)
     requested = name or settings.context
     if not requested:

@@ -119,7 +119,7 @@ def start_server(
     """Start a server and return its `server_status`. A running server only gets REST on `rest` (HOST:PORT).
 
     Several processes may call it at once: one server starts, and serves all of them. Also raises
-    LauncherError if a server that must simulate accelerators already runs on this state directory.
+    LauncherError if `simulate_accelerators` is set and a server already runs on this state directory.
     """
     options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
     options += ["--simulate-accelerators"] if simulate_accelerators else []

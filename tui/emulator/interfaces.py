@@ -31,7 +31,8 @@ def project_number(project: str) -> str:
 
 
 def project_id(project: str) -> str:
-    """The id of a project whose number `project_number` has returned, else the argument."""
+    """The id of the project whose number `project_number` has returned; any other argument is returned
+    unchanged."""
     return _ids.get(project, project)
 
 

@@ -188,7 +188,8 @@ def url_of_buckets(port: int, key: str) -> str:
 
 
 def default_state_dir() -> StateDir:
-    """Return `$VXTUI_STATE_DIR/emulator`, else the directory below the user's state directory."""
+    """Return `$VXTUI_STATE_DIR/emulator`, or the directory below the user's state directory if that is
+    unset."""
     base = os.environ.get("VXTUI_STATE_DIR")
     if base:
         return StateDir(Path(base) / "emulator")

@@ -21,7 +21,8 @@ from tui.domain.vertex.packaging import (
 from tui.packaging.files import SourceFiles
 
 _MTIME = 946_684_800
-"""Modification time of every file (seconds since the epoch), so that equal content gives an equal archive."""
+"""Modification time of every file (seconds since the epoch), so that the same content gives the same
+archive."""
 
 
 def write_sdist(source: SourceFiles, folder: Path) -> Path:

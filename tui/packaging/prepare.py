@@ -80,9 +80,9 @@ def size_text(size: int) -> str:
 async def plan_package(order: PackageRequest) -> PackagePlan:
     """Read the folder and plan the package. Nothing is sent or written.
 
-    With an `image` and a builder (docker, podman, Cloud Build) the package becomes an image, else a source
-    distribution. The emulator has no containers and always gets a source distribution. Raises PackagingError
-    with the problem and its fix.
+    With an `image` and a builder (docker, podman, Cloud Build) the package becomes an image, otherwise a
+    source distribution. The emulator has no containers and always gets a source distribution. Raises
+    PackagingError with the problem and its fix.
     """
     job, package, target = order.job, order.package, order.target
     for path, sentence, fix in package.problems():

@@ -153,5 +153,5 @@ class EventsScreen(ListScreen):
 
 
 def _when(moment: datetime, today: date) -> str:
-    """Format a time of today as the time, else as day and minute."""
+    """Format a time: today's as the time of day, any other with its date."""
     return f"{moment:%H:%M:%S}" if moment.date() == today else f"{moment:%d %b %H:%M}"

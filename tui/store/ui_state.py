@@ -24,7 +24,8 @@ class UiState:
         self._lock = Lock()
 
     def theme(self, settings_theme: str) -> str:
-        """Return the theme to start with: the last choice, else the settings' own (may be empty)."""
+        """Return the theme to start with: the last choice, or the theme in the settings, which may be
+        empty."""
         saved = self._read()
         if "theme" in saved and saved.get("instead_of") == settings_theme:
             return str(saved["theme"])

@@ -28,7 +28,7 @@ from tui.verbs.run import READS, Run, verb
 @click.command()
 @verb(READS)
 async def doctor(run: Run) -> int:
-    """Check everything that a launch needs. Exit code 0 if all of it works, else 5."""
+    """Check everything that a launch needs. The exit code is 0 if everything works, 5 otherwise."""
     context = choose_context(run.settings, run.context_name)
     results = [_python(), _terminal(), _settings(run.settings), *_profiles(run), _trainer()]
     if context.kind == "local":

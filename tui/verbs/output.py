@@ -135,7 +135,8 @@ def _title(field: Field[Any]) -> str:
 
 
 def _room(widths: Sequence[int], usual: int) -> int:
-    """The width beside columns of these widths: the rest of the terminal's width, else the usual width."""
+    """The width beside columns of these widths: the rest of the terminal's width, or the usual width without
+    a terminal."""
     if not sys.stdout.isatty():
         return usual
     left = shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)

@@ -174,7 +174,7 @@ class Run:
 
 
 def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
-    """Whether the job's kind and state and the login allow the operation; else no question is asked."""
+    """Whether the job's kind and state and the login allow the operation; if not, no question is asked."""
     return job_refusal(operation_id, job, ActionSelection(backend=backend)) is None
 
 

@@ -108,7 +108,8 @@ class Job:
     waiting: tuple[str, ...] = ()
     """Reasons of its wait, in words."""
     diagnosis: Diagnosis | None = None
-    """The diagnosis and fix if its service's objects contain them; else see `domain.jobs.diagnosis`."""
+    """The diagnosis and fix if the service's objects contain them; otherwise `domain.jobs.diagnosis` finds
+    them."""
     restarts_note: str = ""
     """Restarts that `Replica.restarts` omits; "" if it counts every restart."""
     progress_pattern: str = ""

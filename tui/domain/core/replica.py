@@ -39,8 +39,8 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """A job's share of equal cluster nodes, which are billed whether pods run or not. Values missing from a
-    node's labels are "" or 0. `strategy` has the values of `Job.strategy`."""
+    """A job's share of identical cluster nodes, which are billed whether pods run or not. Values missing from
+    a node's labels are "" or 0. `strategy` has the values of `Job.strategy`."""
 
     machine_type: str
     region: str

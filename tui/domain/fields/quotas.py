@@ -29,7 +29,7 @@ class QuotaRow(NamedTuple):
 
     @property
     def read_at(self) -> datetime | None:
-        """Time of reading the usage, else the limit."""
+        """Time at which the usage was read or, if it was not read, the limit."""
         return self.quota.used_at or self.quota.limit_read_at
 
 

@@ -74,7 +74,7 @@ def _settings_edits(root: Any, path: Path) -> Edits:
 
 
 def parameter_type(root: Any, name: str) -> str:
-    """A parameter's declared type, else the type of its default."""
+    """A parameter's declared type, or the type of its default if none is declared."""
     setting = at(root, ("parameters", name))
     default = setting.get("default") if isinstance(setting, Mapping) else setting
     if isinstance(setting, Mapping) and setting.get("type"):
@@ -189,8 +189,8 @@ def element_edits(root: Any, row: FormRow) -> tuple[Edits, Path]:
 
 
 def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
-    """Edits that add a pool like the workers, else like the primary; earlier missing positions are
-    skipped."""
+    """Edits that add a pool with the settings of the workers, or of the primary if there are no workers;
+    earlier missing positions are skipped."""
     pools = at(root, pools_path)
     pools = pools if isinstance(pools, list) else []
     model = next((p for p in (*pools[1:2], *pools[:1]) if p), None)

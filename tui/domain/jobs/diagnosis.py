@@ -1,4 +1,4 @@
-"""The diagnosis of a job and the next step, equal on the screen, in the verbs and in their JSON."""
+"""The diagnosis of a job and the next step, the same on the screen, in the verbs and in their JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def asks_the_log(job: Job) -> bool:
 
 
 def first_failed(job: Job) -> Replica | None:
-    """The failed replica that the error names first, else any failed one."""
+    """The failed replica that the error names first, or any failed replica if it names none."""
     failed = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
     named = [replica for replica in exit_codes(job.error) if replica in failed]
     return failed[named[0]] if named else next(iter(failed.values()), None)

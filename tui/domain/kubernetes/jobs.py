@@ -140,8 +140,8 @@ def job_of(
 def _diagnosis(
     obj: Obj, related: RelatedObjects, state: JobState, first: ReplicaFailure | None, waiting: Sequence[Wait]
 ) -> Diagnosis | None:
-    """Return the next step: the needs of a waiting job, else the remedy for its last failure. `state` is the
-    state of the job, or FAILED if the failed replica has not restarted so far."""
+    """Return the next step: what a waiting job needs, or the remedy for the job's last failure. `state` is
+    the state of the job, or FAILED if the failed replica has not restarted so far."""
     if state is JobState.SUSPENDED:
         name = fields(obj, "metadata").get("name")
         return Diagnosis("", f"Resume it: U, `vxtui resume {name}`.", keys="Resume it: U.")

@@ -175,7 +175,7 @@ def _containers(obj: Obj) -> list[Any]:
 
 
 def _container(obj: Obj) -> Obj:
-    """Return the status of the decisive container: a failed one, else the first."""
+    """Return the status of the container that decides: a failed one if any, otherwise the first."""
     statuses = [item for item in _containers(obj) if isinstance(item, Mapping)]
     for container_status in statuses:
         if fields(container_status, "state", "terminated").get("exitCode"):

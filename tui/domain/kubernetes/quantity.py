@@ -32,8 +32,8 @@ def parse(text: object) -> Decimal:
 
 
 def scaled(resource: str, text: object) -> int:
-    """Return the scheduler's integer amount: thousandths of a CPU, else units, rounded up. Raises
-    NotAQuantity for any other text."""
+    """Return the scheduler's integer amount: millicores of CPU, units of any other resource, rounded up.
+    Raises NotAQuantity for any other text."""
     amount = parse(text)
     if resource == "cpu":
         amount = amount.scaleb(3)

@@ -221,7 +221,8 @@ def _group(
 
 
 def container_index(pod: Mapping[str, Any], name: str) -> int:
-    """Return the index of the training container: the container with this name, else the first."""
+    """Return the index of the training container: the container with this name, or the first if none has
+    it."""
     containers = elements(pod, "containers")
     return next((i for i, c in enumerate(containers) if name and fields(c).get("name") == name), 0)
 

@@ -52,8 +52,8 @@ def cached_from(task: Task, pipeline: str) -> str:
 
 
 def same_work(task: Task, job: Job, runs: Iterable[Job]) -> str:
-    """Name of the newest earlier run of this pipeline in which the task had equal inputs and outputs. This is
-    for a cached task whose outputs name no run: the cache may have another run's equal outputs."""
+    """Name of the newest earlier run of this pipeline in which the task had the same inputs and outputs. This
+    is for a cached task whose outputs name no run: the cache may return the same outputs of another run."""
     if task.native_state != CACHED:
         return ""
     signature = task.name, task.parameters, task.outputs

@@ -85,7 +85,7 @@ def _of_several(parts: list[str], file: str, edits: Sequence[Edit], everywhere: 
 
 
 def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
-    """The edits as changes of single values, each with equal changes at all paths that share the value.
+    """The edits as changes of single values, each with the same change at all paths that share the value.
 
     The change of the edited path comes first; it is the only one if the value is not shared. Raises
     ProfileInvalid like `apply`.

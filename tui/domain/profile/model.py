@@ -151,8 +151,8 @@ class Profile:
         return {self.format.body: self.format.beside(body)}
 
     def values(self, texts: Mapping[str, str]) -> dict[str, Value]:
-        """Every parameter's value: its text in `texts`, else the default. Names of `inputs` are skipped.
-        Raises ProfileInvalid with each parameter that does not exist, or has a wrong or missing value."""
+        """Every parameter's value: its text in `texts`, or its default. Names of `inputs` are skipped. Raises
+        ProfileInvalid with each parameter that does not exist, or has a wrong or missing value."""
         known = {p.name: p for p in self.parameters}
         values: dict[str, Value] = {}
         others = self.inputs if any(name not in known for name in texts) else ()

@@ -12,8 +12,9 @@ from tui.domain.serving.traffic import Model
 def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -> str:
     """Full resource name of the job that created the model; "" if it is unknown.
 
-    The result is the pipeline that the model names, else a job whose id is a label's value, else the job
-    whose output folder contains the weights; `outputs` are the folders by the job's name.
+    The result is the first that exists of: the pipeline that the model names, a job whose id is a label's
+    value, and the job whose output folder contains the weights. `outputs` maps jobs' names to their output
+    folders.
     """
     if model.made_by:
         return model.made_by

@@ -83,7 +83,7 @@ def _maybe(reading: ScriptReading, node: Any) -> None:
 
 
 def _either(reading: ScriptReading, bodies: list[list[Any]], *, with_none: bool) -> None:
-    """Run each body from an equal state; variables that differ afterwards become open values."""
+    """Run each body from the same state; variables that differ afterwards become open values."""
     before, ends, calls = reading.state.copy(), [], len(reading.script.calls)
     for body in bodies:
         reading.state.restore(before.copy())

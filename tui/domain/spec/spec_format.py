@@ -165,7 +165,8 @@ class SpecFormat(ABC):
         """Whether a file with these fields (camelCase) at its top level is itself this body."""
 
     def instead(self, names: Collection[str]) -> str:
-        """Return the type of a file with these top-level fields that is not a profile; else ""."""
+        """Return the type of a file that has these top-level fields but is not a profile; "" if no type is
+        recognised."""
         return ""
 
     def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ class _Text:
         self, node: YamlNode, part: str | int, flow: bool, column: int, edit: Edit, *, last: bool
     ) -> str | None:
         """The text after one step towards an override of `part` by `<<`; None if the value stays shared. An
-        equal text means that each other path has a separate value."""
+        unchanged text means that each other path has a separate value."""
         if not isinstance(part, str) or node.real.kind != "map" or not node.real.items:
             return None
         if node.kind == "alias":

@@ -123,7 +123,7 @@ class Image:
 
 
 _OLD_HOSTS = {"gcr.io": "us", "us.gcr.io": "us", "eu.gcr.io": "europe", "asia.gcr.io": "asia"}
-"""Hosts of Container Registry; Artifact Registry serves them from repositories of equal names."""
+"""Hosts of Container Registry; Artifact Registry serves them from repositories of the same names."""
 _HUB = "docker.io"
 
 

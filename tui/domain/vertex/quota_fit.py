@@ -106,7 +106,7 @@ class Fit:
 
     @property
     def sentence(self) -> str:
-        """The shortages, else the unknown metrics, else all metrics."""
+        """The shortages; without any, the metrics whose quota is unknown; without these, all metrics."""
         if self.hardware:
             return f"no {self.hardware} in {self.region}"
         if not self.lines:

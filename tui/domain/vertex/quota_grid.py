@@ -62,7 +62,7 @@ class GridCell:
         return quota.used / quota.limit
 
     def stale(self, now: datetime) -> timedelta | None:
-        """Return the age of a stale usage, else None."""
+        """Return the age of the usage if it is stale; otherwise None."""
         at = self.quota.used_at if self.quota is not None else None
         return now - at if at is not None and now - at > STALE else None
 
@@ -99,7 +99,7 @@ def _word(quota: Quota, *, preemptible: bool) -> str:
 
 
 def _sum(first: Quota, second: Quota) -> Quota:
-    """Add the quotas of two node pools with equal hardware."""
+    """Add the quotas of two node pools with the same hardware."""
     parts = ((first.limit, second.limit), (first.used, second.used))
     limit, used = (None if a is None or b is None else a + b for a, b in parts)
     return replace(first, limit=limit, used=used)

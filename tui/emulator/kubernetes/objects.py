@@ -259,8 +259,8 @@ class Objects:
     ) -> Obj:
         """Delete an object, or mark it as being deleted while it has finalizers.
 
-        A pod on a node is marked for its grace period (`grace`, else that of its spec): its kubelet stops the
-        containers and deletes it with `grace=0`. Raises ApiNotFound if no object has this name and
+        A pod on a node is marked for its grace period (`grace`, by default that of its spec): its kubelet
+        stops the containers and deletes it with `grace=0`. Raises ApiNotFound if no object has this name and
         ApiConflict if its uid is not `uid`.
         """
         stored = self.stored(resource, namespace, name)

@@ -123,7 +123,7 @@ def _split(data: bytes, count: int) -> Iterator[bytes]:
 
 
 def cut(rows: Sequence[EntryRow]) -> list[Sequence[EntryRow]]:
-    """Cut ordered entries into blocks of about equal size; equal timestamps stay together."""
+    """Cut ordered entries into blocks of about equal size; entries with the same timestamp stay together."""
     size = -(-len(rows) // max(1, -(-len(rows) // BLOCK)))
     parts, begin, held = [], 0, 0
     for at, row in enumerate(rows):

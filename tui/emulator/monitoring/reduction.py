@@ -82,7 +82,8 @@ def group_field(text: str) -> tuple[str, str]:
 def reduce(
     aligned: Iterable[TimeSeries], reducer: int, fields: Sequence[tuple[str, str]]
 ) -> list[TimeSeries]:
-    """Combine the series of each combination of the fields' values; a point combines points of equal end."""
+    """Combine the series of each combination of the fields' values; a point combines the points with the same
+    end time."""
     groups: dict[tuple[str | None, ...], list[TimeSeries]] = {}
     for series in aligned:
         labels = {"metric": series.metric_labels, "resource": series.resource_labels}

@@ -68,7 +68,7 @@ class Launch:
     name: str
     """Display name of a job without one."""
     parent: str
-    """Location named by the flags, else the pipeline's."""
+    """The location that the flags name; by default the pipeline's."""
     pipeline: str
     """Name of the pipeline job."""
 

@@ -23,8 +23,8 @@ def memory_bytes() -> int:
 
 
 def oom_kills() -> int:
-    """Return the number of processes that the kernel's OOM killer ended in this control group, else on the
-    machine.
+    """Return the number of processes that the kernel's OOM killer ended in this control group, or on the
+    machine if the group's count can't be read.
 
     Only an increase is meaningful; 0 if neither can be read.
     """

@@ -19,7 +19,7 @@ MODEL_TYPE = "aiplatform.googleapis.com/Model"
 DEFAULT = "default"
 """The alias that exactly one version of each model has."""
 SHARED = ("display_name", "description", "create_time", "update_time", "etag", "encryption_spec")
-"""Fields that are equal in all versions; `labels` are merged."""
+"""Fields that are the same in all versions; `labels` are merged."""
 _NAME = re.compile(r"(projects/[^/]+/locations/[^/]+/models/[^/@]+)(?:@([^/@]+))?")
 _DEDICATED = model_types.Model.DeploymentResourcesType.DEDICATED_RESOURCES
 

@@ -258,7 +258,8 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _left(self, job: Job, samples: Sequence[TrainingStep]) -> timedelta | None:
-        """Return the remaining time at the pace of the last steps, else as the job reports it."""
+        """Return the remaining time at the pace of the last steps, or as the job reports it if the pace is
+        unknown."""
         if not job.state.active or job.state is JobState.SUSPENDED:
             return None
         progress = self.feed.progress

@@ -53,7 +53,8 @@ class FormNavigation:
             self.go_to(target.problems[0].path, target.key)
 
     def go_to(self, path: Path, otherwise: str) -> None:
-        """Move the cursor to the row of a path and open the groups around it; else to the row `otherwise`."""
+        """Move the cursor to the row of a path and open the groups around it. If there is no such row, move
+        to the row `otherwise`."""
         target, view = canonical(path), self._body.view
         for _ in range(MOST_FOLDS if target else 0):
             row = next((r for r in view.rows if canonical(r.path) == target), None)
@@ -135,7 +136,8 @@ class FormNavigation:
         self._bar.open()
 
     def find(self, text: str) -> None:
-        """Go to the row whose name matches these words best, else to the first row with a matching value."""
+        """Go to the row whose name matches these words best; if none does, to the first row with a matching
+        value."""
         words = text.casefold().split()
         rows = self._body.all_rows() if words else []
         named = [row for row in rows if _matches(row, words)]
@@ -185,7 +187,8 @@ def _matches(row: FormRow, words: Sequence[str], *, values: bool = False) -> boo
 
 
 def _rank(row: FormRow, words: Sequence[str]) -> int:
-    """Return 0 if the words are the row's name, 1 its start, 2 complete words, 3 starts of words; else 4."""
+    """Rank how well the words match the row's name: 0 for the whole name, 1 for its start, 2 for complete
+    words, 3 for starts of words, 4 for no match."""
     key = str(row.path[-1]) if row.path else ""
     names = [row.label.casefold(), key.casefold()]
     text = " ".join(words)

@@ -324,7 +324,8 @@ class QuotaGridScreen(ListScreen):
         self.app.push_screen(MessageScreen(f"Request more: {short_name(name)} in {region}", link))
 
     def _metric_to_request(self, region: str) -> str:
-        """The metric to request: the chosen column's, else the one the profile lacks, else the fullest."""
+        """The metric to request: that of the chosen column, the one that the profile lacks, or the fullest,
+        in this order."""
         if self.table.chosen_column in self._grid.words:
             return metric(self.table.chosen_column, preemptible=self._spot)
         pair: Mapping[bool, Fit] = dict(zip((True, False), self._fits.get(region, ()), strict=False))

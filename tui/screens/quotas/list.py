@@ -148,5 +148,5 @@ def _key(quota: Quota) -> str:
 
 
 def _rest(quota: Quota) -> tuple[object, ...]:
-    """Return the sort key of quotas with equal values."""
+    """Return the sort key of quotas with the same value."""
     return (quota.region, quota.preemptible, short_name(quota), _key(quota))

@@ -294,7 +294,8 @@ def _done(job: Job, progress: Parts) -> Content:
 
 
 def _result(job: Job, progress: Parts, now: datetime) -> Content:
-    """Return the best result, the failed task or the running parts; else the text of the jobs list."""
+    """Return the best result, the failed task or the running parts; otherwise the text that the jobs list
+    shows."""
     if progress.failed is not None:
         why = f": {plain(progress.failed.reason)}" if progress.failed.reason else ""
         return Content.styled(

@@ -103,5 +103,6 @@ class JobEvents:
 
 
 def _when(event: JobEvent) -> tuple[datetime, bool, str]:
-    """Return the sort key: at equal times the creation, then the log's events, then the timestamps."""
+    """Return the sort key: time first; among events of the same time, the creation comes first, then the key
+    decides."""
     return event.timestamp, event.key != _CREATED, event.key

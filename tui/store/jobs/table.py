@@ -131,8 +131,9 @@ class JobStore:
         return self.jobs.get(job.parent)
 
     def find(self, reference: str, *, ended: bool = False) -> list[Job]:
-        """Return the jobs a user may mean: by id or resource name, else by display name, else by its prefix.
-        If several share a name, return only the active jobs, or with `ended` only the ended jobs."""
+        """Return the jobs a user may mean: by id or resource name; if none matches, by display name; then by
+        a prefix of it. If several share a name, return only the active jobs, or with `ended` only the ended
+        jobs."""
         jobs = list(self.jobs.values())
         for fits in (
             [job for job in jobs if reference in {job.id, job.name}],

@@ -70,7 +70,7 @@ async def _shown_as_written(path: Path) -> bool:
 
 
 async def _run(arguments: list[str], into: array[int] | None) -> int:
-    """Run ripgrep. Return its exit code: 0 for a match, 1 for none, else an error."""
+    """Run ripgrep. Return its exit code: 0 for a match, 1 for none, any other for an error."""
     process = await asyncio.create_subprocess_exec(
         "rg", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

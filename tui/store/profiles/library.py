@@ -212,8 +212,8 @@ def _summary(problem: Problem) -> str:
 
 
 def check_in(profile: Profile, values: Mapping[str, str], context: Context, region: str = "") -> Checked:
-    """Render a profile for a context and check it. The region is the given region, else the profile's own,
-    else the first of the context. Raises ProfileInvalid if a value does not match its parameter."""
+    """Render a profile for a context and check it. The region is the given one; by default the profile's, or
+    the context's first. Raises ProfileInvalid if a value does not match its parameter."""
     local = context.emulated
     checked = profile.check(values, region=region, local=local)
     if not checked.request.region:

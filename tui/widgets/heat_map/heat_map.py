@@ -300,8 +300,8 @@ class HeatMap(ScrollView, can_focus=True):
         self._beside(-1)
 
     def seek(self, score: Callable[[HeatRow, int], float]) -> None:
-        """Move the cursor to the cell with the greatest `score`; of equal cells, to the next after the
-        cursor.
+        """Move the cursor to the cell with the greatest `score`; among cells with the same score, to the next
+        one after the cursor.
 
         `score` returns minus infinity for a cell to skip.
         """

@@ -19,7 +19,7 @@ from tui.domain.log.plain_line import collapsed
 from tui.store.log.lines import Line
 
 Part = tuple[str, str]
-"""Text and its style: "" for plain text, else one of `STYLES`."""
+"""Text and its style: "" for plain text, or one of `STYLES`."""
 
 STYLES = ("time", "dim", "strong", "warning", "error", "gap", "service")
 HUES = 8

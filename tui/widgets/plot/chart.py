@@ -288,7 +288,7 @@ class Chart(VerticalGroup):
                         plot.scatter([mark.x], [foot], marker=mark.glyph, marker_style=mark.colour)
 
     def _range(self, drawn: Sequence[ChartLine]) -> tuple[float, float]:
-        """Return the range of y: the fixed bounds, else min and max of the lines with a margin."""
+        """Return the range of y: the fixed bounds, or the lines' minimum and maximum with a margin."""
         drawn = [line for line in drawn if not line.faint] or drawn
         fixed_low, fixed_high = (None, None) if self.format.log else (self.format.low, self.format.high)
         low = min(min(c.y) for c in drawn) if fixed_low is None else fixed_low

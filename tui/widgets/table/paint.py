@@ -119,7 +119,8 @@ class RowPainter:
         return known
 
     def _finished(self, parts: Sequence[tuple[str, Style]], width: int) -> Strip:
-        """Return the line as wide as the table, with equal neighbours joined, in the terminal's colours."""
+        """Return the line as wide as the table, with neighbours of the same style joined, in the terminal's
+        colours."""
         segments: list[Segment] = []
         text, current = "", parts[0][1]
         for more, style in parts:

@@ -306,7 +306,7 @@ class Table(ScrollView, can_focus=True):
             self._repaint_header()
 
     def action_fold_column(self) -> None:
-        """Hide the chosen column, else the sorted column."""
+        """Hide the chosen column, or the sorted column if none is chosen."""
         key = self.chosen_column or self.sorted_by
         column = next((c for c in self.columns if c.key == key), None)
         if column is not None and column.fold and any(p.column is column for p in self._placed[1:]):

@@ -148,7 +148,7 @@ class VertexJobs(JobService):
         return reply
 
     async def find(self, reference: str) -> list[Job]:
-        """Find jobs by full name, by id, else by display name, in all regions."""
+        """Find jobs in all regions by full name or id; if none matches, by display name."""
         if self.owns(reference):
             return await self._get_all([reference])
         if self.resource.id_pattern.fullmatch(reference):

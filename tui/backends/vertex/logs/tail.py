@@ -466,7 +466,7 @@ class LogTail:
             self._close_hole(fresh, now)
 
     def _drain_more(self, draining: Draining, listing: ListInProgress, fresh: int, now: float) -> None:
-        """End after a list without new entries that began late enough; else list again."""
+        """End after a list that began late enough and had no new entries; otherwise list again."""
         late = self._lateness.seconds
         wait = max(self._pace.drain, min(2 * late, MOST_DRAIN) if late > 1 else 0)
         if fresh == 0 and listing.began_at >= draining.since + wait:

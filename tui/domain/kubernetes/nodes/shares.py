@@ -11,7 +11,7 @@ from tui.domain.vertex import catalog
 
 
 def node_shares(pods: Iterable[Pod], machines: Mapping[str, NodeMachine]) -> tuple[NodeShare, ...]:
-    """Return the shares of nodes that pods use, equal nodes merged; unknown nodes are left out.
+    """Return the shares of nodes that pods use, with identical nodes merged; unknown nodes are left out.
 
     A pod uses the larger of its shares of the node's accelerators and CPUs. A pod that requests neither
     counts as the entire node, because it may use all of it.

@@ -114,7 +114,7 @@ def _amount(value: Any) -> Decimal:
 
 
 def _plain(amount: Decimal) -> str:
-    """Format an amount: `600Gi` for a large one, else the number."""
+    """Format an amount: from 1 GiB on in Gi, such as `600Gi`, otherwise as a plain number."""
     gib = Decimal(1 << 30)
     if amount >= gib:
         return f"{amount / gib:.4g}Gi"

@@ -86,7 +86,7 @@ def counted_unit(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
-    """A name in lower case with its words joined by `_`, equal for `learning rate` and `Learning-Rate`."""
+    """A name in lower case with its words joined by `_`, the same for `learning rate` and `Learning-Rate`."""
     return _SEPARATORS.sub("_", name.strip().lower())
 
 

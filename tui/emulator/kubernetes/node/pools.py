@@ -26,7 +26,7 @@ _EVICTION = 100 << 20
 
 
 class NodePool(BaseModel):
-    """A group of equal nodes. Every node is this machine; the scheduler uses the nominal sizes."""
+    """A group of identical nodes. Every node is this machine; the scheduler uses the nominal sizes."""
 
     model_config = ConfigDict(extra="forbid")
 

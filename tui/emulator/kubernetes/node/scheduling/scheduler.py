@@ -311,7 +311,7 @@ def _component(pod: Obj) -> str:
 
 
 def _scheduling_key(pod: Obj) -> str:
-    """Return a key that pods with equal scheduling needs share."""
+    """Return a key that pods with the same scheduling requirements share."""
     spec = pod["spec"]
     affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     claims = [v["persistentVolumeClaim"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v]

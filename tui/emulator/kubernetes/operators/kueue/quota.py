@@ -136,7 +136,8 @@ class Assignment:
 
 
 def assign(quotas: KueueQuotas, queue: Queue, workload: Obj) -> Assignment:
-    """Choose a flavor for each resource of each pod set: the first with room, else one that others use."""
+    """Choose a flavor for each resource of each pod set: the first that has room, or one that other workloads
+    use if none has."""
     result = Assignment(may_preempt=True)
     for pods in workload["spec"]["podSets"]:
         spec, count = (pods.get("template") or {}).get("spec") or {}, int(pods["count"])

@@ -108,7 +108,8 @@ class Runtime:
         return 1 if parallelism is None else int(parallelism)
 
     def per_node(self) -> str:
-        """Return the processes per node: as declared, else `auto` with GPUs, else the CPU request."""
+        """Return the declared number of processes per node; by default `auto` with GPUs, or the CPU request
+        without."""
         processes = (self.trainer or {}).get("numProcPerNode")
         if processes is not None:
             return str(processes)
